@@ -76,6 +76,11 @@ class PodReporter(Reporter):
         uid: str = found["metadata"]["uid"]
         return uid
 
+    def called(self, key: str, found: Json) -> str:
+        """Namespace and name, by which users find a pod, and the uid."""
+        meta = metadata(found)
+        return f"pod {meta.get('namespace')}/{meta.get('name')} of uid {key}"
+
     def claims_changed(self, list_id: str | None) -> Reported:
         """Look again at the pods that wait and mount claims."""
         for uid, found in list(self._waiting.items()):

@@ -202,7 +202,7 @@ async def test_what_changes_nothing_that_is_carried_is_not_reported(
 
 
 async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_nothing(
-    api: PlayedApi, reader: Reader, watch: KubernetesWatch
+    api: PlayedApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
     api.put(PODS, changed(pod("odd"), ("spec/containers", "none")))
@@ -213,6 +213,8 @@ async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_no
     reasons = {each.path: each.reasons for each in watch.health() if each.left_out}
     assert "a lot" in reasons[NODES]["node-2"]
     assert "uid-odd" in reasons[PODS]
+    assert "node-2 is left out: allocatable.cpu is" in caplog.text
+    assert "pod shop/odd of uid uid-odd is left out: it is not what" in caplog.text
     api.put(NODES, node("node-2"))
     api.delete(PODS, "shop/odd")
     await reader.until(lambda: agrees(api, reader.fold))
