@@ -56,7 +56,9 @@ class KubernetesSource(UsageSource, Generic[S]):
     def require_listed(self) -> None:
         """Raise SourceFailed until the directory is there."""
         if not self.listed():
-            raise SourceFailed("incomplete", "nodes and pods have not been listed yet")
+            what = "nodes and pods" if self.needs_pods else "nodes"
+            why = f": {self.directory.failing}" if self.directory.failing else ""
+            raise SourceFailed("incomplete", f"{what} have not been listed yet{why}")
 
 
 class Newest(Generic[M]):
