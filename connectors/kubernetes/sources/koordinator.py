@@ -87,8 +87,11 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         async for message in self._newest.read():
             self.health.counts["samples"] += 1
             yield message
-        since_s, why = self._metrics.failing_since_s, self._metrics.why
-        if since_s is None or (self._metrics.lists and time.monotonic() - since_s < FAILING_S):
+        policy = _failing(self._config)
+        unread = f"the ConfigMap with the collect policy cannot be read: {policy}"
+        self.health.note("config_unread", unread if policy else None)
+        why = _failing(self._metrics)
+        if not why:
             return
         if why.startswith("404"):
             note = "Koordinator's NodeMetric is not installed in this cluster"
@@ -186,6 +189,14 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             note = f"the metric of node {first} is {by_ms} ms ahead of our clock"
             break
         self.health.note("clock", note)
+
+
+def _failing(watch: ListWatch) -> str:
+    """Why objects cannot be read; empty: they can, or could a moment ago."""
+    since_s = watch.failing_since_s
+    if since_s is None or (watch.lists and time.monotonic() - since_s < FAILING_S):
+        return ""
+    return watch.why
 
 
 async def _follow(watch: ListWatch, take: Any) -> None:

@@ -39,7 +39,8 @@ class _ApiServer:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.config: dict[str, Any] | None = None
-        self.installed = True
+        self.installed = self.readable = True
+        """NodeMetrics are installed; the ConfigMap may be read."""
         self.version = 100
         self.changes: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -55,6 +56,9 @@ class _ApiServer:
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         config = request.path == _CONFIG_MAPS
+        if config and not self.readable:
+            body = {"kind": "Status", "message": "configmaps is forbidden"}
+            return web.json_response(body, status=403)
         if not config and not self.installed:
             message = "the server could not find the requested resource"
             return web.json_response({"kind": "Status", "message": message}, status=404)
@@ -145,6 +149,21 @@ async def test_nothing_is_wrong_with_a_config_map_that_is_gone(gone: tuple[Event
         (note,) = source.health.report().notes
         assert "what it said before holds" in note
         await source.take_config(_events(*gone))
+        assert source.health.report().notes == ()
+
+
+async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is() -> None:
+    server = _ApiServer()
+    server.readable = False
+    server.objects = {"n1": server.object("n1")}
+    async with _running(server, "n1") as source:
+        await until(lambda: source._config.failing_since_s is not None)
+        await _next(source)
+        (note,) = source.health.report().notes
+        assert "policy cannot be read: 403: configmaps is forbidden" in note
+        server.readable = True
+        await until(lambda: source._config.lists)
+        await read_all(source)
         assert source.health.report().notes == ()
 
 
