@@ -113,9 +113,7 @@ async def test_a_source_says_why_there_is_nothing_to_ask(source: str) -> None:
         body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
         return web.json_response(body, status=403)
 
-    settings = read_sources(
-        f"sources: [{{source: {source}, interval: 200ms}}]", known_settings()
-    )
+    settings = read_sources(f"sources: [{{source: {source}, interval: 200ms}}]", known_settings())
     async with playing(refuse) as url, api_server(url) as api:
         given = context(api, Directory())
         async with Collector(given, make_sources(settings, given)) as collector:
