@@ -126,6 +126,18 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     assert failures == [None, None]
 
 
+async def test_a_node_without_a_gpu_is_no_failure_of_a_source_of_gpus_alone() -> None:
+    server = _Played(gpu=[({"instance": "n1"}, 4)])
+    async with _source(
+        server, directory_of({"n1": {}, "n2": {}}), nodes={"nvidia.com/gpu": "gpu"}
+    ) as source:
+        (sample,) = await read_all(source)
+        report = source.health.report()
+    assert sample.usage == {"nvidia.com/gpu": 4}
+    assert [each.node for each in report.nodes if each.failure] == []
+    assert not report.failures
+
+
 async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
     at_s = now_ms() // 1_000 - 40
     server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
