@@ -57,10 +57,12 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             del self._newest[gone]
         bad: list[str] = []
         measured = {_name(each): each for each in pods}
+        unlisted = dict.fromkeys(self.directory.nodes)
         for each in nodes:
             node = each["metadata"]["name"]
             if node not in self.directory.nodes:
                 continue
+            unlisted.pop(node, None)
             try:
                 message = self._sample(node, each, measured, bad)
             except (KeyError, TypeError, ValueError) as error:
@@ -71,6 +73,8 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             if message is not None:
                 self.health.counts["samples"] += 1
                 yield message
+        for node in unlisted:
+            self.health.failed(SourceFailed("incomplete", "no entry is of this node"), node)
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
         self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
