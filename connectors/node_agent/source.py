@@ -79,6 +79,8 @@ class AgentSource(UsageSource):
         self.files = Files()
         self.unnamed = 0
         """Pods that the newest sample lacks, because they had no name or were too many."""
+        self.unmeasured: dict[str, str] = {}
+        """Cgroups of host applications of which the newest sample has nothing, by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
@@ -159,10 +161,13 @@ class AgentSource(UsageSource):
 
     def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
         found = []
+        self.unmeasured = {}
         for name, cgroup in self._applications.items():
             usage, readings = self._measure(cgroup)
             if usage:
                 found.append(HostApplicationUsage(name=name, usage=usage, memory=readings))
+            else:
+                self.unmeasured[name] = cgroup
         return tuple(found)
 
     def _measure(self, cgroup: str) -> _Used:

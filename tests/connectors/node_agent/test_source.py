@@ -159,6 +159,7 @@ def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
     node.files.write("system.slice/proxy.service", _S + _S // 10, 8 * MIB, 4 * MIB)
     (application,) = agent.sample().host_applications
     assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
+    assert agent.unmeasured == {"gone": "system.slice/gone.service"}
 
 
 def test_hot_page_cache_is_known_where_the_kernel_counts_cold_pages(tmp_path: Path) -> None:
