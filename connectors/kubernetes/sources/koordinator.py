@@ -138,9 +138,15 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
                     self._forget_config()
 
     def _forget_config(self) -> None:
-        """There is no ConfigMap: nothing that it said holds, and nothing is wrong with it."""
+        """There is no ConfigMap: nothing that it said holds.
+
+        Nothing is wrong with that, unless the settings name one.
+        """
         self._intervals = CollectIntervals()
-        self.health.note("config", None)
+        settings = self.settings
+        named = settings.model_fields_set & {"config_namespace", "config_name"}
+        missing = f"there is no ConfigMap {settings.config_namespace}/{settings.config_name}"
+        self.health.note("config", missing if named else None)
 
     def _set_config(self, found: Mapping[str, Any]) -> None:
         try:

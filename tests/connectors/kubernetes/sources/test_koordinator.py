@@ -167,6 +167,16 @@ async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is
         assert source.health.report().notes == ()
 
 
+async def test_a_config_map_that_settings_name_and_that_is_not_there_is_noted() -> None:
+    directory = directory_of({"n1": {}})
+    given = KoordinatorSettings.model_validate({"source": "koordinator", "config_name": "mistyped"})
+    source = Koordinator(given, context(api_server("http://nowhere.invalid"), directory))
+    await source.take_config(_events(Begun(), Ended()))
+    assert source.health.report().notes == ("there is no ConfigMap koordinator-system/mistyped",)
+    await source.take_config(_events(Begun(), Present({"data": {}}), Ended()))
+    assert source.health.report().notes == ()
+
+
 async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
     server = _ApiServer()
     server.installed = False
