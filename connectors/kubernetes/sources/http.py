@@ -130,6 +130,9 @@ async def fetch(
     except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
         advice = "name its CA with caFile, or set insecure: true"
         raise SourceFailed("certificate", f"{shown}: {error}; {advice}") from error
+    except aiohttp.ClientConnectorError as error:
+        why = error.os_error.strerror or error.os_error
+        raise SourceFailed("unreachable", f"{shown}: no connection: {why}") from error
     except aiohttp.ClientPayloadError as error:
         raise SourceFailed("unreachable", f"{shown}: the answer broke off: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
