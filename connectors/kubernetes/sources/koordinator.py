@@ -25,7 +25,7 @@ from connectors.kubernetes.api.list_watch import (
     ListWatch,
     Present,
 )
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
 from connectors.kubernetes.sources.collect_policy import (
     NAME,
     NAMESPACE,
@@ -165,7 +165,8 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             )
             message = message_of(self.cluster, found, report_ms)
         except (ValueError, AttributeError) as error:
-            self.health.failed(SourceFailed("unreadable", f"NodeMetric {node}: {error}"), node)
+            why = f"NodeMetric {node}: {reason(error, NodeMetric)}"
+            self.health.failed(SourceFailed("unreadable", why), node)
             return
         version = found["metadata"]["resourceVersion"]
         if self._versions.get(node) == version:

@@ -24,7 +24,7 @@ from pydantic import Field
 from connectors import wall_clock
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import Node
 from connectors.kubernetes.sources.health import SourceFailed
@@ -265,8 +265,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             self.health.failed(failed, node)
             return
         except Exception as error:  # one node's answer must not end the source
-            why = f"{type(error).__name__}: {error}"
-            self.health.failed(SourceFailed("unreadable", why), node)
+            self.health.failed(SourceFailed("unreadable", reason(error, NodeUsage)), node)
             return
         self.health.succeeded(node, None if message is None else message.sampled_at_ms)
         if message is not None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, reason
 from connectors.kubernetes.sources.clock_skew import Answered, sample_time
 from connectors.kubernetes.sources.directory import PodName, time_ms
 from connectors.kubernetes.sources.health import SourceFailed
@@ -66,7 +66,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             try:
                 message = self._sample(node, each, measured, bad)
             except (KeyError, TypeError, ValueError) as error:
-                why = f"the entry of the node cannot be read: {error!r}"
+                why = f"the entry of the node cannot be read: {reason(error, NodeUsage)}"
                 self.health.failed(SourceFailed("unreadable", why), node)
                 continue
             self.health.succeeded(node, None if message is None else message.sampled_at_ms)

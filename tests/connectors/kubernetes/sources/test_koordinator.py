@@ -220,6 +220,19 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     assert "NodeMetric bad" in failures["bad"].why
 
 
+async def test_a_figure_that_no_record_takes_is_said_in_one_line() -> None:
+    server = _ApiServer()
+    bad = server.object("bad")
+    bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "-5m"
+    server.objects = {"bad": bad, "good": server.object("good")}
+    async with _running(server, "bad", "good") as source:
+        await _next(source)
+        failure = source.health.report().nodes[0].failure
+    assert failure is not None
+    assert failure.why.startswith("NodeMetric bad: usage.cpu is -5; allowed is an integer from 0")
+    assert "\n" not in failure.why
+
+
 async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None:
     server = _ApiServer()
     ahead = server.object("n1")
