@@ -48,23 +48,27 @@ def read_config_map(found: Mapping[str, Any]) -> CollectIntervals:
     if not text:
         return CollectIntervals()
     try:
-        read = orjson.loads(text)
-        if read is None:  # as good as {} to upstream
-            return CollectIntervals()
-        if not isinstance(read, dict):
-            raise TypeError(f"found {describe(read)}; allowed is a map")
-        return CollectIntervals(
-            _given_ms(read),
-            tuple(
-                (_readable(each["nodeSelector"]), _given_ms(each))
-                for each in read.get("nodeConfigs") or ()
-                if each.get("nodeSelector") is not None
-            ),
-        )
+        return _read(orjson.loads(text))
     except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
         named = found.get("metadata") or {}
         place = f"{named.get('namespace', NAMESPACE)}/{named.get('name', NAME)}"
         raise PolicyUnreadable(f"ConfigMap {place}, {KEY}: {error}") from error
+
+
+def _read(config: Any) -> CollectIntervals:
+    """What the key says; raises TypeError and AttributeError."""
+    if config is None:  # as good as {} to upstream
+        return CollectIntervals()
+    if not isinstance(config, dict):
+        raise TypeError(f"found {describe(config)}; allowed is a map")
+    return CollectIntervals(
+        _given_ms(config),
+        tuple(
+            (_readable(each["nodeSelector"]), _given_ms(each))
+            for each in config.get("nodeConfigs") or ()
+            if each.get("nodeSelector") is not None
+        ),
+    )
 
 
 def _given_ms(config: Mapping[str, Any]) -> int | None:

@@ -78,8 +78,8 @@ class KubeletResource(KubeletSource):
         super().__init__(settings, context)
         self._nodes: dict[str, _Node] = {}
         self._swap = "swap" in settings.extra_resources
-        self._longest_ms = max(RATE_MAX_MS, 2 * settings.interval_ms)
-        """Of rates: one reading may be missed."""
+        self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
+        """Of rates: a reading may be missed, and another one come late."""
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget the counters of other nodes."""

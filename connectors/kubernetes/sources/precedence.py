@@ -103,7 +103,9 @@ class Precedence:
     def _is_fresh(self, source: int, message: NodeMetric, now_ms: int) -> bool:
         """It has figures, and not of long ago: agents that have ended leave their objects behind."""
         at_ms = message.updated_at_ms
-        return bool(message.usage) and at_ms is not None and now_ms - at_ms <= self._fresh_ms[source]
+        return (
+            bool(message.usage) and at_ms is not None and now_ms - at_ms <= self._fresh_ms[source]
+        )
 
     def _removed(self, source: int, node: _Node, message: NodeMetric) -> NodeMetric | None:
         if node.speaker != source:
