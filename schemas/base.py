@@ -119,8 +119,12 @@ ResourceQuantity = Annotated[
         ),
     ),
 ]
+#: Most resources of one list.
+RESOURCES_MAX = 64
 #: Resource list as in a Kubernetes manifest.
-ResourceList = Annotated[dict[ResourceName, ResourceQuantity], Field(max_length=64, fail_fast=True)]
+ResourceList = Annotated[
+    dict[ResourceName, ResourceQuantity], Field(max_length=RESOURCES_MAX, fail_fast=True)
+]
 #: Most labels, or annotations.
 STRING_MAP_MAX = 1_024
 #: Labels or annotations.

@@ -44,6 +44,8 @@ ConditionType = Literal[
 ]  # fmt: skip
 #: Phases in which a migration goes on.
 LIVE: tuple[Phase, ...] = ("Pending", "Running")
+#: Longest time that a request may give a migration, in ms: a day.
+TTL_MAX_MS = 86_400_000
 
 _Text = Annotated[str, Field(max_length=2_000)]
 
@@ -222,7 +224,7 @@ class MigrationRequest(Message):
     """The node to drain or undrain."""
     mode: Mode | None = None
     """How to migrate; none: as the policy says."""
-    ttl_ms: Annotated[int, Field(ge=1, le=86_400_000, json_schema_extra={"unit": "ms"})] | None = (
+    ttl_ms: Annotated[int, Field(ge=1, le=TTL_MAX_MS, json_schema_extra={"unit": "ms"})] | None = (
         None
     )
     """How long a migration may take; none: as the policy says."""

@@ -24,6 +24,8 @@ from schemas.lists import ListId
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]
 _Text = Annotated[str, Field(max_length=512)]
+#: Most host ports of one container.
+HOST_PORTS_MAX = 256
 
 
 class HostPort(Part):
@@ -46,7 +48,9 @@ class Container(Part):
     """resources.limits."""
     restart_policy: Literal["Always"] | None = None
     """On an init container: "Always" makes it a sidecar that runs beside the pod."""
-    host_ports: Annotated[tuple[HostPort, ...], Field(max_length=256, fail_fast=True)] = ()
+    host_ports: Annotated[
+        tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)
+    ] = ()
     """Ports that it takes on its node."""
 
 

@@ -143,6 +143,7 @@ def agent(
                 print_json(source.sample().payload())
                 if source.files.last_failure:
                     echo(f"files: {source.files.last_failure}", err=True)
+                _complain_of_applications(source, Complaints())
                 return
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -186,6 +187,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
                 measured_s = time.monotonic()
                 delivery.put(sample)
                 telemetry.measured(len(sample.pods), source.unnamed)
+                _complain_of_applications(source, complaints)
             if delivery.dropped > telemetry.dropped:
                 why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
                 complaints.say("backlog", why)
@@ -193,6 +195,11 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             if source.files.last_failure:
                 complaints.say("files", source.files.last_failure)
                 source.files.last_failure = ""
+
+
+def _complain_of_applications(source: "AgentSource", complaints: "Complaints") -> None:
+    for name, cgroup in source.unmeasured.items():
+        complaints.say(f"host application {name}", f"found nothing in its cgroup {cgroup}")
 
 
 @contextmanager

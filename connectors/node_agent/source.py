@@ -9,6 +9,7 @@ its pods and host applications.
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from errno import EIO
 from pathlib import Path
 from typing import ClassVar
@@ -28,6 +29,7 @@ from connectors.node_agent.names import PodNames
 from connectors.node_agent.pods import PodCgroups
 from connectors.node_agent.pressure import node_pressure
 from connectors.ports.usage_source import UsageSource
+from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.usage import (
     PODS_PER_SAMPLE_MAX,
     HostApplicationUsage,
@@ -77,6 +79,8 @@ class AgentSource(UsageSource):
         self.files = Files()
         self.unnamed = 0
         """Pods that the newest sample lacks, because they had no name or were too many."""
+        self.unmeasured: dict[str, str] = {}
+        """Cgroups of host applications of which the newest sample has nothing, by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
@@ -97,6 +101,10 @@ class AgentSource(UsageSource):
 
     def sample(self) -> NodeUsage:
         """What was used since the last call, and now; raises OSError if nothing can be read."""
+        now_ms = wall_clock.now_ms()
+        if not EPOCH_MS_MIN <= now_ms <= EPOCH_MS_MAX:
+            year = datetime.fromtimestamp(now_ms / 1_000, UTC).year
+            raise OSError(EIO, f"its clock says {year}; samples are of 2000 to 2100: set it right")
         self._seen = {}
         usage, memory, interval_ms = self._measure_node()
         if not usage and self._node_counter is None:
@@ -106,7 +114,7 @@ class AgentSource(UsageSource):
         found = NodeUsage(
             cluster=self._cluster,
             node=self._node,
-            sampled_at_ms=wall_clock.now_ms(),
+            sampled_at_ms=now_ms,
             interval_ms=interval_ms,
             usage=usage,
             memory=memory,
@@ -153,10 +161,13 @@ class AgentSource(UsageSource):
 
     def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
         found = []
+        self.unmeasured = {}
         for name, cgroup in self._applications.items():
             usage, readings = self._measure(cgroup)
             if usage:
                 found.append(HostApplicationUsage(name=name, usage=usage, memory=readings))
+            else:
+                self.unmeasured[name] = cgroup
         return tuple(found)
 
     def _measure(self, cgroup: str) -> _Used:

@@ -200,7 +200,12 @@ class ListWatch:
 
     async def _find_version(self, version: str) -> None:
         """Ask whether the server has come as far as this version; raises _Outdated if it has not."""
-        asked = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan", "limit": "1"}
+        asked = {
+            **self._selectors,  # perhaps nothing else of the collection may be read
+            "resourceVersion": version,
+            "resourceVersionMatch": "NotOlderThan",
+            "limit": "1",
+        }
         try:
             await self._server.get(self.path, asked)
         except ApiError as error:

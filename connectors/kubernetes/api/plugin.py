@@ -24,12 +24,16 @@ class Plugin(ExecProvider):
         if previous_response:
             spec["response"] = previous_response
         about = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
-        process = await asyncio.create_subprocess_exec(
-            *self.args,
-            env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(about)},
-            stdout=PIPE,
-            stderr=PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.args,
+                env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(about)},
+                stdout=PIPE,
+                stderr=PIPE,
+            )
+        except OSError as error:
+            why = f"plugin {self.args[0]} cannot be run: {error.strerror}"
+            raise ConfigException(f"exec: {why}; is it installed, and in PATH?") from error
         try:
             said, complained = await process.communicate()
         finally:
@@ -45,6 +49,8 @@ class Plugin(ExecProvider):
             found = json.loads(said)
         except ValueError as error:
             raise ConfigException(f"exec: failed to decode process output: {error}") from error
+        if not isinstance(found, dict):
+            raise ConfigException("exec: the plugin's answer is no map; expected an ExecCredential")
         lacks = [key for key in ("apiVersion", "kind", "status") if key not in found]
         if lacks:
             raise ConfigException(f"exec: malformed response. missing key '{lacks[0]}'")
@@ -52,7 +58,10 @@ class Plugin(ExecProvider):
             raise ConfigException(
                 f"exec: plugin api version {found['apiVersion']} does not match {self.api_version}"
             )
-        return found["status"]
+        status = found["status"] or {}
+        if not (status.get("token") or status.get("clientCertificateData")):
+            raise ConfigException("exec: the plugin's answer has neither token nor certificate")
+        return status
 
 
 def use() -> None:

@@ -13,8 +13,9 @@ request that was refused for its credentials (401), once, with credentials that 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -309,10 +310,19 @@ class _Session:
 
 def _proxy_of_environment(host: str) -> str | None:
     """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this address; none: no proxy."""
-    found = urlsplit(host)
-    if proxy_bypass(found.netloc):
+    found, proxies = urlsplit(host), getproxies()
+    if proxy_bypass(found.netloc) or _in_ranges(found.hostname or "", proxies.get("no", "")):
         return None
-    return getproxies().get(found.scheme)
+    return proxies.get(found.scheme)
+
+
+def _in_ranges(host: str, no_proxy: str) -> bool:
+    """NO_PROXY names a range with this address, as kubectl reads it and Python does not."""
+    for each in no_proxy.split(","):
+        with suppress(ValueError):  # names, on one side or the other
+            if ip_address(host) in ip_network(each.strip(), strict=False):
+                return True
+    return False
 
 
 def _identity(configuration: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from connectors.kubernetes.sinks.events import rfc3339
-from schemas.migrations import LIVE, MigrationRequest, MigrationStatus, Mode
+from schemas.migrations import LIVE, TTL_MAX_MS, MigrationRequest, MigrationStatus, Mode
 from schemas.pods import PodRef
 from schemas.policy.durations import parse_duration_ms
 
@@ -19,6 +19,9 @@ from schemas.policy.durations import parse_duration_ms
 REASON_ANNOTATION = "koordinator.sh/evict-reason"
 #: Fields of a job's spec that mean nothing here.
 NOT_APPLIED = ("reservationOptions", "deleteOptions")
+#: Labels and annotations of a job that mean nothing here; those of its pod do.
+LABELS_NOT_APPLIED = ("koordinator.sh/evict-policy",)
+ANNOTATIONS_NOT_APPLIED = ("descheduler.alpha.kubernetes.io/evict",)
 _REASON_MAX = 1_000
 _MODES: tuple[str, ...] = get_args(Mode)
 
@@ -53,7 +56,8 @@ class Job:
 def read_job(found: Mapping[str, Any]) -> Job:
     """A job, as the API server gives it."""
     metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-    pod, annotations = spec.get("podRef") or {}, metadata.get("annotations") or {}
+    pod = spec.get("podRef") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     name = str(metadata.get("name") or "")
     return Job(
         name=name,
@@ -66,7 +70,11 @@ def read_job(found: Mapping[str, Any]) -> Job:
         mode=str(spec.get("mode") or ""),
         ttl=str(spec.get("ttl") or ""),
         reason=str(annotations.get(REASON_ANNOTATION) or f"PodMigrationJob {name}"),
-        not_applied=tuple(f"spec.{each}" for each in NOT_APPLIED if spec.get(each)),
+        not_applied=(
+            *(f"spec.{each}" for each in NOT_APPLIED if spec.get(each)),
+            *(f"label {each}" for each in LABELS_NOT_APPLIED if each in labels),
+            *(f"annotation {each}" for each in ANNOTATIONS_NOT_APPLIED if each in annotations),
+        ),
         created_at_ms=_milliseconds(metadata.get("creationTimestamp")),
         phase=str((found.get("status") or {}).get("phase") or ""),
     )
@@ -74,7 +82,7 @@ def read_job(found: Mapping[str, Any]) -> Job:
 
 def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
     """The request to migrate a job's pod; raises ValueError with what is wrong with the job."""
-    ttl_ms = parse_duration_ms(job.ttl) if job.ttl else 0
+    ttl_ms = _ttl_ms(job.ttl) if job.ttl else 0
     if job.mode and job.mode not in _MODES:
         raise ValueError(f"spec.mode is {job.mode!r}; allowed are {', '.join(_MODES)}")
     try:
@@ -86,6 +94,17 @@ def request_of(job: Job, cluster: str, pod: PodRef) -> MigrationRequest:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _ttl_ms(text: str) -> int:
+    """spec.ttl in ms; raises ValueError."""
+    try:
+        ttl_ms = parse_duration_ms(text)
+    except ValueError as error:
+        raise ValueError(f"spec.ttl: {error}") from error
+    if not 0 <= ttl_ms <= TTL_MAX_MS:
+        raise ValueError(f"spec.ttl is {text}; allowed are 0s, for what the policy says, to 24h")
+    return ttl_ms
 
 
 def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
@@ -118,7 +137,7 @@ def status_of(status: MigrationStatus, job: Job) -> dict[str, Any]:
 
 
 def with_not_applied(message: str, job: Job) -> str:
-    """A message, and which fields of the job mean nothing here."""
+    """A message, and what of the job means nothing here."""
     said = [message] if message else []
     if job.not_applied:
         said.append(f"not applied: {', '.join(job.not_applied)}")

@@ -10,9 +10,10 @@ looked up when the job is seen first, and kept in it; a pod that is not there ma
 whose status has a phase was taken before a restart, and is followed, not requested again. A finished
 job is left alone: it is kept until somebody deletes it.
 
-Not applied: `reservationOptions` and `deleteOptions`; the status names them. Where the resource is
-not installed nothing is missing: it is looked for again every `LOOK_AGAIN_S`. Where jobs may not be
-read they are asked for again as `ListWatch` does.
+Not applied: `reservationOptions` and `deleteOptions`, and what a label or an annotation of the job
+says of the eviction; the status names them. Where the resource is not installed nothing is missing:
+it is looked for again every `LOOK_AGAIN_S`. Where jobs may not be read they are asked for again as
+`ListWatch` does.
 
 Not guaranteed: one request for each job. A process that ends before the first status of a migration
 has come requests it again; the worker refuses that, since the migration is under way. And what is

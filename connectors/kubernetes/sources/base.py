@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from pydantic import ValidationError
+
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
@@ -12,6 +14,8 @@ from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.ports.registry import usage_sources
 from connectors.ports.usage_source import UsageSource
 from connectors.wall_clock import now_ms
+from schemas.complaints import complaints
+from schemas.contract import json_schema
 from schemas.metrics import NodeMetric
 from schemas.usage import NodeUsage
 
@@ -56,7 +60,9 @@ class KubernetesSource(UsageSource, Generic[S]):
     def require_listed(self) -> None:
         """Raise SourceFailed until the directory is there."""
         if not self.listed():
-            raise SourceFailed("incomplete", "nodes and pods have not been listed yet")
+            what = "nodes and pods" if self.needs_pods else "nodes"
+            why = f": {self.directory.failing}" if self.directory.failing else ""
+            raise SourceFailed("incomplete", f"{what} have not been listed yet{why}")
 
 
 class Newest(Generic[M]):
@@ -77,6 +83,14 @@ class Newest(Generic[M]):
         unread, self._unread = self._unread, {}
         for message in unread.values():
             yield message
+
+
+def reason(error: Exception, message: type[NodeUsage] | type[NodeMetric]) -> str:
+    """Why there can be no such message, in one line: what was found, and what is allowed."""
+    if isinstance(error, ValidationError):
+        return complaints(error, json_schema(message))
+    # Ours are sentences already.
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def known_sources() -> dict[str, type[KubernetesSource[SourceSettings]]]:

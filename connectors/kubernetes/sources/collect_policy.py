@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from schemas.policy.wording import describe
+
 NAMESPACE, NAME, KEY = "koordinator-system", "slo-controller-config", "colocation-config"
 
 
@@ -46,22 +48,37 @@ def read_config_map(found: Mapping[str, Any]) -> CollectIntervals:
     if not text:
         return CollectIntervals()
     try:
-        read = orjson.loads(text)
-        return CollectIntervals(
-            _interval_ms(read.get("metricReportIntervalSeconds")),
-            tuple(
-                (
-                    _readable(each["nodeSelector"]),
-                    _interval_ms(each.get("metricReportIntervalSeconds")),
-                )
-                for each in read.get("nodeConfigs") or ()
-                if each.get("nodeSelector") is not None
-            ),
-        )
+        return _read(orjson.loads(text))
     except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
         named = found.get("metadata") or {}
         place = f"{named.get('namespace', NAMESPACE)}/{named.get('name', NAME)}"
         raise PolicyUnreadable(f"ConfigMap {place}, {KEY}: {error}") from error
+
+
+def _read(config: Any) -> CollectIntervals:
+    """What the key says; raises TypeError and AttributeError."""
+    if config is None:  # as good as {} to upstream
+        return CollectIntervals()
+    if not isinstance(config, dict):
+        raise TypeError(f"found {describe(config)}; allowed is a map")
+    return CollectIntervals(
+        _given_ms(config),
+        tuple(
+            (_readable(each["nodeSelector"]), _given_ms(each))
+            for each in config.get("nodeConfigs") or ()
+            if each.get("nodeSelector") is not None
+        ),
+    )
+
+
+def _given_ms(config: Mapping[str, Any]) -> int | None:
+    """The interval that a policy gives; raises TypeError, as upstream reads none of it then."""
+    seconds = config.get("metricReportIntervalSeconds")
+    if seconds is not None and type(seconds) is not int:
+        raise TypeError(
+            f"metricReportIntervalSeconds: found {describe(seconds)}; allowed is an integer"
+        )
+    return _interval_ms(seconds)
 
 
 def _readable(selector: Any) -> Mapping[str, Any]:

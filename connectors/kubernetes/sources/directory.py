@@ -80,6 +80,12 @@ class Directory:
         """A list of nodes, or of pods, was completed at least once."""
         self._pods: dict[str, NodePods] = {}
         self._by_address: dict[str, str] = {}
+        self._followed: list[ListWatch] = []
+
+    @property
+    def failing(self) -> str:
+        """Why nodes or pods cannot be listed or followed now; empty: nothing is known to fail."""
+        return next((each.why for each in self._followed if each.why), "")
 
     def pods_on(self, node: str) -> NodePods:
         """The pods of a node; not to be changed by the caller."""
@@ -96,10 +102,12 @@ class Directory:
 
     async def run(self, server: ApiServer, *, pods: bool = True) -> None:
         """Follow nodes, and pods where sources need them, until it is cancelled."""
+        nodes, all_pods = ListWatch(server, NODES), ListWatch(server, PODS)
+        self._followed = [nodes, all_pods] if pods else [nodes]
         async with asyncio.TaskGroup() as group:
-            group.create_task(_follow(ListWatch(server, NODES), self.take_nodes))
+            group.create_task(_follow(nodes, self.take_nodes))
             if pods:
-                group.create_task(_follow(ListWatch(server, PODS), self.take_pods))
+                group.create_task(_follow(all_pods, self.take_pods))
 
     async def take_nodes(self, events: AsyncGenerator[Event, None]) -> None:
         """Take in what a list and watch of nodes says."""

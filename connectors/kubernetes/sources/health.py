@@ -113,6 +113,12 @@ class SourceHealth:
         self._nodes: dict[str, _Node] = {}
         self._notes: dict[str, str] = {}
         self._failure: Failure | None = None
+        self._failing: Counter[Cause] = Counter()
+        """How many nodes cannot be read now, by cause."""
+        self._newest: Failure | None = None
+        """The last failure of a node."""
+        self._said_at_ms: dict[Cause, int] = {}
+        """When a failure of a node was logged last, by cause."""
         self._succeeded_at_ms: int | None = None
         self._behind_s = 0.0
         self._was_behind_at_ms = 0
@@ -126,7 +132,8 @@ class SourceHealth:
         if node is None:
             return
         known = self._node(node)
-        known.succeeded_at_ms, known.failure = self._succeeded_at_ms, None
+        self._set_failure(known, None)
+        known.succeeded_at_ms = self._succeeded_at_ms
         if sampled_at_ms is not None:
             known.sampled_at_ms = sampled_at_ms
 
@@ -136,7 +143,11 @@ class SourceHealth:
         self.failures[cause] += 1
         failure = Failure(cause, (str(error) or type(error).__name__)[:WHY_MAX], self._now_ms())
         if node is not None:
-            self._node(node).failure = failure
+            known = self._node(node)
+            before = known.failure
+            self._set_failure(known, failure)
+            if before is None or before.cause != cause:
+                self._say(node, failure)
             return
         if self._failure is None or self._failure.cause != cause:
             logger.warning("%s: %s; it is tried again", self.source, failure.why)
@@ -179,7 +190,7 @@ class SourceHealth:
     def keep_only(self, nodes: Collection[str]) -> None:
         """Forget the nodes that are no longer there."""
         for gone in self._nodes.keys() - set(nodes):
-            del self._nodes[gone]
+            self._set_failure(self._nodes.pop(gone), None)
 
     def failing(self, node: str) -> bool:
         """The last attempt at this node failed."""
@@ -191,7 +202,7 @@ class SourceHealth:
         return SourceReport(
             source=self.source,
             succeeded_at_ms=self._succeeded_at_ms,
-            failure=self._failure,
+            failure=self._failure or self._of_all_nodes(),
             notes=tuple(self._notes.values()),
             failures=dict(self.failures),
             counts=dict(self.counts),
@@ -204,6 +215,27 @@ class SourceHealth:
             ),
             behind_s=self._behind_s,
         )  # fmt: skip
+
+    def _set_failure(self, known: _Node, failure: Failure | None) -> None:
+        if known.failure is not None:
+            self._failing[known.failure.cause] -= 1
+        if failure is not None:
+            self._failing[failure.cause] += 1
+            self._newest = failure
+        known.failure = failure
+
+    def _say(self, node: str, failure: Failure) -> None:
+        """Log a node that begins to fail, if no other fails by this cause; at most once a minute."""
+        said_at_ms = self._said_at_ms.get(failure.cause)
+        if self._failing[failure.cause] == 1 and (
+            said_at_ms is None or failure.at_ms - said_at_ms >= SETTLED_MS
+        ):
+            self._said_at_ms[failure.cause] = failure.at_ms
+            logger.warning("%s: node %s: %s; it is tried again", self.source, node, failure.why)
+
+    def _of_all_nodes(self) -> Failure | None:
+        """The last failure, where no node can be read; none: one can, or there are none."""
+        return self._newest if self._nodes and self._failing.total() == len(self._nodes) else None
 
     def _node(self, node: str) -> _Node:
         known = self._nodes.get(node)

@@ -4,6 +4,7 @@ TLS with a CA of choice, a bearer token only where the connection is encrypted, 
 of size, and each way to fail by its cause (`SourceFailed`).
 """
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from connectors.kubernetes.sources.health import Cause, SourceFailed
 BODY_MAX_BYTES = 64 * 1024 * 1024
 #: Time for a connection to come about, in seconds.
 CONNECT_S = 3.0
+
+#: Who asks, with a password, as a URL may say it: sent, and never shown.
+_USER = re.compile(r"//[^/?#]*@")
 
 _BY_STATUS: Mapping[int, Cause] = {
     401: "credentials",
@@ -108,7 +112,7 @@ async def fetch(
     if token and url.startswith("https:"):
         headers["Authorization"] = token
     limit = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s))
-    asked_at_ms = wall_clock.now_ms()
+    asked_at_ms, shown = wall_clock.now_ms(), _USER.sub("//", url)
     try:
         async with session.request(
             "GET" if form is None else "POST", url, data=form, headers=headers, ssl=tls,
@@ -118,20 +122,24 @@ async def fetch(
             if answer.status != 200:
                 start = (await answer.content.read(300)).decode(errors="replace").strip()
                 cause = cause_of_status(answer.status)
-                raise SourceFailed(cause, f"{url}: status {answer.status}: {start}")
-            body = await _whole(answer, url)
+                raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
+            body = await _whole(answer, shown)
             date = answer.headers.get("Date")
     except TimeoutError as error:
-        raise SourceFailed("timeout", f"{url}: no answer within {timeout_s:g} s") from error
+        raise SourceFailed("timeout", f"{shown}: no answer within {timeout_s:g} s") from error
     except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
         advice = "name its CA with caFile, or set insecure: true"
-        raise SourceFailed("certificate", f"{url}: {error}; {advice}") from error
+        raise SourceFailed("certificate", f"{shown}: {error}; {advice}") from error
+    except aiohttp.ClientConnectorError as error:
+        why = error.os_error.strerror or error.os_error
+        raise SourceFailed("unreachable", f"{shown}: no connection: {why}") from error
     except aiohttp.ClientPayloadError as error:
-        raise SourceFailed("unreachable", f"{url}: the answer broke off: {error}") from error
+        raise SourceFailed("unreachable", f"{shown}: the answer broke off: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         if isinstance(error, SourceFailed):
             raise
-        raise SourceFailed("unreachable", f"{url}: {type(error).__name__}: {error}") from error
+        why = _USER.sub("//", str(error))  # one about the URL shows it
+        raise SourceFailed("unreachable", f"{shown}: {type(error).__name__}: {why}") from error
     return Answer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
 
 

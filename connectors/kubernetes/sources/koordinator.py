@@ -25,7 +25,7 @@ from connectors.kubernetes.api.list_watch import (
     ListWatch,
     Present,
 )
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
 from connectors.kubernetes.sources.collect_policy import (
     NAME,
     NAMESPACE,
@@ -87,8 +87,11 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         async for message in self._newest.read():
             self.health.counts["samples"] += 1
             yield message
-        since_s, why = self._metrics.failing_since_s, self._metrics.why
-        if since_s is None or (self._metrics.lists and time.monotonic() - since_s < FAILING_S):
+        policy = _failing(self._config)
+        unread = f"the ConfigMap with the collect policy cannot be read: {policy}"
+        self.health.note("config_unread", unread if policy else None)
+        why = _failing(self._metrics)
+        if not why:
             return
         if why.startswith("404"):
             note = "Koordinator's NodeMetric is not installed in this cluster"
@@ -135,9 +138,15 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
                     self._forget_config()
 
     def _forget_config(self) -> None:
-        """There is no ConfigMap: nothing that it said holds, and nothing is wrong with it."""
+        """There is no ConfigMap: nothing that it said holds.
+
+        Nothing is wrong with that, unless the settings name one.
+        """
         self._intervals = CollectIntervals()
-        self.health.note("config", None)
+        settings = self.settings
+        named = settings.model_fields_set & {"config_namespace", "config_name"}
+        missing = f"there is no ConfigMap {settings.config_namespace}/{settings.config_name}"
+        self.health.note("config", missing if named else None)
 
     def _set_config(self, found: Mapping[str, Any]) -> None:
         try:
@@ -156,7 +165,8 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             )
             message = message_of(self.cluster, found, report_ms)
         except (ValueError, AttributeError) as error:
-            self.health.failed(SourceFailed("unreadable", f"NodeMetric {node}: {error}"), node)
+            why = f"NodeMetric {node}: {reason(error, NodeMetric)}"
+            self.health.failed(SourceFailed("unreadable", why), node)
             return
         version = found["metadata"]["resourceVersion"]
         if self._versions.get(node) == version:
@@ -186,6 +196,14 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             note = f"the metric of node {first} is {by_ms} ms ahead of our clock"
             break
         self.health.note("clock", note)
+
+
+def _failing(watch: ListWatch) -> str:
+    """Why objects cannot be read; empty: they can, or could a moment ago."""
+    since_s = watch.failing_since_s
+    if since_s is None or (watch.lists and time.monotonic() - since_s < FAILING_S):
+        return ""
+    return watch.why
 
 
 async def _follow(watch: ListWatch, take: Any) -> None:

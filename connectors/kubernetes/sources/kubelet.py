@@ -10,6 +10,7 @@ A kubelet is asked with the credentials for the API server; it asks the API serv
 
 import resource
 import ssl
+import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
@@ -23,7 +24,7 @@ from pydantic import Field
 from connectors import wall_clock
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import Node
 from connectors.kubernetes.sources.health import SourceFailed
@@ -41,6 +42,8 @@ from schemas.usage import NodeUsage
 
 #: From one read of what was measured to the next, in seconds.
 READ_S = 0.25
+#: That there are no nodes to ask is said after an interval, or after this time, in seconds.
+UNLISTED_S = 10.0
 #: A node that is asked later than an interval, and than this, is worth a word, in seconds.
 BEHIND_MAX_S = 1.0
 #: Credentials that a kubelet has refused are read anew at most this often, in ms.
@@ -218,9 +221,18 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
         self._newest: Newest[NodeUsage] = Newest(self.health)
         self._kubelets = Kubelets(settings, context, self.path)
         self._nodes_version = -1
+        self._missed_at_s = time.monotonic()
+        """When it was last said, or not yet, that there are no nodes to ask."""
 
     def read(self) -> AsyncIterator[NodeUsage]:
-        """What was measured since the last call."""
+        """What was measured since the last call.
+
+        Raises SourceFailed once an interval, from the first one's end on, until nodes are listed.
+        """
+        now_s, every_s = time.monotonic(), min(self.settings.interval_ms / 1_000, UNLISTED_S)
+        if not self.listed() and now_s - self._missed_at_s >= every_s:
+            self._missed_at_s = now_s
+            self.require_listed()
         return self._newest.read()
 
     async def run(self) -> None:
@@ -253,8 +265,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             self.health.failed(failed, node)
             return
         except Exception as error:  # one node's answer must not end the source
-            why = f"{type(error).__name__}: {error}"
-            self.health.failed(SourceFailed("unreadable", why), node)
+            self.health.failed(SourceFailed("unreadable", reason(error, NodeUsage)), node)
             return
         self.health.succeeded(node, None if message is None else message.sampled_at_ms)
         if message is not None:

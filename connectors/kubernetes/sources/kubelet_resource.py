@@ -27,7 +27,7 @@ from connectors.kubernetes.sources.exposition import (
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
-from connectors.kubernetes.sources.rates import CpuCounter
+from connectors.kubernetes.sources.rates import RATE_MAX_MS, CpuCounter
 from connectors.kubernetes.sources.settings import SourceSettings
 from schemas.base import AMOUNT_MAX
 from schemas.policy.parts import Items
@@ -78,6 +78,8 @@ class KubeletResource(KubeletSource):
         super().__init__(settings, context)
         self._nodes: dict[str, _Node] = {}
         self._swap = "swap" in settings.extra_resources
+        self._longest_ms = max(RATE_MAX_MS, 3 * settings.interval_ms)
+        """Of rates: a reading may be missed, and another one come late."""
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget the counters of other nodes."""
@@ -109,7 +111,7 @@ class KubeletResource(KubeletSource):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)
         node.skew_ms = time.skew_ms
         pods = self._pods(node, self.directory.pods_on(name), body, times)
-        node.cpu = _next(node.cpu, cpu, times)
+        node.cpu = _next(node.cpu, cpu, times, self._longest_ms)
         if node.cpu.millicores is None or time.at_ms <= node.sampled_at_ms:
             return None
         usage = {"cpu": node.cpu.millicores, "memory": memory}
@@ -142,7 +144,7 @@ class KubeletResource(KubeletSource):
         memory = _summed(samples(body, kind + MEMORY), pod_of)
         swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
-        rates = _rates(node, counted, pod_of, times)
+        rates = _rates(node, counted, pod_of, times, self._longest_ms)
         found: list[PodUsage] = []
         seen: dict[bytes, str] = {}
         for labels in {**memory, **rates}:
@@ -189,7 +191,11 @@ def _who(labels: bytes, directory: NodePods) -> PodUsage | None:
 
 
 def _rates(
-    node: _Node, counted: list[Sample], pod_of: Callable[[bytes], bytes], times: Answered
+    node: _Node,
+    counted: list[Sample],
+    pod_of: Callable[[bytes], bytes],
+    times: Answered,
+    longest_ms: int,
 ) -> dict[bytes, int | None]:
     """Millicores of each pod; none: one of its counters says nothing yet."""
     counters: dict[bytes, CpuCounter] = {}
@@ -197,7 +203,7 @@ def _rates(
     known = node.counters
     for sample in counted:
         labels = sample[0]
-        counter = counters[labels] = _next(known.get(labels), sample, times)
+        counter = counters[labels] = _next(known.get(labels), sample, times, longest_ms)
         pod, rate = pod_of(labels), counter.millicores
         if pod in rates:
             others = rates[pod]
@@ -207,12 +213,14 @@ def _rates(
     return rates
 
 
-def _next(counter: CpuCounter | None, sample: Sample, times: Answered) -> CpuCounter:
+def _next(
+    counter: CpuCounter | None, sample: Sample, times: Answered, longest_ms: int
+) -> CpuCounter:
     """The counter with its next reading."""
     at_ms = times.came_at_ms if sample[2] == UNTIMED else sample[2]
     if counter is None:
         return CpuCounter(sample[1], at_ms)
-    counter.take(sample[1], at_ms)
+    counter.take(sample[1], at_ms, longest_ms)
     return counter
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, reason
 from connectors.kubernetes.sources.clock_skew import Answered, sample_time
 from connectors.kubernetes.sources.directory import PodName, time_ms
 from connectors.kubernetes.sources.health import SourceFailed
@@ -57,20 +57,24 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             del self._newest[gone]
         bad: list[str] = []
         measured = {_name(each): each for each in pods}
+        unlisted = dict.fromkeys(self.directory.nodes)
         for each in nodes:
             node = each["metadata"]["name"]
             if node not in self.directory.nodes:
                 continue
+            unlisted.pop(node, None)
             try:
                 message = self._sample(node, each, measured, bad)
             except (KeyError, TypeError, ValueError) as error:
-                why = f"the entry of the node cannot be read: {error!r}"
+                why = f"the entry of the node cannot be read: {reason(error, NodeUsage)}"
                 self.health.failed(SourceFailed("unreadable", why), node)
                 continue
             self.health.succeeded(node, None if message is None else message.sampled_at_ms)
             if message is not None:
                 self.health.counts["samples"] += 1
                 yield message
+        for node in unlisted:
+            self.health.failed(SourceFailed("incomplete", "no entry is of this node"), node)
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
         self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
@@ -110,7 +114,9 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             except (KeyError, TypeError, ValueError) as error:
                 bad.append(f"{'/'.join(name)}: {error!r}")
                 continue
-            members.append({"namespace": name[0], "name": name[1], "uid": pod.uid, "usage": usage})
+            if usage:
+                who = {"namespace": name[0], "name": name[1], "uid": pod.uid}
+                members.append({**who, "usage": usage})
         message = NodeUsage.model_validate(
             {
                 "cluster": self.cluster,
@@ -144,7 +150,8 @@ def _sum(all_usage: Any) -> dict[str, int]:
 
     A resource that one of them lacks was not measured of the whole, and is left out.
     """
-    lists = [{name: nanos(text) for name, text in usage.items()} for usage in all_usage]
+    # A list without any resource is written as null.
+    lists = [{name: nanos(text) for name, text in (usage or {}).items()} for usage in all_usage]
     shared = set.intersection(*map(set, lists)) if lists else set()
     if any(each[name] < 0 for each in lists for name in shared):
         raise QuantityError("found an amount below 0")

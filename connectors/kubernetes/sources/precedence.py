@@ -8,7 +8,9 @@ figure is of exactly one source. When the speaker has been silent for longer tha
 next one speaks. Times of a node never go back, whichever source speaks.
 
 Aggregates (`node-metrics`) take part: of a node for which Koordinator speaks no samples are sent, and
-the other way round, since both end up as metrics of that node. Nothing is filled into aggregates.
+the other way round, since both end up as metrics of that node. Those without figures, and those of
+longer ago than a speaker may be silent, speak for no node for which another source could. Nothing is
+filled into aggregates.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,7 +68,9 @@ class Precedence:
             return None
         if node.speaker != source:
             self._count(source, "took_over")
-        node.speaker, node.spoke_at_ms = source, now_ms
+        node.speaker = source
+        if isinstance(message, NodeUsage) or self._is_fresh(source, message, now_ms):
+            node.spoke_at_ms = now_ms
         node.held.pop(source, None)
         at_ms = message.sampled_at_ms if isinstance(message, NodeUsage) else message.updated_at_ms
         if at_ms is not None:
@@ -89,10 +93,19 @@ class Precedence:
     ) -> bool:
         if isinstance(message, NodeUsage) and not message.usage.keys() >= REQUIRED:
             return False
+        if isinstance(message, NodeMetric) and not self._is_fresh(source, message, now_ms):
+            return node.speaker == source or len(self._fresh_ms) == 1
         speaker = node.speaker
         if speaker is None or source <= speaker:
             return True
         return now_ms - node.spoke_at_ms > self._fresh_ms[speaker]
+
+    def _is_fresh(self, source: int, message: NodeMetric, now_ms: int) -> bool:
+        """It has figures, and not of long ago: agents that have ended leave their objects behind."""
+        at_ms = message.updated_at_ms
+        return (
+            bool(message.usage) and at_ms is not None and now_ms - at_ms <= self._fresh_ms[source]
+        )
 
     def _removed(self, source: int, node: _Node, message: NodeMetric) -> NodeMetric | None:
         if node.speaker != source:

@@ -170,8 +170,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         answers = await self._ask(now_ms)
         self.health.succeeded()
         self.health.keep_only(self.directory.nodes.keys())
+        required = REQUIRED & self._queries.nodes.keys()
         for node, usage in answers.nodes.items():
-            missing = (REQUIRED & self._queries.nodes.keys()) - usage.keys()
+            missing = required - usage.keys()
             at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
             if missing or at_ms is None:
                 what = ", ".join(sorted(missing)) or "times"
@@ -191,7 +192,8 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 usage=usage,
                 pods=self._pods(node, answers, at_ms),
             )
-        for node in self.directory.nodes.keys() - answers.nodes.keys():
+        # Not every node has what a query of GPUs is about.
+        for node in self.directory.nodes.keys() - answers.nodes.keys() if required else ():
             self.health.failed(SourceFailed("incomplete", "no answer is about this node"), node)
 
     def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:

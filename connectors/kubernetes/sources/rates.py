@@ -10,7 +10,7 @@ from schemas.base import AMOUNT_MAX
 
 #: Readings closer together are one, in ms: a kubelet answers from a cache.
 RATE_MIN_MS = 100
-#: The longest time that a rate is the mean of, in ms.
+#: The longest time that a rate is the mean of, in ms, unless readings are farther apart on purpose.
 RATE_MAX_MS = 300_000
 
 
@@ -27,13 +27,13 @@ class CpuCounter:
         self.span_ms = 0
         """The time that the rate is the mean of."""
 
-    def take(self, seconds: float, at_ms: int) -> None:
-        """The next reading."""
+    def take(self, seconds: float, at_ms: int, longest_ms: int = RATE_MAX_MS) -> None:
+        """The next reading; a rate is the mean of at most `longest_ms`."""
         span_ms, used = at_ms - self.at_ms, seconds - self.seconds
         if 0 <= span_ms < RATE_MIN_MS and used >= 0:
             return  # nothing new: the last rate stands
         self.millicores, self.span_ms = None, 0
-        if used >= 0 and 0 < span_ms <= RATE_MAX_MS and (self.seconds > 0 or used == 0):
+        if used >= 0 and 0 < span_ms <= longest_ms and (self.seconds > 0 or used == 0):
             rate = used * 1e6 / span_ms
             if rate <= AMOUNT_MAX:
                 self.millicores, self.span_ms = int(rate + 0.5), span_ms

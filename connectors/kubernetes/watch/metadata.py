@@ -7,6 +7,8 @@ carried that a filter, a score or a protection reads, so that a change of anothe
 from datetime import datetime
 from typing import Any
 
+from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
+
 #: Annotations of a pod: all under the prefix tell kinds of pods apart.
 _PREFIX = "scheduling.koordinator.sh/"
 _OF_PODS = frozenset(
@@ -48,13 +50,18 @@ def node_annotations(meta: Json) -> dict[str, str]:
 
 
 def time_ms(text: str | None) -> int | None:
-    """A time as Kubernetes writes it, in milliseconds; none: there is none, or it is no time."""
+    """A time as Kubernetes writes it, in milliseconds; none: there is none, or it is no time.
+
+    One that no record takes becomes the nearest that records take: a node without a clock of its own
+    begins in 1970, and a pod with a long grace period may terminate until after 2100.
+    """
     if not text:
         return None
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        found_ms = int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         return None
+    return min(max(found_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
 
 
 def given(**values: Any) -> Json:

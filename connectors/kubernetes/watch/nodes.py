@@ -5,13 +5,14 @@ node is not ready reaches decisions as the taint that Kubernetes gives it.
 """
 
 from connectors.kubernetes.watch.metadata import Json, given, metadata, node_annotations
+from schemas.base import RESOURCES_MAX
 
 
 def node_state(found: Json) -> Json:
     """The node as decisions see it."""
     meta, spec, status = metadata(found), found.get("spec") or {}, found.get("status") or {}
     return given(
-        allocatable=status.get("allocatable"),
+        allocatable=_first(status.get("allocatable") or {}),
         labels=meta.get("labels"),
         annotations=node_annotations(meta),
         taints=[
@@ -20,3 +21,14 @@ def node_state(found: Json) -> Json:
         ],
         unschedulable=spec.get("unschedulable"),
     )
+
+
+def _first(allocatable: Json) -> Json:
+    """As many resources as a record takes: Kubernetes' own, then those of which there are any.
+
+    Device plugins may give each device a name; without this the whole node would be left out.
+    """
+    if len(allocatable) <= RESOURCES_MAX:
+        return allocatable
+    ranked = sorted(allocatable, key=lambda name: ("/" in name, allocatable[name] == "0", name))
+    return {name: allocatable[name] for name in ranked[:RESOURCES_MAX]}

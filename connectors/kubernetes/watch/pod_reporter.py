@@ -76,6 +76,11 @@ class PodReporter(Reporter):
         uid: str = found["metadata"]["uid"]
         return uid
 
+    def called(self, key: str, found: Json) -> str:
+        """Namespace and name, by which users find a pod, and the uid."""
+        meta = metadata(found)
+        return f"pod {meta.get('namespace')}/{meta.get('name')} of uid {key}"
+
     def claims_changed(self, list_id: str | None) -> Reported:
         """Look again at the pods that wait and mount claims."""
         for uid, found in list(self._waiting.items()):
@@ -97,7 +102,7 @@ class PodReporter(Reporter):
         digest = values_of(Pod, values).digest
         if before is not None and before.digest == digest:
             return
-        made = self._read(values, waits=waits)
+        made = self._read(values)
         node = None if made.node is None else self._nodes.setdefault(made.node, made.node)
         stage = _WAITS if waits else _stage(made)
         name = f"{made.namespace}/{made.name}"
@@ -169,10 +174,13 @@ class PodReporter(Reporter):
 
     # --- messages -------------------------------------------------------------------------------
 
-    def _read(self, values: Json, *, waits: bool) -> Pod:
-        """The pod; of one that runs, at least the room that it takes. Raises Unreadable."""
+    def _read(self, values: Json) -> Pod:
+        """The pod, or of a long one what is kept of it: its room is counted, and it is not placed.
+
+        Raises Unreadable.
+        """
         read = values_of(Pod, values).read()
-        if isinstance(read, Refusal) and not waits:
+        if isinstance(read, Refusal):
             read = values_of(Pod, bare(values)).read()
         made: Pod = carried(read)
         return made

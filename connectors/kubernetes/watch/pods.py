@@ -7,6 +7,7 @@ from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.containers import containers
 from connectors.kubernetes.watch.metadata import Json, given, pod_annotations, time_ms
 from connectors.kubernetes.watch.requirements import unsupported
+from schemas.pods import HOST_PORTS_MAX
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 #: Operators of tolerations that decisions know; a toleration with another one tolerates nothing.
@@ -77,10 +78,20 @@ def claim_names(found: Json) -> list[str]:
 def bare(values: Json) -> Json:
     """What a node must know of a pod that it has, without what a new place for it would depend on.
 
-    A pod whose record is refused is carried like this: its room is counted, and nobody moves it.
+    A pod whose record is refused is carried like this: its room is counted, nobody moves it, and one
+    that waits is refused by that requirement, where its user reads it. Of a container that takes more
+    ports of the node than a record has room for, the first are kept.
     """
     kept: Json = {name: values[name] for name in _KEPT if name in values}
+    for name in ("containers", "init_containers"):
+        if name in kept:
+            kept[name] = [_with_fewer_ports(each) for each in kept[name]]
     return {**kept, "unsupported": ["more than a record of a pod takes"]}
+
+
+def _with_fewer_ports(container: Json) -> Json:
+    ports = container.get("host_ports", ())
+    return {**container, "host_ports": ports[:HOST_PORTS_MAX]} if ports else container
 
 
 def _owners(meta: Json) -> list[Json]:

@@ -90,7 +90,7 @@ class Reporter(ABC):
             yield from self.changed(key, found, list_id)
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
-            self._leave_out(key, why)
+            self._leave_out(key, self.called(key, found), why)
             if key in self.known:
                 yield from self.removed(key, list_id)
         else:
@@ -111,15 +111,19 @@ class Reporter(ABC):
             logger.warning("an object without a name is left out: %s", _unexpected(error))
             return None
 
-    def _leave_out(self, key: str, why: str) -> None:
+    def _leave_out(self, key: str, called: str, why: str) -> None:
         if key not in self.left_out:
-            logger.warning("%s is left out: %s", key, why)
+            logger.warning("%s is left out: %s", called, why)
         named = key in self.left_out or len(self.left_out) < LEFT_OUT_NAMED_MAX
         self.left_out[key] = why if named else ""
 
     @abstractmethod
     def key(self, found: Json) -> str:
         """The key of an object; raises KeyError, TypeError or AttributeError."""
+
+    def called(self, key: str, found: Json) -> str:
+        """What an object is called in the log: its key, unless that does not have its name."""
+        return key
 
     @abstractmethod
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:

@@ -52,6 +52,16 @@ def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -
     assert done.stderr.startswith("files: /nowhere: found the folder of none of 1 pods; expected ")
 
 
+def test_a_host_application_of_which_there_is_nothing_is_named(
+    options: list[str], cache: Path
+) -> None:
+    done = _run(*options, "--host-application", "proxy=system.slice/mistyped", "--once")
+    assert (done.returncode, json.loads(done.stdout)["host_applications"]) == (0, [])
+    assert done.stderr == (
+        "host application proxy: found nothing in its cgroup system.slice/mistyped\n"
+    )
+
+
 def test_samples_go_to_the_broker_until_it_is_ended(
     options: list[str], embedded: RunningBroker
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors import wall_clock
 from connectors.node_agent import cold_pages
 from connectors.node_agent.source import AgentSource, Places
 from schemas.usage import NodeUsage, PodUsage
@@ -158,6 +159,7 @@ def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
     node.files.write("system.slice/proxy.service", _S + _S // 10, 8 * MIB, 4 * MIB)
     (application,) = agent.sample().host_applications
     assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
+    assert agent.unmeasured == {"gone": "system.slice/gone.service"}
 
 
 def test_hot_page_cache_is_known_where_the_kernel_counts_cold_pages(tmp_path: Path) -> None:
@@ -202,6 +204,20 @@ def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None
         agent.sample()
     with pytest.raises(OSError, match="nothing of the node can be read"):
         node.agent()
+
+
+def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = _Node(tmp_path)
+    agent = node.agent()
+    node.clock.now_ns += _S
+    with monkeypatch.context() as patched:
+        patched.setattr(wall_clock, "now_ms", lambda: 9_000)
+        with pytest.raises(OSError, match="its clock says 1970; samples are of 2000 to 2100"):
+            agent.sample()
+    node.clock.now_ns += _S
+    assert agent.sample().interval_ms == 2_000
 
 
 @given(

@@ -244,6 +244,40 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
     await by_plugin.configuration(renewed=True)
 
 
+_CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":%s}'
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ["no-such-plugin"],
+            "plugin no-such-plugin cannot be run: No such file or directory; is it",
+        ),
+        (["echo", "5"], "the plugin's answer is no map; expected an ExecCredential"),
+        (["echo", _CREDENTIAL % "{}"], "the plugin's answer has neither token nor certificate"),
+        (["echo", _CREDENTIAL % "null"], "the plugin's answer has neither token nor certificate"),
+    ],
+)
+async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_without_them(
+    tmp_path: Path, command: list[str], said: str
+) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": command[0], "args": command[1:],
+    }  # fmt: skip
+    found = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+    }
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(found))
+    with pytest.raises(AccessError) as failed:
+        await access(kubeconfig).configuration()
+    assert said in str(failed.value)
+
+
 def test_a_plugin_that_hangs_is_given_up_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

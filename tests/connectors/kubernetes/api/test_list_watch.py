@@ -202,6 +202,24 @@ async def test_an_object_that_no_longer_matches_is_deleted_as_it_was_last(
             assert "nodeName" not in last.object["spec"]
 
 
+async def test_a_watch_of_one_named_object_goes_on_where_only_that_one_may_be_read(
+    control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the collector's of Koordinator's ConfigMap: it may list no other."""
+    monkeypatch.setattr(list_watch, "WATCH_S", 11)
+    monkeypatch.setattr(random, "randrange", lambda most: most)
+    path, name = f"/api/v1/namespaces/{namespace}/configmaps", "slo-controller-config"
+    selectors = {"fieldSelector": f"metadata.name={name}"}
+    async with control_plane.api() as admin, control_plane.api("loadstream-collect") as server:
+        watch = ListWatch(server, path, selectors=selectors)
+        async with _following(watch) as reader:
+            await _until(lambda: watch.lists == 1)
+            await asyncio.sleep(1.5)  # the first watch has ended
+            await cluster.create(admin, path, [{"metadata": {"name": name}}])
+            await _until(lambda: reader.present() == {name})
+        assert (watch.lists, watch.why) == (1, "")
+
+
 async def test_a_token_that_is_put_right_on_disk_ends_the_failure(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:

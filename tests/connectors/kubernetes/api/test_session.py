@@ -86,11 +86,12 @@ async def test_the_environments_proxy_is_used(
     assert played.asked == [("http://cluster.invalid:8080/a", None)]
 
 
+@pytest.mark.parametrize("no_proxy", ["127.0.0.1", ".svc, fd00::/8, 10.0.0.0/8,127.0.0.0/8"])
 async def test_an_address_that_needs_no_proxy_is_asked_itself(
-    played: Played, monkeypatch: pytest.MonkeyPatch
+    played: Played, monkeypatch: pytest.MonkeyPatch, no_proxy: str
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", no_proxy)
     async with ApiServer(access(played.url)) as api:
         assert (await api.send("GET", "/a")).ok
 

@@ -68,8 +68,12 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
     ("spec", "complaint"),
     [
         ({"mode": "Teleport"}, "spec.mode is 'Teleport'; allowed are ReservationFirst, EvictDirec"),
-        ({"ttl": "soon"}, "'soon' is no duration"),
-        ({"ttl": "999h"}, "ttl_ms: Input should be less than or equal to 86400000"),
+        ({"ttl": "soon"}, "spec.ttl: 'soon' is no duration"),
+        (
+            {"ttl": "999h0m0s"},
+            "spec.ttl is 999h0m0s; allowed are 0s, for what the policy says, to 24h",
+        ),
+        ({"ttl": "-5m0s"}, "spec.ttl is -5m0s; allowed are 0s"),
     ],
 )
 def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
@@ -126,6 +130,10 @@ def test_a_status_has_the_words_of_koordinator() -> None:
 
 
 def test_fields_that_mean_nothing_here_are_named_in_the_status() -> None:
-    job = read_job(job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1}))
-    message = status_of(status(), job)["message"]
-    assert message == ("command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions")
+    found = job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1})
+    found["metadata"]["labels"] = {"koordinator.sh/evict-policy": "Delete", "team": "shop"}
+    found["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/evict": ""}
+    assert status_of(status(), read_job(found))["message"] == (
+        "command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions, "
+        "label koordinator.sh/evict-policy, annotation descheduler.alpha.kubernetes.io/evict"
+    )

@@ -69,6 +69,15 @@ def test_a_config_map_that_cannot_be_read_says_which_one(text: str) -> None:
         read_config_map({"data": {"colocation-config": text}})
 
 
+@pytest.mark.parametrize("seconds", ["60", 60.5, True])
+def test_an_interval_of_another_type_is_said_and_not_passed_over(seconds: object) -> None:
+    wrong = "metricReportIntervalSeconds: found .*; allowed is an integer"
+    with pytest.raises(PolicyUnreadable, match=wrong):
+        _config(metricReportIntervalSeconds=seconds)
+    with pytest.raises(PolicyUnreadable, match=wrong):
+        _config(nodeConfigs=[{"nodeSelector": {}, "metricReportIntervalSeconds": seconds}])
+
+
 def test_a_config_map_of_another_name_is_named_by_it() -> None:
     metadata = {"namespace": "slo", "name": "mine"}
     with pytest.raises(PolicyUnreadable, match="ConfigMap slo/mine, colocation-config: "):

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, ClassVar
 
 import orjson
+import pytest
 from aiohttp import web
 
 from connectors.kubernetes.sources.base import (
@@ -101,6 +102,29 @@ async def test_each_message_names_the_source_that_speaks_for_the_node() -> None:
             if len(named) == 2 and second.reads > 2:
                 break
     assert named == {"n1": "first", "n2": "second"}
+
+
+@pytest.mark.parametrize("source", ["kubelet_resource", "kubelet_summary", "metrics_api"])
+async def test_a_source_says_why_there_is_nothing_to_ask(source: str) -> None:
+    """With a role that lacks nodes or pods everything was well, and nothing was measured."""
+
+    async def refuse(request: web.Request) -> web.Response:
+        message = f"{request.path.rpartition('/')[2]} is forbidden"
+        body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
+        return web.json_response(body, status=403)
+
+    settings = read_sources(f"sources: [{{source: {source}, interval: 200ms}}]", known_settings())
+    async with playing(refuse) as url, api_server(url) as api:
+        given = context(api, Directory())
+        async with Collector(given, make_sources(settings, given)) as collector:
+            await until(lambda: collector.reports()[0].failure is not None)
+            await until(lambda: "Forbidden" in str(collector.reports()[0].failure))
+            await asyncio.sleep(0.5)
+            (report,) = collector.reports()
+    assert report.failure is not None
+    assert report.failure.cause == "incomplete"
+    assert "have not been listed yet: 403 Forbidden: nodes is forbidden" in report.failure.why
+    assert report.failures["incomplete"] <= 12, "one an interval, however often it is read"
 
 
 async def test_a_reader_that_does_not_read_holds_the_sources_back() -> None:

@@ -42,6 +42,38 @@ def test_a_source_that_fails_as_a_whole_says_so_once_and_recovers(
     assert len(caplog.records) == 2
 
 
+def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where_all_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_ms = [0]
+    health = SourceHealth("kubelets", lambda: now_ms[0])
+    health.succeeded("n3")
+    for _ in range(3):
+        for node in ("n1", "n2"):
+            health.failed(SourceFailed("certificate", "name its CA with caFile"), node)
+    health.failed(SourceFailed("timeout", "no answer"), "n2")
+    assert [each.getMessage() for each in caplog.records] == [
+        "kubelets: node n1: name its CA with caFile; it is tried again",
+        "kubelets: node n2: no answer; it is tried again",
+    ]
+    assert health.report().failure is None
+    health.failed(SourceFailed("timeout", "no answer"), "n3")
+    failure = health.report().failure
+    assert failure is not None
+    assert failure.cause == "timeout"
+    health.keep_only(("n1", "n3"))
+    health.succeeded("n1")
+    assert health.report().failure is None
+    health.failed(SourceFailed("certificate", "name its CA with caFile"), "n1")
+    assert len(caplog.records) == 2, "it was said less than a minute ago"
+    health.succeeded("n1")
+    now_ms[0] += SETTLED_MS
+    health.failed(SourceFailed("certificate", "name its CA with caFile"), "n1")
+    assert len(caplog.records) == 3
+    health.keep_only(())
+    assert health.report().failure is None
+
+
 def test_a_wrong_clock_is_logged_once_and_reported_as_long_as_it_holds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

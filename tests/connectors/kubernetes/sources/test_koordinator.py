@@ -39,7 +39,8 @@ class _ApiServer:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.config: dict[str, Any] | None = None
-        self.installed = True
+        self.installed = self.readable = True
+        """NodeMetrics are installed; the ConfigMap may be read."""
         self.version = 100
         self.changes: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -55,6 +56,9 @@ class _ApiServer:
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         config = request.path == _CONFIG_MAPS
+        if config and not self.readable:
+            body = {"kind": "Status", "message": "configmaps is forbidden"}
+            return web.json_response(body, status=403)
         if not config and not self.installed:
             message = "the server could not find the requested resource"
             return web.json_response({"kind": "Status", "message": message}, status=404)
@@ -148,6 +152,31 @@ async def test_nothing_is_wrong_with_a_config_map_that_is_gone(gone: tuple[Event
         assert source.health.report().notes == ()
 
 
+async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is() -> None:
+    server = _ApiServer()
+    server.readable = False
+    server.objects = {"n1": server.object("n1")}
+    async with _running(server, "n1") as source:
+        await until(lambda: source._config.failing_since_s is not None)
+        await _next(source)
+        (note,) = source.health.report().notes
+        assert "policy cannot be read: 403: configmaps is forbidden" in note
+        server.readable = True
+        await until(lambda: source._config.lists)
+        await read_all(source)
+        assert source.health.report().notes == ()
+
+
+async def test_a_config_map_that_settings_name_and_that_is_not_there_is_noted() -> None:
+    directory = directory_of({"n1": {}})
+    given = KoordinatorSettings.model_validate({"source": "koordinator", "config_name": "mistyped"})
+    source = Koordinator(given, context(api_server("http://nowhere.invalid"), directory))
+    await source.take_config(_events(Begun(), Ended()))
+    assert source.health.report().notes == ("there is no ConfigMap koordinator-system/mistyped",)
+    await source.take_config(_events(Begun(), Present({"data": {}}), Ended()))
+    assert source.health.report().notes == ()
+
+
 async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
     server = _ApiServer()
     server.installed = False
@@ -189,6 +218,19 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     assert failures["good"] is None
     assert failures["bad"] is not None
     assert "NodeMetric bad" in failures["bad"].why
+
+
+async def test_a_figure_that_no_record_takes_is_said_in_one_line() -> None:
+    server = _ApiServer()
+    bad = server.object("bad")
+    bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "-5m"
+    server.objects = {"bad": bad, "good": server.object("good")}
+    async with _running(server, "bad", "good") as source:
+        await _next(source)
+        failure = source.health.report().nodes[0].failure
+    assert failure is not None
+    assert failure.why.startswith("NodeMetric bad: usage.cpu is -5; allowed is an integer from 0")
+    assert "\n" not in failure.why
 
 
 async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None:

@@ -86,6 +86,19 @@ def test_the_second_scrape_has_the_mean_between_the_two() -> None:
     assert pod.usage == {"cpu": 500, "memory": 2 * GIB}
 
 
+@pytest.mark.parametrize(("interval", "apart_s"), [("10m", 600), ("1h", 3_600), ("1h", 7_200)])
+def test_kubelets_that_are_asked_seldom_are_measured(interval: str, apart_s: int) -> None:
+    """Up to the longest interval that is allowed, also where one scrape has failed."""
+    source = _source(directory_of({"n1": {"a": "uid-a"}}), interval=interval)
+    for number in range(2):
+        at_ms = T0 + number * apart_s * 1_000
+        lines = node_lines(100.0 + number * apart_s, GIB, at_ms)
+        lines += pod_lines("a", 10.0 + number * apart_s / 2, 100, at_ms)
+        sample = source.measured("n1", _answer(lines, at_ms + 50))
+    assert sample is not None
+    assert (sample.usage["cpu"], sample.pods[0].usage["cpu"]) == (1_000, 500)
+
+
 def test_figures_that_the_kubelet_has_said_before_are_no_new_sample() -> None:
     kubelet = _Kubelet({})
     kubelet.scrape()

@@ -109,6 +109,31 @@ async def test_an_entry_that_cannot_be_read_leaves_the_others_alone() -> None:
     assert "shop/web-0" in report.notes[0]
 
 
+async def test_a_node_that_the_list_lacks_is_a_failure_of_that_node() -> None:
+    """As where metrics-server cannot read its kubelet: it leaves the node out."""
+    async with _source(_MetricsServer(), directory_of({"node-1": {}, "lost": {}})) as source:
+        assert [sample.node for sample in await read_all(source)] == ["node-1"]
+        lost, there = source.health.report().nodes
+    assert there.failure is None
+    assert lost.failure is not None
+    assert (lost.node, lost.failure.cause) == ("lost", "incomplete")
+
+
+async def test_an_entry_without_any_figure_leaves_the_others_alone() -> None:
+    """Upstream's types write a list of resources that was never filled as null."""
+    server = _MetricsServer()
+    (whole,) = server.nodes["items"]
+    empty = {**whole, "metadata": {"name": "empty"}, "usage": None}
+    server.nodes["items"].insert(0, empty)
+    server.pods["items"][0]["containers"][0]["usage"] = None
+    directory = directory_of({"empty": {}, "node-1": {"web-0": "uid-1"}})
+    async with _source(server, directory) as source:
+        empty_one, sample = await read_all(source)
+    assert (empty_one.node, empty_one.usage) == ("empty", {})
+    assert (sample.node, sample.usage) == ("node-1", {"cpu": 330, "memory": 2748180 * 1024})
+    assert sample.pods == (), "missing is not zero"
+
+
 @pytest.mark.parametrize(
     ("status", "cause"), [(404, "not_installed"), (403, "forbidden"), (503, "server_error")]
 )

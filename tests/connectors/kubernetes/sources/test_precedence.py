@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,7 +58,9 @@ def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> 
 
 def test_aggregates_of_a_clock_that_is_ahead_do_not_shut_out_who_steps_in() -> None:
     three = _Three()
-    ahead = NodeMetric(cluster="c", node="n", updated_at_ms=T0 + 86_400_000)
+    ahead = NodeMetric(
+        cluster="c", node="n", updated_at_ms=T0 + 86_400_000, usage={"cpu": 1, "memory": 1}
+    )
     assert three.offer(0, 0, ahead) == ahead
     assert three.offer(1, 30_001) is not None
     assert three.counts[1] == {"took_over": 1}
@@ -127,6 +130,33 @@ def test_samples_of_a_node_with_aggregates_are_held_back() -> None:
     gone = NodeMetric(cluster="c", node="n", removed=True)
     assert three.offer(0, 2_000, gone) is gone
     assert three.offer(1, 3_000) is not None
+
+
+@pytest.mark.parametrize(
+    "left_behind",
+    [
+        NodeMetric(cluster="c", node="n"),
+        NodeMetric(cluster="c", node="n", updated_at_ms=T0 - 5_000),
+        NodeMetric(cluster="c", node="n", updated_at_ms=T0 - 86_400_000, usage={"cpu": 1}),
+    ],
+)
+def test_an_aggregate_that_is_not_fresh_holds_nobody_back(left_behind: NodeMetric) -> None:
+    """Koordinator's manager makes one for each node; its agent may not run there, or no more."""
+    three = _Three()
+    assert three.offer(0, 0, left_behind) is None
+    assert three.offer(1, 1) is not None
+    assert three.offer(0, 2, left_behind) is None
+    assert three.offer(1, 3) is not None
+    fresh = NodeMetric(cluster="c", node="n", updated_at_ms=T0, usage={"cpu": 1, "memory": 1})
+    assert three.offer(0, 4, fresh) is not None
+    assert three.offer(0, 29_000, left_behind) is not None, "the speaker has no figures any more"
+    assert three.offer(1, 30_004) is None
+    assert three.offer(1, 30_005) is not None
+
+
+def test_the_only_source_says_also_that_there_are_no_figures() -> None:
+    alone = Precedence([30_000], lambda index, what: None)
+    assert alone.offer(0, NodeMetric(cluster="c", node="n"), T0) is not None
 
 
 def test_that_a_metric_is_gone_is_said_only_by_who_spoke() -> None:

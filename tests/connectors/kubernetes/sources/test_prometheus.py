@@ -17,6 +17,7 @@ from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
 from connectors.kubernetes.sources.promql_presets import PRESETS
+from connectors.local_ports import free_port
 from connectors.wall_clock import now_ms
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
@@ -125,6 +126,18 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     assert failures == [None, None]
 
 
+async def test_a_node_without_a_gpu_is_no_failure_of_a_source_of_gpus_alone() -> None:
+    server = _Played(gpu=[({"instance": "n1"}, 4)])
+    async with _source(
+        server, directory_of({"n1": {}, "n2": {}}), nodes={"nvidia.com/gpu": "gpu"}
+    ) as source:
+        (sample,) = await read_all(source)
+        report = source.health.report()
+    assert sample.usage == {"nvidia.com/gpu": 4}
+    assert [each.node for each in report.nodes if each.failure] == []
+    assert not report.failures
+
+
 async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
     at_s = now_ms() // 1_000 - 40
     server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
@@ -199,6 +212,18 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
         with pytest.raises(SourceFailed, match=r"no answer within 0\.1 s") as failed:
             await read_all(source)
     assert failed.value.cause == "timeout"
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
+async def test_a_password_in_the_url_is_in_no_failure(place: str) -> None:
+    url = f"http://reader:hush@{place.format(port=free_port(set()))}"
+    async with api_server("http://nowhere.invalid") as api:
+        settings = _settings(url=url, nodes=_NODES)
+        source = Prometheus(settings, context(api, directory_of({"n1": {}})))
+        async with at_work(source):
+            with pytest.raises(SourceFailed, match=place.partition(":")[0]) as failed:
+                await read_all(source)
+    assert "hush" not in str(failed.value)
 
 
 def test_what_settings_and_presets_ask_together() -> None:

@@ -153,3 +153,16 @@ def test_a_budget_says_what_the_api_server_goes_by(
     path = "/apis/policy/v1/poddisruptionbudgets"
     (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
     assert {name: getattr(made, name) for name in fields} == fields
+
+
+def test_a_node_with_more_resources_than_a_record_takes_has_the_first_of_them() -> None:
+    """Kubernetes' own come first, and devices that are gone last."""
+    devices = {f"example.com/{number:03}": str(number % 2) for number in range(80)}
+    own = {"pods": "110", "memory": "1Gi", "hugepages-2Mi": "0", "cpu": "8"}
+    objects = Objects("c", KINDS["/api/v1/nodes"])
+    (made,) = said(objects, Changed(changed(NODE, ("status/allocatable", {**devices, **own}))))
+    assert isinstance(made, NodeState)
+    assert objects.left_out == {}
+    assert len(made.allocatable) == 64
+    assert made.allocatable.items() >= own.items()
+    assert {name for name, amount in devices.items() if amount == "1"} <= made.allocatable.keys()

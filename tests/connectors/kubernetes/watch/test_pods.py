@@ -10,6 +10,7 @@ from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.pods import bare, claim_names
 from connectors.kubernetes.watch.pods import pod as values
 from connectors.kubernetes.watch.records import values_of
+from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.codec import encode
 from schemas.pods import (
     Container,
@@ -173,6 +174,35 @@ def test_what_a_pod_asks_for_as_a_whole_stands_instead_of_the_sum_over_its_conta
     assert demand.limits["cpu"] == 4_010
 
 
+def test_containers_of_a_pod_that_asks_as_a_whole_are_not_taken_to_request_a_little() -> None:
+    """kube-scheduler assumes a request for what neither a container nor its pod names."""
+    containers = ("spec/containers", [{"name": "web"}, {"name": "log"}])
+    init = ("spec/initContainers", None)
+    assert pod_demand(made(containers, init)).assumed == {"cpu": 200, "memory": 400 * 2**20}
+    whole = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    demand = pod_demand(made(containers, init, ("spec/resources", whole)))
+    assert (demand.requests, demand.assumed) == ({"cpu": 3_010, "memory": 2**30}, {})
+
+
+@pytest.mark.parametrize(
+    ("conditions", "cpu"),
+    [([], 4_000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 3_500)],
+)
+def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_asked_given_and_used(
+    conditions: list[Object], cpu: int
+) -> None:
+    pod = made(
+        ("spec/overhead", None),
+        ("spec/resources", {"requests": {"cpu": "4"}, "limits": {"cpu": "1"}}),
+        ("status/resources", {"requests": {"cpu": "3"}, "limits": {"cpu": "2"}}),
+        ("status/allocatedResources", {"cpu": "3500m", "memory": "9Gi"}),
+        ("status/conditions", conditions),
+    )
+    demand = pod_demand(pod)
+    assert demand.requests == {"cpu": cpu, "memory": 512 * 2**20}
+    assert demand.limits["cpu"] == 2_000
+
+
 @pytest.mark.parametrize(
     ("conditions", "cpu"), [([], 900), ([{"type": "PodResizePending", "reason": "Infeasible"}], 700)]
 )  # fmt: skip
@@ -200,6 +230,35 @@ def test_a_toleration_with_an_operator_that_decisions_do_not_know_tolerates_noth
     assert (
         made(("spec/tolerations", [{"key": "n", "operator": "Gt", "value": "3"}])).tolerations == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "nearest_ms"),
+    [("1970-01-01T00:00:09Z", EPOCH_MS_MIN), ("2218-05-01T00:00:00Z", EPOCH_MS_MAX)],
+)
+def test_a_time_that_no_record_takes_is_the_nearest_that_records_take(
+    found: str, nearest_ms: int
+) -> None:
+    """A node that boots without a clock; a grace period that nobody lives to see the end of."""
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": found}
+        for kind in ("PodScheduled", "Initialized")
+    ]
+    pod = made(("status/conditions", conditions), ("metadata/deletionTimestamp", found))
+    times = (pod.scheduled_at_ms, pod.initialized_at_ms, pod.deleting_at_ms)
+    assert times == (nearest_ms, nearest_ms, nearest_ms)
+
+
+def test_the_room_of_a_pod_that_takes_a_thousand_ports_of_its_node_is_counted() -> None:
+    """As media servers do, which list every port on which they may be called."""
+    ports = [{"containerPort": each, "hostPort": each} for each in range(10_000, 11_000)]
+    one = {"name": "calls", "resources": {"requests": {"cpu": "7"}}, "ports": ports}
+    found = values(changed(POD, ("spec/containers", [one])), Claims())
+    assert isinstance(values_of(Pod, found).read(), Refusal)
+    pod = values_of(Pod, bare(found)).read()
+    assert isinstance(pod, Pod), pod
+    assert pod_demand(pod).requests["cpu"] == 7_060
+    assert len(pod_demand(pod).host_ports) == 256
 
 
 def test_equal_pods_have_equal_digests_whatever_else_has_changed() -> None:

@@ -15,6 +15,7 @@ from connectors.kubernetes.watch import state_watch
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
+from streams.placement.unplaceable import unplaceable
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
 from tests.connectors.kubernetes.watch.fold import Fold, Reader, expected
 from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
@@ -201,7 +202,7 @@ async def test_what_changes_nothing_that_is_carried_is_not_reported(
 
 
 async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_nothing(
-    api: PlayedApi, reader: Reader, watch: KubernetesWatch
+    api: PlayedApi, reader: Reader, watch: KubernetesWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.put(NODES, node("node-2", ("status/allocatable", {"cpu": "a lot"})))
     api.put(PODS, changed(pod("odd"), ("spec/containers", "none")))
@@ -212,6 +213,8 @@ async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_no
     reasons = {each.path: each.reasons for each in watch.health() if each.left_out}
     assert "a lot" in reasons[NODES]["node-2"]
     assert "uid-odd" in reasons[PODS]
+    assert "node-2 is left out: allocatable.cpu is" in caplog.text
+    assert "pod shop/odd of uid uid-odd is left out: it is not what" in caplog.text
     api.put(NODES, node("node-2"))
     api.delete(PODS, "shop/odd")
     await reader.until(lambda: agrees(api, reader.fold))
@@ -228,6 +231,19 @@ async def test_a_running_pod_beyond_a_record_keeps_its_room_and_is_moved_by_nobo
     assert carried.containers[0].requests == {"cpu": "500m", "memory": "512Mi"}
     assert carried.unsupported == ("more than a record of a pod takes",)
     assert carried.tolerations == ()
+
+
+async def test_a_waiting_pod_beyond_a_record_asks_so_that_it_is_refused_where_its_user_looks(
+    api: PlayedApi, reader: Reader
+) -> None:
+    many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
+    api.put(PODS, pod("a", ("spec/tolerations", many)))
+    await reader.until(lambda: "uid-a" in reader.fold.waiting)
+    assert unplaceable(reader.fold.waiting["uid-a"].pod) == (
+        "the pod requires more than a record of a pod takes, which loadstream does not evaluate"
+    )
+    api.put(PODS, pod("a"))
+    await reader.until(lambda: unplaceable(reader.fold.waiting["uid-a"].pod) is None)
 
 
 # --- faults -------------------------------------------------------------------------------------
