@@ -15,11 +15,14 @@ from connectors.closed_loop.traces import STEP_S
 from connectors.closed_loop.usage import Moment, work_of
 from connectors.closed_loop.world import World
 from connectors.simulated.cluster import Observer
-from connectors.simulated.kubelet import START_MS, PodEvent
+from connectors.simulated.kubelet import PodEvent
 from connectors.simulated.pods import PodPlan
 
 #: Means are over the samples of this time, deviations over those of that.
 MEAN_S, DEVIATION_S = 300, 900
+#: A report is not taken to know a pod that was bound less than this before it, as Trimaran has it
+#: (`metricsAgentReportingIntervalSeconds`).
+KNOWN_AFTER_MS = 60_000
 #: A pod without a node asks again after this time.
 RETRY_MS = 60_000
 
@@ -44,7 +47,8 @@ class Ruled(Observer):
         self._pods = np.zeros(nodes)
         self._unreported = np.zeros((nodes, 2))
         self._fresh: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
-        """Of each node: pods that its newest report cannot know, with their start and requests."""
+        """Of each node: pods that its newest report is not taken to know, with the time from which a
+        report is, and their requests."""
         self._short = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
@@ -71,7 +75,7 @@ class Ruled(Observer):
         if event.event == "bound":
             self._requested[node] += request
             self._pods[node] += 1
-            self._fresh[node][event.pod.uid] = (event.at_ms + START_MS, request)
+            self._fresh[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
             self._unreported[node] += request
         else:
             self._requested[node] -= request
@@ -126,7 +130,7 @@ class Ruled(Observer):
         self._deviation[index] = np.nanstd(window[:, index], axis=0)
         for node in nodes:
             fresh = self._fresh[node]
-            known = [uid for uid, (start_ms, _) in fresh.items() if start_ms <= moment.at_ms]
+            known = [uid for uid, (known_ms, _) in fresh.items() if known_ms <= moment.at_ms]
             for uid in known:
                 del fresh[uid]
             if known:
