@@ -8,7 +8,7 @@ from schemas.policy import PolicyError, read_policy
 from streams.inventory.arrays import BoolArray
 from streams.rebalance.outcome import Gate
 from streams.rebalance.risk_nodes import RiskNodes
-from tests.streams.cluster.builders import container
+from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
 from tests.streams.rebalance.harness import World, costs, risky, settled
 
@@ -27,6 +27,12 @@ def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_lea
         before[2] - verdict.costs.source_after - verdict.costs.target_after, abs=0.02
     )
     assert "is at risk of overutilization, cost" in world.outcome.moves[0].reason
+
+
+def test_where_pods_may_request_more_than_there_is_a_node_costs_by_what_there_is() -> None:
+    world = risky(cpu="20", annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
+    assert costs(world) == costs(risky())
+    assert world.round() == ["a risky->calm-2"]
 
 
 def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
