@@ -35,6 +35,15 @@ def test_where_pods_may_request_more_than_there_is_a_node_costs_by_what_there_is
     assert world.round() == ["a risky->calm-2"]
 
 
+@pytest.mark.parametrize("percent", range(50, 61))
+def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
+    hot_from = f"{{resources: [{{name: cpu, hotPercent: {percent}}}]}}"
+    world = risky(BY_RISK.replace("{resources: [{name: cpu}]}", hot_from))
+    world.round()
+    assert world.pool.thresholds.high == {"cpu": percent}
+    assert world.hot("risky").limits == {"cpu": 100 * percent}
+
+
 def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
     world = risky()
     world.inventory.moments.turns.begin()
