@@ -337,7 +337,8 @@ def _usual(
     if margin:
         square = need * need * (figures.variance_ppm + figures.spread_ppm) // _MILLION
         expected += isqrt(square) * margin // 100
-    limit = demand.limits.get(_translate(resource, of_class) or "", 0)
+    limits = demand.limits
+    limit = limits.get(_translate(resource, of_class) or "", 0) or limits.get(resource, 0)
     most = limit if limit > 0 else INT64_MAX
     return max(0, min(expected, most))
 
@@ -349,11 +350,16 @@ def forms_of(resource: str) -> tuple[str, ...]:
 
 def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """What a pod says that it needs of a resource of its node: its request, else its limit, else
-    the small flat amount that it is expected to use."""
-    name = _translate(resource, of_class)
-    if name is None:
-        return 0
-    return demand.requests.get(name, 0) or demand.limits.get(name, 0) or _FLAT.get(name, 0)
+    the small flat amount that it is expected to use.
+
+    A pod of a class that is given resources of its own asks for these; else for those of all pods.
+    """
+    of_its_own = _translate(resource, of_class) or ""
+    for name in (of_its_own, resource):
+        need = demand.requests.get(name, 0) or demand.limits.get(name, 0)
+        if need:
+            return need
+    return _FLAT.get(of_its_own, 0)
 
 
 def _custom_factors(pod: Pod) -> dict[str, int]:

@@ -129,6 +129,17 @@ def test_what_a_node_has_counts_and_not_what_pods_may_request_of_it() -> None:
     assert world.best(pod("new")) == "whole"
 
 
+@pytest.mark.parametrize("priority", [3_500, 5_500, 7_500])
+def test_pods_in_the_bands_of_other_classes_spread_by_the_cpu_that_they_ask_for(
+    priority: int,
+) -> None:
+    world = _World()
+    for name in ("a", "b"):
+        world.node(name)
+    world.hold("a", pod("there", priority=priority))
+    assert world.best(pod("new", priority=priority)) == "b"
+
+
 def test_pods_that_use_little_leave_room() -> None:
     world = _World()
     for name in ("idle", "busy"):
