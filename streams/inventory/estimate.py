@@ -349,17 +349,22 @@ def forms_of(resource: str) -> tuple[str, ...]:
 
 
 def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """What a pod says that it needs of a resource of its node: its request, else its limit, else
-    the small flat amount that it is expected to use.
+    """What a pod says that it needs of a resource of its node, else the small flat amount that it is
+    expected to use."""
+    said = asked(resource, demand, of_class)
+    return said or _FLAT.get(_translate(resource, of_class) or "", 0)
+
+
+def asked(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """A pod's request of a resource of its node, else its limit; 0: it names neither.
 
     A pod of a class that is given resources of its own asks for these; else for those of all pods.
     """
-    of_its_own = _translate(resource, of_class) or ""
-    for name in (of_its_own, resource):
-        need = demand.requests.get(name, 0) or demand.limits.get(name, 0)
-        if need:
-            return need
-    return _FLAT.get(of_its_own, 0)
+    for name in (_translate(resource, of_class) or "", resource):
+        amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
+        if amount:
+            return amount
+    return 0
 
 
 def _custom_factors(pod: Pod) -> dict[str, int]:

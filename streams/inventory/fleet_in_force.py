@@ -1,10 +1,12 @@
 """What all nodes of a cluster go by: a policy's arguments, and what is expected of its pods."""
 
+from collections.abc import Sequence
+
 from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import forms_of, nominal
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.estimate import asked, forms_of, nominal
+from streams.inventory.fleet_usage import VOTES, Fleet
 from streams.inventory.owner_usage import OwnerUsage
 from streams.inventory.priority import priority_class
 
@@ -70,3 +72,11 @@ class FleetInForce:
         """What a pod says that it needs, by resource."""
         of_class = priority_class(pod, demand)
         return tuple([nominal(resource, demand, of_class) for resource in self.resources])
+
+    def asking(self, votes: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+        """A pod's votes on the resources that it asks for; 0 in the place of the others."""
+        if all(map(demand.requests.get, self.resources)):
+            return votes
+        of_class = priority_class(pod, demand)
+        said = [asked(resource, demand, of_class) for resource in self.resources]
+        return [each if said[index // VOTES] else 0 for index, each in enumerate(votes)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
-from schemas.pods import Pod
+from schemas.pods import Container, Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.fleet_in_force import FleetInForce
@@ -14,7 +14,7 @@ from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS
 from streams.inventory.node_lives import SYSTEM
 from streams.inventory.node_moments import NodeMoments
-from tests.streams.cluster.builders import at, metric, pod, pod_metric
+from tests.streams.cluster.builders import at, container, metric, pod, pod_metric
 
 
 @dataclass(frozen=True)
@@ -219,6 +219,25 @@ def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     free = made.model_copy(update={"priority": 3_500})
     moments.add(_Held(free, pod_demand(free), at(0)))
     assert moments.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
+
+
+def _asking(uid: str, *containers: Container) -> _Held:
+    made = pod(uid).model_copy(update={"containers": containers})
+    return _Held(made, pod_demand(made), at(0))
+
+
+def test_what_pods_use_that_ask_for_nothing_is_apart_from_what_others_say_of_the_fleet() -> None:
+    limited = _asking("limited", container(limits={"cpu": "1"}))
+    pods = [_held("asking"), limited, _asking("nothing")]
+    moments = _moments()
+    for each in pods:
+        moments.add(each)
+    moments.measure(_metric(20, asking=300, limited=400, nothing=2_000), pods, fold=True)
+    assert moments.votes[:2] == (2, 700_000)
+    assert moments.others[:2] == (1, 5_000_000)
+    for each in pods:
+        moments.remove(each)
+    assert not any((*moments.votes, *moments.others))
 
 
 _UIDS = "abcd"
