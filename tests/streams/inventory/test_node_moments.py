@@ -160,6 +160,18 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     assert variance - variance_alone == pytest.approx(100**2)
 
 
+def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    said = _metric(10, system=700, a=300)
+    moments.measure(said.model_copy(update={"system_usage": {}}), [held], fold=True)
+    without = moments.figures()
+    moments = _moments()
+    moments.add(held)
+    moments.measure(said, [held], fold=True)
+    assert without == moments.figures()
+
+
 def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     moments, held = _moments(), _held("a", "4")
     moments.add(held)
