@@ -2,7 +2,8 @@
 
 It knows what a scheduler with a collector of metrics beside it would know: requests at once, usage
 as often and as late as the stages do, over the same samples. Its bindings are carried out at once.
-A pod for which no node has room asks again a minute later, in the order of arrival.
+A pod for which no node has room asks again a minute later, in the order of arrival. Means are of 5
+minutes, as the stages have them; the collector of Trimaran has them of 15, where it can.
 """
 
 from collections import deque
