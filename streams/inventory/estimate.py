@@ -41,7 +41,7 @@ AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-a
 AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 
 #: Expected use of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
-_FLAT = {
+FLAT = {
     "cpu": 250,
     "memory": 200 * 1024 * 1024,
     "kubernetes.io/batch-cpu": 250,
@@ -320,7 +320,7 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     if limit > base:
         base = limit
     if base == 0:
-        return _FLAT.get(resource, 0)
+        return FLAT.get(resource, 0)
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
@@ -352,7 +352,7 @@ def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """What a pod says that it needs of a resource of its node, else the small flat amount that it is
     expected to use."""
     said = asked(resource, demand, of_class)
-    return said or _FLAT.get(_translate(resource, of_class) or "", 0)
+    return said or FLAT.get(_translate(resource, of_class) or "", 0)
 
 
 def asked(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:

@@ -4,8 +4,9 @@ Three figures a resource, all shares of a pod's request: mean usage (one vote a 
 measured for 5 minutes, and as many votes for the prior as the policy says), variance of a pod's
 usage, and spread, the variance of mean usage among pods (both from 30 pods of 15 minutes on). They
 are worked out anew every 5 minutes of the log's clock, from the pods that are there, and hold until
-then. Pods that ask for nothing of a resource may use the flat amount that they count with many
-times over, so they have votes on it only while fewer than 30 others have one on its variance.
+then. Pods that ask for next to nothing of a resource, less than one counts with that does not say,
+may use it many times over, so they have votes on it only while fewer than 30 others have one on its
+variance.
 Everything is integers, in millionths: sums do not depend on any order.
 """
 
@@ -76,7 +77,7 @@ def fleet(
     Args:
         sums: of the votes of the pods of each node, resource after resource.
         args: of the policy.
-        others: the same of pods by resources of which they ask for nothing.
+        others: the same of pods by resources of which they ask for next to nothing.
     """
     asking, not_asking = _total(sums, args), _total(others, args)
     weight = args.usage_prior_pods

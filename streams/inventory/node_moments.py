@@ -52,7 +52,8 @@ class NodeMoments:
         """The metric says what the node used and names no pod."""
         self._sums = (0,) * (SUMS * len(fleet.resources))
         self.votes = self.others = NO_VOTES * len(fleet.resources)
-        """What the node's pods say of the fleet: by resources that they ask for, and by others."""
+        """What the node's pods say of the fleet: by resources that they ask for, and by those of
+        which they ask for next to nothing."""
 
     def _follow(self, fleet: FleetInForce) -> None:
         """Go by this fleet, without pods."""
@@ -264,7 +265,8 @@ class NodeMoments:
         return own
 
     def _parted(self, held: HeldPod, own: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-        """What it says by resources that it asks for, and by others."""
+        """What it says by resources that it asks for, and by those of which it asks for next to
+        nothing."""
         asking = self.fleet.asking(own, held.pod, held.demand)
         if asking is own:
             return own, NO_VOTES * len(self.fleet.resources)

@@ -31,7 +31,7 @@ def test_variance_and_spread_come_from_thirty_pods_of_fifteen_minutes() -> None:
     assert many[1:] == (10_000, 10_000)
 
 
-def test_pods_that_ask_for_nothing_count_until_thirty_others_have_a_vote() -> None:
+def test_pods_that_ask_for_next_to_nothing_count_until_thirty_others_have_a_vote() -> None:
     others = [_vote(60, 1_250, 500, nominal=250)] * 40
     asking = [_vote(60, 300, 100)] * 29
     (few,) = fleet(asking, _CPU, others)

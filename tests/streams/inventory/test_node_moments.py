@@ -238,15 +238,16 @@ def _asking(uid: str, *containers: Container) -> _Held:
     return _Held(made, pod_demand(made), at(0))
 
 
-def test_what_pods_use_that_ask_for_nothing_is_apart_from_what_others_say_of_the_fleet() -> None:
+def test_what_pods_use_that_ask_for_next_to_nothing_is_apart_from_what_others_say() -> None:
     limited = _asking("limited", container(limits={"cpu": "1"}))
-    pods = [_held("asking"), limited, _asking("nothing")]
+    pods = [_held("asking"), limited, _asking("nothing"), _held("little", "249m")]
     moments = _moments()
     for each in pods:
         moments.add(each)
-    moments.measure(_metric(20, asking=300, limited=400, nothing=2_000), pods, fold=True)
+    used = {"asking": 300, "limited": 400, "nothing": 2_000, "little": 249}
+    moments.measure(_metric(20, **used), pods, fold=True)
     assert moments.votes[:2] == (2, 700_000)
-    assert moments.others[:2] == (1, 5_000_000)
+    assert moments.others[:2] == (2, 6_000_000)
     for each in pods:
         moments.remove(each)
     assert not any((*moments.votes, *moments.others))
