@@ -73,7 +73,8 @@ class NodeMoments:
         if own:
             asking, others = self._parted(held, own)
             self.votes = tuple(map(add, self.votes, asking))
-            self.others = tuple(map(add, self.others, others))
+            if others:
+                self.others = tuple(map(add, self.others, others))
 
     def _taken(self, held: HeldPod) -> tuple[Sequence[int], Sequence[int]]:
         """What a pod that takes room adds to the sums and to the votes; () of one without a life."""
@@ -100,7 +101,8 @@ class NodeMoments:
             own = self._votes(held, needs)
             asking, others = self._parted(held, own)
             self.votes = tuple(map(sub, self.votes, asking))
-            self.others = tuple(map(sub, self.others, others))
+            if others:
+                self.others = tuple(map(sub, self.others, others))
         else:
             self._young.pop(held.pod.uid, None)
         if self._by_owner is not None:
@@ -178,7 +180,7 @@ class NodeMoments:
         ]
         none = NO_VOTES * len(self.fleet.resources)
         self.votes = _totals([none, *(asking for asking, _ in parted)])
-        self.others = _totals([none, *(others for _, others in parted)])
+        self.others = _totals([none, *(others for _, others in parted if others)])
 
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
@@ -266,11 +268,9 @@ class NodeMoments:
 
     def _parted(self, held: HeldPod, own: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """What it says by resources that it asks for, and by those of which it asks for next to
-        nothing."""
+        nothing; () where there is none of these."""
         asking = self.fleet.asking(own, held.pod, held.demand)
-        if asking is own:
-            return own, NO_VOTES * len(self.fleet.resources)
-        return asking, tuple(map(sub, own, asking))
+        return asking, () if asking is own else tuple(map(sub, own, asking))
 
 
 def _totals(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
