@@ -46,6 +46,7 @@ Messages, by topic:
     partitions      keys and partitions, by Kafka's partitioner
     limits          how long a record may be
     quantities      Kubernetes quantities to exact integers
+    capacity        what a node has to give, with overcommitment or without
     printable       text of others as text and nothing else
     connection      how to reach Kafka: settings of every client
     announcement    where a local broker writes its address

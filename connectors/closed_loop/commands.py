@@ -181,6 +181,9 @@ def _compare(
         )
         for complaint in traces.complaints:
             _say(f"left out: {complaint}")
+        for each in make.values():
+            if each.remark:
+                _say(each.remark)
         definitions = {name: each.definition for name, each in make.items()}
         kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))

@@ -17,7 +17,7 @@ from connectors.closed_loop.stages import MakeStages
 from connectors.closed_loop.streamed import Streamed
 from connectors.closed_loop.world import Contender
 from connectors.known_plugins import known_plugins
-from schemas.policy import PolicyError, read_policy
+from schemas.policy import Policy, PolicyError, read_policy
 
 POLICIES = Path(__file__).parent / "policies"
 #: Annotations of the pods of a contender, where its policy goes by them.
@@ -35,6 +35,8 @@ class MakeContender:
     definition: str
     """What it decides by, with all defaults: one definition decides alike in every run."""
     make: Callable[[], Contender]
+    remark: str = ""
+    """What must be known of its figures, as a sentence; empty: nothing."""
 
     def __call__(self) -> Contender:
         """A contender that has seen nothing."""
@@ -107,7 +109,19 @@ def _of_policy(name: str, file: Path, make_stages: MakeStages) -> MakeContender:
     annotations = _ANNOTATIONS.get(name, {})
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return MakeContender(
-        policy.model_dump_json() + said, lambda: Streamed(name, text, make_stages, annotations)
+        policy.model_dump_json() + said,
+        lambda: Streamed(name, text, make_stages, annotations),
+        _remark(name, policy),
+    )
+
+
+def _remark(name: str, policy: Policy) -> str:
+    if not policy.plugins.balance or not policy.dry_run:
+        return ""
+    why = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
+    return (
+        f"{name}: {why}, so its evictions are dry and no pod leaves a node; expected mode: enforce, and "
+        "no dryRun, where moves are to be seen"
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from connectors.simulated.alibaba import PATTERNS, MachineTrace, read_machine_usage
+from connectors.simulated.alibaba import PATTERNS, ROWS_MAX, MachineTrace, read_machine_usage
 
 #: CPU and memory relative to the mean of all machines; shape (2, machines, steps).
 Shape = npt.NDArray[np.float32]
@@ -48,12 +48,15 @@ def has_own_trace(directory: Path) -> bool:
     )
 
 
-def read_own(directory: Path) -> OwnTrace:
+def read_own(directory: Path, rows_max: int = ROWS_MAX) -> OwnTrace:
     """Read the machines of a directory. Raises TraceError where they cannot be read."""
-    usage = read_machine_usage(directory)
+    usage = read_machine_usage(directory, rows_max)
     steps = np.arange(STEPS) * STEP_S
     series = np.array([_steps(each, steps) for each in usage.machines]).transpose(1, 0, 2)
-    return OwnTrace(usage.file, _relative(series), usage.malformed.complaints)
+    complaints = usage.malformed.complaints
+    if usage.cut:
+        complaints = (*complaints, f"{usage.file}: rows after the first {usage.rows:,}")
+    return OwnTrace(usage.file, _relative(series), complaints)
 
 
 def model_own() -> Shape:

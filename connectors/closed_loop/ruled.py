@@ -2,7 +2,8 @@
 
 It knows what a scheduler with a collector of metrics beside it would know: requests at once, usage
 as often and as late as the stages do, over the same samples. Its bindings are carried out at once.
-A pod for which no node has room asks again a minute later, in the order of arrival.
+A pod for which no node has room asks again a minute later, in the order of arrival. Means are of 5
+minutes, as the stages have them; the collector of Trimaran has them of 15, where it can.
 """
 
 from collections import deque
@@ -15,11 +16,14 @@ from connectors.closed_loop.traces import STEP_S
 from connectors.closed_loop.usage import Moment, work_of
 from connectors.closed_loop.world import World
 from connectors.simulated.cluster import Observer
-from connectors.simulated.kubelet import START_MS, PodEvent
+from connectors.simulated.kubelet import PodEvent
 from connectors.simulated.pods import PodPlan
 
 #: Means are over the samples of this time, deviations over those of that.
 MEAN_S, DEVIATION_S = 300, 900
+#: A report is not taken to know a pod that was bound less than this before it, as Trimaran has it
+#: (`metricsAgentReportingIntervalSeconds`).
+KNOWN_AFTER_MS = 60_000
 #: A pod without a node asks again after this time.
 RETRY_MS = 60_000
 
@@ -44,7 +48,8 @@ class Ruled(Observer):
         self._pods = np.zeros(nodes)
         self._unreported = np.zeros((nodes, 2))
         self._fresh: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
-        """Of each node: pods that its newest report cannot know, with their start and requests."""
+        """Of each node: pods that its newest report is not taken to know, with the time from which a
+        report is, and their requests."""
         self._short = max(1, round(MEAN_S / parameters.sample_s))
         self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
         """The newest samples of each node, oldest first."""
@@ -71,7 +76,7 @@ class Ruled(Observer):
         if event.event == "bound":
             self._requested[node] += request
             self._pods[node] += 1
-            self._fresh[node][event.pod.uid] = (event.at_ms + START_MS, request)
+            self._fresh[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
             self._unreported[node] += request
         else:
             self._requested[node] -= request
@@ -126,7 +131,7 @@ class Ruled(Observer):
         self._deviation[index] = np.nanstd(window[:, index], axis=0)
         for node in nodes:
             fresh = self._fresh[node]
-            known = [uid for uid, (start_ms, _) in fresh.items() if start_ms <= moment.at_ms]
+            known = [uid for uid, (known_ms, _) in fresh.items() if known_ms <= moment.at_ms]
             for uid in known:
                 del fresh[uid]
             if known:

@@ -71,8 +71,8 @@ def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]
     yield f"Node {node} is not among the hot nodes that the newest round names."
     if left_out:
         yield (
-            f"It may be one of {left_out} further hot nodes: a record names the hottest ones and counts "
-            "the others."
+            f"It may be one of {left_out} further hot nodes: a record names those that have their turn "
+            "first and counts the others."
         )
     if found:
         last = found[0]

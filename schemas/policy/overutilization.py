@@ -42,10 +42,14 @@ class RiskResource(PolicyPart):
     """Percentage of a node from which it is hot; none: 75 of cpu, 80 of all else."""
 
     @property
+    def percent(self) -> int:
+        """Percentage of a node from which it is hot."""
+        return self.hot_percent or _HOT_PERCENT.get(self.name, _HOT_PERCENT_OTHERS)
+
+    @property
     def hot_share(self) -> float:
-        """Share of a node from which it is hot."""
-        percent = self.hot_percent or _HOT_PERCENT.get(self.name, _HOT_PERCENT_OTHERS)
-        return percent / 100
+        """The same as a share."""
+        return self.percent / 100
 
 
 class OverutilizationRiskArgs(PluginArgs):

@@ -84,7 +84,7 @@ class WeeklyWindow(PolicyPart):
     def _spans(self) -> tuple[tuple[int, int], ...]:
         """Begin in milliseconds of a week that begins on Monday 00:00 UTC, and length."""
         start, end = _minutes(self.start), _minutes(self.end)
-        length = end - start if end > start else end + 1_440 - start
+        length = (end - start) % 1_440 or 1_440
         sign = -1 if self.utc_offset[0] == "-" else 1
         shift = sign * _minutes(self.utc_offset[1:])
         return tuple(

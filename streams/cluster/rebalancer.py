@@ -141,7 +141,7 @@ class Rebalancer:
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""
         memory = self._memory
-        memory.moves.observe({hot.name for pool in outcome.pools for hot in pool.hot}, now_ms)
+        memory.moves.observe({name for pool in outcome.pools for name in pool.hot_names}, now_ms)
         for unmovable in outcome.unmovable:
             memory.unmovable.mark(
                 unmovable.pod,

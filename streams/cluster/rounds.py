@@ -105,7 +105,7 @@ def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> PoolRound:
         wanted=sum(node.moved + node.gates["gate"] for node in pool.hot),
         leaving=len(pool.moves),
         hot=hot,
-        hot_left_out=len(pool.hot) - len(hot),
+        hot_left_out=max(len(pool.hot), len(pool.hot_names)) - len(hot),
     )
 
 

@@ -41,7 +41,7 @@ AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-a
 AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 
 #: Expected use of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
-_FLAT = {
+FLAT = {
     "cpu": 250,
     "memory": 200 * 1024 * 1024,
     "kubernetes.io/batch-cpu": 250,
@@ -320,7 +320,7 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     if limit > base:
         base = limit
     if base == 0:
-        return _FLAT.get(resource, 0)
+        return FLAT.get(resource, 0)
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
@@ -337,7 +337,8 @@ def _usual(
     if margin:
         square = need * need * (figures.variance_ppm + figures.spread_ppm) // _MILLION
         expected += isqrt(square) * margin // 100
-    limit = demand.limits.get(_translate(resource, of_class) or "", 0)
+    limits = demand.limits
+    limit = limits.get(_translate(resource, of_class) or "", 0) or limits.get(resource, 0)
     most = limit if limit > 0 else INT64_MAX
     return max(0, min(expected, most))
 
@@ -348,12 +349,22 @@ def forms_of(resource: str) -> tuple[str, ...]:
 
 
 def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """What a pod says that it needs of a resource of its node: its request, else its limit, else
-    the small flat amount that it is expected to use."""
-    name = _translate(resource, of_class)
-    if name is None:
-        return 0
-    return demand.requests.get(name, 0) or demand.limits.get(name, 0) or _FLAT.get(name, 0)
+    """What a pod says that it needs of a resource of its node, else the small flat amount that it is
+    expected to use."""
+    said = asked(resource, demand, of_class)
+    return said or FLAT.get(_translate(resource, of_class) or "", 0)
+
+
+def asked(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """A pod's request of a resource of its node, else its limit; 0: it names neither.
+
+    A pod of a class that is given resources of its own asks for these; else for those of all pods.
+    """
+    for name in (_translate(resource, of_class) or "", resource):
+        amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
+        if amount:
+            return amount
+    return 0
 
 
 def _custom_factors(pod: Pod) -> dict[str, int]:

@@ -1,10 +1,12 @@
 """What all nodes of a cluster go by: a policy's arguments, and what is expected of its pods."""
 
+from collections.abc import Sequence
+
 from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import forms_of, nominal
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.estimate import FLAT, asked, forms_of, nominal
+from streams.inventory.fleet_usage import VOTES, Fleet
 from streams.inventory.owner_usage import OwnerUsage
 from streams.inventory.priority import priority_class
 
@@ -12,7 +14,16 @@ from streams.inventory.priority import priority_class
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = ("_figures", "args", "forms", "owners", "recent_minutes", "resources", "version")
+    __slots__ = (
+        "_figures",
+        "_least",
+        "args",
+        "forms",
+        "owners",
+        "recent_minutes",
+        "resources",
+        "version",
+    )
 
     def __init__(
         self,
@@ -36,6 +47,7 @@ class FleetInForce:
         self.resources = tuple(resource.name for resource in args.resources)
         self.forms = tuple(map(forms_of, self.resources))
         """Names under which pods ask for each of them."""
+        self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
         self.version = 0
         """Grows with every change of `figures`."""
         self._figures = figures
@@ -70,3 +82,16 @@ class FleetInForce:
         """What a pod says that it needs, by resource."""
         of_class = priority_class(pod, demand)
         return tuple([nominal(resource, demand, of_class) for resource in self.resources])
+
+    def asking(self, votes: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+        """A pod's votes on the resources of which it asks for as much as one counts with that does
+        not say; 0 in the place of the others."""
+        requests = demand.requests
+        for resource, least in self._least:
+            if requests.get(resource, 0) < least:
+                break
+        else:
+            return votes
+        of_class = priority_class(pod, demand)
+        enough = [asked(resource, demand, of_class) >= least for resource, least in self._least]
+        return [each if enough[index // VOTES] else 0 for index, each in enumerate(votes)]

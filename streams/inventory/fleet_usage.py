@@ -4,7 +4,10 @@ Three figures a resource, all shares of a pod's request: mean usage (one vote a 
 measured for 5 minutes, and as many votes for the prior as the policy says), variance of a pod's
 usage, and spread, the variance of mean usage among pods (both from 30 pods of 15 minutes on). They
 are worked out anew every 5 minutes of the log's clock, from the pods that are there, and hold until
-then. Everything is integers, in millionths: sums do not depend on any order.
+then. Pods that ask for next to nothing of a resource, less than one counts with that does not say,
+may use it many times over, so they have votes on it only while fewer than 30 others have one on its
+variance.
+Everything is integers, in millionths: sums do not depend on any order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,20 +67,26 @@ def votes(minutes: int, mean: int, deviation: int, nominal: int) -> tuple[int, .
     return (1, share, 1, share, share * share, variance)
 
 
-def fleet(sums: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tuple[Fleet, ...]:
+def fleet(
+    sums: Iterable[tuple[int, ...]],
+    args: OverutilizationRiskArgs,
+    others: Iterable[tuple[int, ...]] = (),
+) -> tuple[Fleet, ...]:
     """The figures of all resources.
 
     Args:
         sums: of the votes of the pods of each node, resource after resource.
         args: of the policy.
+        others: the same of pods by resources of which they ask for next to nothing.
     """
-    total = NO_VOTES * len(args.resources)
-    for each in sums:
-        total = tuple(map(add, total, each))
+    asking, not_asking = _total(sums, args), _total(others, args)
     weight = args.usage_prior_pods
     figures = []
     for index, before in enumerate(prior(args)):
-        pods, shares, measured, own, squares, variances = total[VOTES * index :][:VOTES]
+        total = asking[VOTES * index :][:VOTES]
+        if total[2] < VARIANCE_PODS:
+            total = tuple(map(add, total, not_asking[VOTES * index :][:VOTES]))
+        pods, shares, measured, own, squares, variances = total
         usage = (before.usage_ppm * weight + shares) // (weight + pods)
         variance, spread = before.variance_ppm, before.spread_ppm
         if measured >= VARIANCE_PODS:
@@ -85,6 +94,13 @@ def fleet(sums: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tup
             spread = (squares * measured - own * own) // (measured * measured) // _MILLION
         figures.append(Fleet(usage, variance, spread))
     return tuple(figures)
+
+
+def _total(sums: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tuple[int, ...]:
+    total = NO_VOTES * len(args.resources)
+    for each in sums:
+        total = tuple(map(add, total, each))
+    return total
 
 
 def published(figures: tuple[Fleet, ...], args: OverutilizationRiskArgs) -> dict[str, FleetFigures]:

@@ -67,9 +67,17 @@ def _life(minutes: int, pairs: Sequence[tuple[int, int]]) -> Life:
 
 
 def system_usage(metric: NodeMetric, resources: Sequence[str], *, whole: bool) -> list[int]:
-    """What the system part used, by resource in units; `whole`: that is all of the node."""
+    """What the system part used, by resource in units; `whole`: that is all of the node.
+
+    Of a resource of which the metric lacks it, it is what the node used and none of its pods.
+    """
+    usage: Mapping[str, int] = metric.usage or {}
     if whole:
-        usage: Mapping[str, int] = metric.usage or {}
         return [usage.get(name, 0) for name in resources]
     parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
-    return [min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX) for name in resources]
+    return [
+        min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
+        if name in metric.system_usage or name not in usage
+        else max(0, usage[name] - sum(pod.usage.get(name, 0) for pod in metric.pods))
+        for name in resources
+    ]

@@ -173,9 +173,13 @@ class Moments:
             return False
         if last_ms is not None and now_ms - last_ms < RENEWAL_MS:
             return False
-        votes = (node.moments.votes for node in nodes if node.moments is not None)
+        moments = [node.moments for node in nodes if node.moments is not None]
         before = self.fleet.figures
-        self.fleet.figures = fleet(votes, self.fleet.args)
+        self.fleet.figures = fleet(
+            (each.votes for each in moments),
+            self.fleet.args,
+            (each.others for each in moments),
+        )
         changed = self.fleet.figures != before
         if self.fleet.owners is not None:
             changed |= self.fleet.owners.renew(self.fleet.figures, now_ms, last_ms)

@@ -6,8 +6,10 @@ which it is seen bound, until it is finished, deleted or given up.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from schemas.capacity import node_capacity
 from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.quantities import amounts
@@ -50,6 +52,7 @@ class Node:
     __slots__ = (
         "allocatable",
         "assumed",
+        "capacity",
         "cordoned",
         "fresh",
         "held",
@@ -81,7 +84,9 @@ class Node:
         self.lacking: tuple[Lacking, ...] = ()
         """Statistics in whose place its pods' estimates are taken."""
         self.allocatable: dict[str, int] = {}
-        """Millicores, bytes, pieces."""
+        """Millicores, bytes, pieces: what pods may request."""
+        self.capacity: Mapping[str, int] = {}
+        """The same before overcommitment: what usage is a share of."""
         self.held: dict[str, Held] = {}
         """By pod uid."""
         self.requested: Counter[str] = Counter()
@@ -104,6 +109,7 @@ class Node:
         """Take over what Kubernetes says."""
         self.state = state
         self.allocatable = {} if state is None else amounts(state.allocatable)
+        self.capacity = node_capacity(self.allocatable, {} if state is None else state.annotations)
         self.load.describe(state)
 
     def hold(self, held: Held) -> None:

@@ -31,7 +31,7 @@ class NodeMoments:
 
     __slots__ = (
         "_by_owner", "_corrections", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
-        "fleet", "lives", "summed", "votes",
+        "fleet", "lives", "others", "summed", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
@@ -51,8 +51,9 @@ class NodeMoments:
         self._whole = False
         """The metric says what the node used and names no pod."""
         self._sums = (0,) * (SUMS * len(fleet.resources))
-        self.votes = NO_VOTES * len(fleet.resources)
-        """What the node's pods say of the fleet."""
+        self.votes = self.others = NO_VOTES * len(fleet.resources)
+        """What the node's pods say of the fleet: by resources that they ask for, and by those of
+        which they ask for next to nothing."""
 
     def _follow(self, fleet: FleetInForce) -> None:
         """Go by this fleet, without pods."""
@@ -70,7 +71,10 @@ class NodeMoments:
         share, own = self._taken(held)
         self._sums = tuple(map(add, self._sums, share))
         if own:
-            self.votes = tuple(map(add, self.votes, own))
+            asking, others = self._parted(held, own)
+            self.votes = tuple(map(add, self.votes, asking))
+            if others:
+                self.others = tuple(map(add, self.others, others))
 
     def _taken(self, held: HeldPod) -> tuple[Sequence[int], Sequence[int]]:
         """What a pod that takes room adds to the sums and to the votes; () of one without a life."""
@@ -95,7 +99,10 @@ class NodeMoments:
         self._sums = tuple(map(sub, self._sums, share))
         if held.pod.uid in self.lives.of:
             own = self._votes(held, needs)
-            self.votes = tuple(map(sub, self.votes, own))
+            asking, others = self._parted(held, own)
+            self.votes = tuple(map(sub, self.votes, asking))
+            if others:
+                self.others = tuple(map(sub, self.others, others))
         else:
             self._young.pop(held.pod.uid, None)
         if self._by_owner is not None:
@@ -165,10 +172,15 @@ class NodeMoments:
         system = shares.system(self.lives.expected(SYSTEM), len(self.fleet.resources))
         if self._by_owner is not None:
             self._by_owner.clear()
-        taken = [self._taken(each) for each in held]
+        pods = list(held)
+        taken = [self._taken(each) for each in pods]
         self._sums = _totals([system, *(share for share, _ in taken)])
+        parted = [
+            self._parted(each, own) for each, (_, own) in zip(pods, taken, strict=True) if own
+        ]
         none = NO_VOTES * len(self.fleet.resources)
-        self.votes = _totals([none, *(own for _, own in taken if own)])
+        self.votes = _totals([none, *(asking for asking, _ in parted)])
+        self.others = _totals([none, *(others for _, others in parted if others)])
 
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
@@ -247,12 +259,18 @@ class NodeMoments:
         return found if own is None else own.of_pod(held.pod, share, found)
 
     def _votes(self, held: HeldPod, needs: Sequence[int]) -> list[int]:
-        """What a pod with a life says of the fleet."""
+        """What a pod with a life says of its owner's pods."""
         life = self.lives.of[held.pod.uid]
         own: list[int] = []
         for index, amount in enumerate(needs):
             own += votes(life[0], life[1 + 2 * index], life[2 + 2 * index], amount)
         return own
+
+    def _parted(self, held: HeldPod, own: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """What it says by resources that it asks for, and by those of which it asks for next to
+        nothing; () where there is none of these."""
+        asking = self.fleet.asking(own, held.pod, held.demand)
+        return asking, () if asking is own else tuple(map(sub, own, asking))
 
 
 def _totals(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:

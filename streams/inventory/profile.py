@@ -8,11 +8,12 @@ a change of its usage or pods costs additions only.
 from dataclasses import dataclass
 from functools import lru_cache
 
+from schemas.capacity import node_capacity
 from schemas.nodes import NodeState
 from schemas.quantities import amounts
 from streams.inventory.estimate import Vector
 from streams.inventory.rounding import UNBOUNDED, largest_within
-from streams.inventory.thresholds import Thresholds, node_thresholds, raw_allocatable
+from streams.inventory.thresholds import Thresholds, node_thresholds
 
 #: Totals and thresholds of which the most that may be used is remembered; a cluster has few.
 _MOST_MAX = 4_096
@@ -23,7 +24,7 @@ class NodeProfile:
     """Vectors over the resources of the policy."""
 
     total: Vector
-    """Allocatable with the raw-allocatable annotation merged over it resource by resource."""
+    """What `node_total` says."""
     most: Vector | None
     """The most that may be used, by the thresholds for all pods; None: nothing is checked.
 
@@ -38,9 +39,9 @@ class NodeProfile:
 
 def node_total(state: NodeState | None, resources: tuple[str, ...]) -> Vector:
     """What a node has in all; one that Kubernetes has not named yet has nothing."""
-    annotations = {} if state is None else state.annotations
-    allocatable = {} if state is None else amounts(state.allocatable)
-    capacity = {**allocatable, **(raw_allocatable(annotations) or {})}
+    if state is None:
+        return (0,) * len(resources)
+    capacity = node_capacity(amounts(state.allocatable), state.annotations)
     return tuple(capacity.get(name, 0) for name in resources)
 
 

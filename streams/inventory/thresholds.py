@@ -4,19 +4,15 @@ Source: docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11. Annotations are read wh
 changes, never in a decision.
 """
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.policy.durations import parse_duration_ms
-from schemas.quantities import QuantityError, amount
 from streams.inventory.go_json import as_integers, decode, fields
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
-RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,41 +69,6 @@ def node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thr
         prod=given.prod or defaults.prod,
         aggregated=given.aggregated.thresholds() or defaults.aggregated,
     )
-
-
-def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
-    """Amounts of the raw-allocatable annotation; None: there is none, or one value is unreadable."""
-    text = annotations.get(RAW_ALLOCATABLE_ANNOTATION)
-    if text is None:
-        return None
-    try:
-        # Pairs, since Go reads each value of a name that is given twice, and keeps the last.
-        listed = json.loads(
-            text,
-            object_pairs_hook=tuple,
-            parse_float=_Number,
-            parse_int=_Number,
-            parse_constant=_Number,
-        )
-        if not isinstance(listed, tuple):
-            return None
-        return {name: _quantity(name, value) for name, value in listed}
-    except (ValueError, RecursionError, QuantityError):
-        return None
-
-
-class _Number(str):
-    """A JSON number as it was written; Kubernetes reads it as a quantity."""
-
-    __slots__ = ()
-
-
-def _quantity(resource: str, value: Any) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, str):
-        raise ValueError(f"{resource}: not a quantity")  # noqa: TRY004 - one error for all bad JSON
-    return amount(resource, re.sub(r"^\s+|\s+$", "", value))
 
 
 @dataclass(slots=True)

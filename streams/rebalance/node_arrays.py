@@ -22,12 +22,12 @@ from operator import and_
 import numpy as np
 
 from schemas.base import AMOUNT_MAX
+from schemas.capacity import raw_allocatable
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Compat
 from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
-from streams.inventory.thresholds import raw_allocatable
 from streams.rebalance.packed_pods import PackedPods
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.

@@ -216,6 +216,12 @@ class PoolOutcome:
         counted = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
         return dict(zip(CLASSES, counted, strict=True))
 
+    @property
+    def hot_names(self) -> list[str]:
+        """Nodes that are hot or at risk, those included whose pods had no turn."""
+        hot = np.flatnonzero((self.codes == HIGH) | (self.codes == PROD_HIGH))
+        return [self.names[position] for position in hot.tolist()]
+
     def peers(self, hot: HotNode) -> tuple[str, ...]:
         """What moves from a hot node are judged against: nodes as hot that no pod leaves in the round."""
         if self.standings is None:

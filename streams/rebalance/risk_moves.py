@@ -12,10 +12,13 @@ leaves takes one in the same round. All of it holds for moves by thresholds, too
 What is saved is the most that a move can gain, so pods are looked at in that order, and most never
 are. A round is bounded: `SOURCES_MAX` nodes have their turn, half of them those that cost most and
 the others in turn (`streams.stage.fair_turns`), and of their pods as many are compared with all
-targets as `COSTS_MAX` costs of nodes allow.
+targets as `COSTS_MAX` costs of nodes allow, half of them those that save most and the others in
+turn.
 
 The cost is that of `streams.placement.overutilization`. Equal gains: by the node's name, then the pod's uid.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +51,8 @@ COMPARED_MIN, COMPARED_MAX = 50, 500
 _MINUTE_MS = 60_000
 #: Why no node is judged.
 SUMMING = "what pods are going to use is not summed up on all nodes yet"
+#: Why not all pods are compared.
+LATER = "no round compares more pods with all targets"
 #: Why no pod leaves a node that one comes to.
 TAKES = "a pod comes to it in this round"
 
@@ -112,6 +117,8 @@ class _Round:
         compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
         self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
         """How many pods may still be compared with all targets."""
+        self.later = ""
+        """Why some pods are not compared; empty: all are."""
         self.begun = 0
 
     def _codes(self) -> NDArray[np.int8]:
@@ -152,11 +159,14 @@ class _Round:
             )
         for place in self._in_turn(at_risk.tolist()):
             self._look_at(place)
+        self._choose()
         while not self._over() and (pod := self.pods.first()) is not None:
-            if pod.costs is None:
+            if pod.costs is not None:
+                self._move(pod, pod.costs)
+            elif self.left > 0:
                 self._compare(pod)
             else:
-                self._move(pod, pod.costs)
+                self.later = LATER
         self._close()
 
     def _in_turn(self, at_risk: list[int]) -> list[int]:
@@ -172,8 +182,6 @@ class _Round:
             return self.whole.ended
         if self.begun >= self.args.max_moves_per_round:
             return f"{self.begun} pods leave by risk in this round; maxMovesPerRound is {self.args.max_moves_per_round}"
-        if self.left <= 0:
-            return "no round compares more pods with all targets"
         return ""
 
     def _look_at(self, place: int) -> None:
@@ -204,13 +212,40 @@ class _Round:
             return
         self.pods.rank(place)
 
+    def _choose(self) -> None:
+        """Let no more pods wait than may be compared: half of them those that save most, since these
+        may be compared in vain in every round, and the others in turn."""
+        waiting = self.pods.waiting()
+        if len(waiting) <= self.left:
+            return
+        self.later = LATER
+        by_saved = iter(waiting)
+        chosen = self._chosen(by_saved, self.left // 2)
+        rest = list(by_saved)
+        in_turn = iter([rest[at] for at in fair_order([1] * len(rest), 0, self.given.now_ms)])
+        self._chosen(in_turn, self.left - chosen)
+        for pod in in_turn:
+            self.pods.drop(pod)
+
+    def _chosen(self, pods: Iterator[RiskPod], most: int) -> int:
+        """How many of the next pods may leave, at most that number; what keeps others is noted."""
+        chosen = 0
+        while chosen < most and (pod := next(pods, None)) is not None:
+            chosen += self._may_leave(pod)
+        return chosen
+
     # --- one pod ----------------------------------------------------------------------------------
 
-    def _compare(self, pod: RiskPod) -> None:
-        """Look for the best target of a pod; what keeps it is noted."""
+    def _may_leave(self, pod: RiskPod) -> bool:
+        """Whether nothing keeps a pod before a target is looked for; what does is noted."""
         stopped = self._stopped(pod)
         if stopped is not None:
             self._stays(pod, *stopped)
+        return stopped is None
+
+    def _compare(self, pod: RiskPod) -> None:
+        """Look for the best target of a pod; what keeps it is noted."""
+        if not self._may_leave(pod):
             return
         self.left -= 1
         allowed = self._allowed(pod)
@@ -312,7 +347,7 @@ class _Round:
 
     def _close(self) -> None:
         """Say why no further pod leaves the nodes that had their turn."""
-        why = self._over()
+        why = self._over() or self.later
         for place, hot in self.record.hot.items():
             if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
                 further = f"no further pod that may leave gains {self.args.gain:g}"

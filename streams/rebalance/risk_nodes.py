@@ -128,7 +128,7 @@ def _row(
         return [(-share, _OWN_VARIANCE, 0.0) for share in hot]
     row = []
     for name, share, (mean, variance) in zip(resources, hot, moments.figures(), strict=True):
-        capacity = node.allocatable.get(name, 0)
+        capacity = node.capacity.get(name, 0)
         per_unit = 1.0 / float(capacity) if capacity > 0 else 0.0
         spread = variance * (per_unit * per_unit) + _OWN_VARIANCE
         row.append((mean * per_unit - share, spread, per_unit))

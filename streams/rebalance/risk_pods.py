@@ -53,6 +53,10 @@ class RiskPods:
             pod.saved = cost - self._risk.without_pod(place, pod.figures)
             self._wait(pod)
 
+    def waiting(self) -> list[RiskPod]:
+        """Pods that wait to be compared, the one first whose move may gain most."""
+        return [pod for *_, turn, pod in sorted(self._heap) if turn == pod.turn]
+
     def first(self) -> RiskPod | None:
         """Take out the pod that may gain most; none: no pod waits."""
         while self._heap:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.base import INT64_MAX
 from schemas.policy.overutilization import RiskResource
 from streams.inventory.arrays import IntArray
 from streams.rebalance.columns import Columns
@@ -31,7 +30,7 @@ class RiskReadings:
         for index, each in enumerate(self._resources):
             used[each.name] = int(self._used[index, place])
             whole = capacity[each.name] = int(self._capacity[index, place])
-            limit[each.name] = min(int(each.hot_share * whole), INT64_MAX)
+            limit[each.name] = each.percent * whole // 100
         return NodeStanding(used, limit, capacity)
 
     def named(self, name: str, phase: Phase) -> NodeStanding | None:

@@ -130,7 +130,7 @@ def not_judged(names: list[str], resources: Sequence[RiskResource], why: str) ->
 
 def _thresholds(resources: Sequence[RiskResource]) -> Thresholds:
     """From when on a node is hot, in percent."""
-    high = {each.name: 100 * each.hot_share for each in resources}
+    high = {each.name: float(each.percent) for each in resources}
     return Thresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
 
 

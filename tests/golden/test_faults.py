@@ -26,6 +26,7 @@ from tests.golden.comparison import agree
 pytestmark = pytest.mark.slow
 
 _RELOADED = (
+    "schemas.capacity",
     "streams.cluster",
     "streams.inventory",
     "streams.placement",
@@ -168,7 +169,7 @@ _FAULTS = (
     ),
     Fault(
         "the raw allocatable replaces all of it",
-        "streams.inventory.profile",
+        "schemas.capacity",
         "{**allocatable, **(raw_allocatable(annotations) or {})}",
         "raw_allocatable(annotations) or allocatable",
     ),

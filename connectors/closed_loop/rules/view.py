@@ -34,13 +34,13 @@ class NodesView:
     deviation: Array
     """Standard deviation of usage over the last 15 minutes; nan: not measured; shape (nodes, 2)."""
     unreported: Array
-    """Requests of the pods that the newest report cannot know: placed after it, or not measured
-    yet; shape (nodes, 2)."""
+    """Requests of the pods that the newest report is not taken to know: placed after it, or less
+    than a minute before; shape (nodes, 2)."""
     future: Callable[[int], Array] | None
     """What no scheduler knows, for the oracle alone: the demand for cpu in millicores, before any
     node's capacity cuts it, over this many seconds from now. Shape (nodes + 1, steps), one column
-    for each step of the world, at least one: row i is node i with the pods that it has, for as long
-    as each lives; the last row is the pod that is to be placed, 0 after its end."""
+    for each step of the traces, at least one: row i is node i with the pods that it has, for as
+    long as each lives; the last row is the pod that is to be placed, 0 after its end."""
 
 
 class Rule(Protocol):

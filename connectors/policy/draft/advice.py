@@ -99,6 +99,7 @@ def advise(summary: Summary, plugins: PluginChoice | None = None) -> Advice:
         *_load_aware(summary),
         *(_risk(summary) if OVERUTILIZATION_RISK in (*scores, *balance) else ()),
         *(_risk_moves(summary) if by_risk else ()),
+        *(_rounds_age(summary) if by_risk or by_thresholds else ()),
         *(_rebalance(summary) if by_thresholds else ()),
         *_migration(summary),
         *_descheduling(summary),
@@ -115,8 +116,9 @@ def _left_out(summary: Summary) -> Iterator[str]:
             )
     if summary.silent_nodes:
         yield (
-            f"{summary.silent_nodes} of {summary.nodes} nodes sent no metric in this time: they get "
-            "no pods while loadAware.filterExpiredNodeMetrics is on"
+            f"{summary.silent_nodes} of {summary.nodes} nodes sent no metric in this time: those that "
+            "sent one before get no pods while loadAware.filterExpiredNodeMetrics is on, to the others "
+            "pods go by their requests alone"
         )
     if not summary.budgets:
         yield "no disruption budget was seen: only the limits of section migration protect workloads"
@@ -163,9 +165,8 @@ def _spells(summary: Summary) -> str:
 
 def _load_aware(summary: Summary) -> Iterator[Value]:
     if summary.report_ms is not None:
-        age_s = max(_EXPIRED_S_MIN, ceil(_MISSED * summary.report_ms / 1000))
         yield Value(
-            ("loadAware", "nodeMetricExpirationSeconds"), age_s,
+            ("loadAware", "nodeMetricExpirationSeconds"), _too_old_s(summary.report_ms),
             f"A node reports every {_seconds(summary.report_ms)}; older than {_MISSED} of these, and than "
             f"{_EXPIRED_S_MIN} s, its figures say nothing."
             + _sampled(summary),
@@ -179,6 +180,10 @@ def _load_aware(summary: Summary) -> Iterator[Value]:
             f"Three of four readings are below {_percent(load.p75)}, nine of ten below "
             f"{_percent(load.p90)}: {_bounded(threshold, room, least, most, 100 * load.p75)}",
         )  # fmt: skip
+
+
+def _too_old_s(report_ms: int) -> int:
+    return max(_EXPIRED_S_MIN, ceil(_MISSED * report_ms / 1000))
 
 
 def _sampled(summary: Summary) -> str:
@@ -241,6 +246,16 @@ def _risk_moves(summary: Summary) -> Iterator[Value]:
         ("riskMoves", "maxMovesPerRound"), _limit(summary.nodes, _MINUTE_SHARE, _MINUTE_MAX),
         f"A round comes once a minute: one pod for every 20 of {summary.nodes:,} nodes, at most {_MINUTE_MAX}.",
     )  # fmt: skip
+
+
+def _rounds_age(summary: Summary) -> Iterator[Value]:
+    """The same age for rounds, where it is not the default."""
+    age_s = None if summary.report_ms is None else _too_old_s(summary.report_ms)
+    if age_s is not None and age_s > _EXPIRED_S_MIN:
+        yield Value(
+            ("rebalance", "nodeMetricExpirationSeconds"), age_s,
+            "As in loadAware: a node with an older metric is left out of a round.",
+        )  # fmt: skip
 
 
 def _rebalance(summary: Summary) -> Iterator[Value]:

@@ -45,7 +45,7 @@ class History:
     sample_ms: int | None = None
     """Time between two samples of a node; none: there are no samples, so metrics come ready made."""
     allocatable: Mapping[str, Amounts] = field(default_factory=dict)
-    """Of each node that there is."""
+    """Of each node that there is, before overcommitment: what usage is a share of."""
     pods: list[PodSeen] = field(default_factory=list)
     used: list[tuple[Amounts, Amounts]] = field(default_factory=list)
     """Usage and requests of the pods that were measured last."""

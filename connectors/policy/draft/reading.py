@@ -18,10 +18,11 @@ from connectors.policy.draft.history import (
     PodSeen,
     median_gap_ms,
 )
+from schemas.capacity import node_capacity
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod, PodLifecycle
-from schemas.quantities import amount_of, nanos
+from schemas.quantities import amount_of, amounts, nanos
 from schemas.usage import NodeUsage
 from schemas.workloads import DisruptionBudget
 
@@ -92,13 +93,13 @@ def _metrics(
 
 
 def _nodes(connection: Connection, cluster: str) -> dict[str, Amounts]:
-    """Allocatable amounts of the nodes that there are."""
+    """What the nodes that there are can give."""
     found: dict[str, Amounts | None] = {}
     for state in _newest(connection, "node-state", cluster):
         if isinstance(state, NodeState) and state.node not in found:
             removed = state.event == "removed"
-            found[state.node] = None if removed else _amounts([state.allocatable])
-    return {name: amounts for name, amounts in found.items() if amounts is not None}
+            found[state.node] = None if removed else _capacity(state)
+    return {name: capacity for name, capacity in found.items() if capacity is not None}
 
 
 def _pods(
@@ -151,6 +152,12 @@ def _owner(pod: Pod) -> str:
         if owner.controller:
             return owner.uid or f"{owner.kind}/{owner.name}"
     return f"{pod.namespace}/{pod.name}"
+
+
+def _capacity(state: NodeState) -> Amounts:
+    """What thresholds are percentages of; none: of what the node does not name."""
+    capacity = node_capacity(amounts(state.allocatable), state.annotations)
+    return tuple(capacity.get(name) for name in RESOURCES)
 
 
 def _amounts(lists: list[dict[str, str]]) -> Amounts:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from connectors.policy.draft.history import RESOURCES, History, median_gap_ms
 from connectors.policy.draft.load import Load, load_of
 
+#: A pod that uses more of its request counts as this, as it does where the figure is learned: one
+#: that requests next to nothing must not speak for all others.
+RATIO_MAX = 5.0
 _HOUR_MS = 3_600_000
 
 
@@ -35,7 +38,8 @@ class Summary:
     requesting: Mapping[str, float]
     """Share of the pods that request a resource."""
     used_of_requests: Mapping[str, float]
-    """What measured pods use of their requests: the mean of their ratios."""
+    """What measured pods use of their requests: the mean of their ratios, of each `RATIO_MAX` at
+    most."""
     measured_pods: int
     owners: int
     replicated_owners: int
@@ -111,7 +115,7 @@ def _used_of_requests(history: History) -> dict[str, float]:
         for usage, requests in history.used:
             used, requested = usage[index], requests[index]
             if used is not None and requested:
-                ratios.append(used / requested)
+                ratios.append(min(used / requested, RATIO_MAX))
         if ratios:
             found[name] = sum(ratios) / len(ratios)
     return found

@@ -150,7 +150,7 @@ class OverutilizationRiskScore(Score):
             self._fleet, self._owners = moments.fleet.figures, moments.fleet.risk_owners
         rows = self._rows[row] = []
         for index, resource in enumerate(self._resources):
-            per_unit = 1.0 / (float(node.allocatable.get(resource, 0)) or 1.0)
+            per_unit = 1.0 / (float(max(node.capacity.get(resource, 0), 0)) or 1.0)
             square = per_unit * per_unit
             mean, variance = (0.0, 0.0) if figures is None else figures[index]
             share = (mean * per_unit - self._hot[index]) * self._scale.mean

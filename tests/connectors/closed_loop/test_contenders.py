@@ -54,6 +54,26 @@ def test_pods_of_the_contender_without_estimation_say_so_themselves(
     assert (estimates == {(0, 0)}) is (factors is not None)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("riskMoves: {gain: 0.05}\n", "mode is observe"),
+        ("mode: enforce\nrebalance: {dryRun: true}\n", "a dryRun is true"),
+        ("mode: enforce\n", ""),
+        ("plugins: {balance: []}\n", ""),
+    ],
+)
+def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
+    text: str, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    remark = contenders([], [file], Pipeline)["mine"].remark
+    assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
+    assert bool(remark) is bool(why)
+    assert not any(each.remark for each in contenders(known_contenders(), [], Pipeline).values())
+
+
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
         contenders(["mine"], [], Pipeline)

@@ -38,6 +38,13 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
     assert memory == pytest.approx(1.0)
 
 
+def test_rows_beyond_those_that_are_read_are_named(tmp_path: Path) -> None:
+    rows = [("a", STEP_S * step, 10, 50) for step in range(4)]
+    directory = written(tmp_path, rows)
+    assert read_own(directory, rows_max=4).complaints == ()
+    assert read_own(directory, rows_max=3).complaints == (f"{_FILE}: rows after the first 3",)
+
+
 def test_a_directory_without_machines_has_no_such_trace(tmp_path: Path) -> None:
     assert not has_own_trace(tmp_path)
     with pytest.raises(TraceError, match="machine usage"):

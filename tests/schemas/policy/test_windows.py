@@ -52,6 +52,14 @@ def test_equal_times_are_a_whole_day_and_no_fields_are_always() -> None:
     assert all(window().contains(ms(day, 13)) for day in range(7))
 
 
+def test_a_window_from_the_end_of_a_day_to_the_begin_of_one_is_the_whole_day_after() -> None:
+    """Both are midnight."""
+    after = window(days=["mon"], **{"from": "24:00", "to": "00:00"})
+    assert not after.contains(ms(0, 23, 59))
+    assert all(after.contains(ms(1, hour)) for hour in range(24))
+    assert not after.contains(ms(2, 0))
+
+
 def test_no_windows_are_always_open() -> None:
     assert within((), ms(0, 0))
     assert opens_after_ms((), ms(0, 0)) == 0

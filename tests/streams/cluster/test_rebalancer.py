@@ -17,7 +17,7 @@ from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
-from streams.rebalance import node_arrays
+from streams.rebalance import node_arrays, risk_moves
 from tests.streams.cluster.builders import (
     controlled_by,
     lifecycle,
@@ -505,6 +505,25 @@ def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None
     stays = next(each for each in states if each.phase == "Failed")
     assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
     assert stays.message == "calm does not take the pod any more; the next round plans anew"
+
+
+def test_a_node_at_risk_whose_pods_have_no_turn_has_not_cooled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three nodes at risk has its turn in each round; nobody carries out the commands."""
+    monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
+    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
+    without_turn = 0
+    for second in range(0, 900, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+        newest = rounds(run)[-1]
+        turns = {hot.node for pool in newest.pools for hot in pool.hot}
+        for row in run.state.memory.moves.cooldown.rows.values():
+            assert row.hot_at_ms == newest.decided_at_ms
+            without_turn += row.node not in turns
+    assert without_turn
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:

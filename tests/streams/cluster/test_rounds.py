@@ -10,9 +10,10 @@ from schemas.policy import PolicyError, read_policy
 from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, POOLS_MAX, RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause
+from streams.rebalance import risk_moves
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from tests.streams.cluster.builders import CLUSTER
-from tests.streams.rebalance.harness import World
+from tests.streams.rebalance.harness import World, risky, settled
 
 THRESHOLDS = """
 compat: {compat}
@@ -57,6 +58,15 @@ def test_a_threshold_that_nothing_exceeds_makes_nothing_hot_and_is_recorded(
         assert pool.thresholds.source.startswith("what is above 10000 % is said as that; ")
     else:
         assert pool.thresholds.high["cpu"] == 100
+
+
+def test_nodes_at_risk_that_have_no_turn_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
+    world = risky()
+    world.system["calm-1"] = {"cpu": 9_000, "memory": 0}
+    settled(world).round()
+    (pool,) = recorded(world.outcome).pools
+    assert (len(pool.hot), pool.hot_left_out, pool.nodes["high"]) == (1, 1, 2)
 
 
 def test_pools_beyond_those_that_a_record_holds_are_counted() -> None:

@@ -285,7 +285,17 @@ def test_a_margin_is_part_of_what_pods_differ_by_and_over_time() -> None:
 def test_pods_of_other_classes_use_a_share_of_what_they_ask_for_in_place_of_cpu() -> None:
     batch = {"kubernetes.io/batch-cpu": "2000"}
     assert _by_fleet(batch, of_class="batch")["cpu"] == 800
-    assert _by_fleet({"cpu": "1"}, of_class="free")["cpu"] == 0
+    assert _by_fleet({}, of_class="free")["cpu"] == 0
+
+
+@pytest.mark.parametrize("of_class", ["mid", "batch", "free"])
+def test_a_pod_of_any_class_uses_a_share_of_the_cpu_that_it_asks_for(
+    of_class: PriorityClass,
+) -> None:
+    """Many a cluster has priorities in Koordinator's bands and none of its resources."""
+    assert _by_fleet({"cpu": "1"}, of_class=of_class)["cpu"] == 400
+    assert _by_fleet({"cpu": "1"}, {"cpu": "300m"}, of_class=of_class)["cpu"] == 300
+    assert _by_fleet({}, {"cpu": "2"}, of_class=of_class)["cpu"] == 800
 
 
 def test_what_a_pod_says_itself_goes_before_its_profile() -> None:

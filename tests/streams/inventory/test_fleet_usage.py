@@ -31,6 +31,16 @@ def test_variance_and_spread_come_from_thirty_pods_of_fifteen_minutes() -> None:
     assert many[1:] == (10_000, 10_000)
 
 
+def test_pods_that_ask_for_next_to_nothing_count_until_thirty_others_have_a_vote() -> None:
+    others = [_vote(60, 1_250, 500, nominal=250)] * 40
+    asking = [_vote(60, 300, 100)] * 29
+    (few,) = fleet(asking, _CPU, others)
+    assert few == fleet([*asking, *others], _CPU)[0]
+    (enough,) = fleet([*asking, asking[0]], _CPU, others)
+    assert enough == fleet([*asking, asking[0]], _CPU)[0]
+    assert enough.usage_ppm < 600_000 < few.usage_ppm
+
+
 def test_a_pod_that_requests_next_to_nothing_has_a_bounded_vote() -> None:
     assert _vote(20, 8_000, 8_000, nominal=1)[1:] == (
         5_000_000,

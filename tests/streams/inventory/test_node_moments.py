@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
-from schemas.pods import Pod
+from schemas.pods import Container, Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.fleet_in_force import FleetInForce
@@ -14,7 +14,7 @@ from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS
 from streams.inventory.node_lives import SYSTEM
 from streams.inventory.node_moments import NodeMoments
-from tests.streams.cluster.builders import at, metric, pod, pod_metric
+from tests.streams.cluster.builders import at, container, metric, pod, pod_metric
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,18 @@ def test_the_system_part_has_a_mean_and_a_variance_of_its_own() -> None:
     assert variance - variance_alone == pytest.approx(100**2)
 
 
+def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    said = _metric(10, system=700, a=300)
+    moments.measure(said.model_copy(update={"system_usage": {}}), [held], fold=True)
+    without = moments.figures()
+    moments = _moments()
+    moments.add(held)
+    moments.measure(said, [held], fold=True)
+    assert without == moments.figures()
+
+
 def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     moments, held = _moments(), _held("a", "4")
     moments.add(held)
@@ -219,6 +231,26 @@ def test_a_pod_that_requests_nothing_is_expected_to_use_a_little() -> None:
     free = made.model_copy(update={"priority": 3_500})
     moments.add(_Held(free, pod_demand(free), at(0)))
     assert moments.figures()[0][0] == 250 * 0.5  # nothing: it has what others leave
+
+
+def _asking(uid: str, *containers: Container) -> _Held:
+    made = pod(uid).model_copy(update={"containers": containers})
+    return _Held(made, pod_demand(made), at(0))
+
+
+def test_what_pods_use_that_ask_for_next_to_nothing_is_apart_from_what_others_say() -> None:
+    limited = _asking("limited", container(limits={"cpu": "1"}))
+    pods = [_held("asking"), limited, _asking("nothing"), _held("little", "249m")]
+    moments = _moments()
+    for each in pods:
+        moments.add(each)
+    used = {"asking": 300, "limited": 400, "nothing": 2_000, "little": 249}
+    moments.measure(_metric(20, **used), pods, fold=True)
+    assert moments.votes[:2] == (2, 700_000)
+    assert moments.others[:2] == (2, 6_000_000)
+    for each in pods:
+        moments.remove(each)
+    assert not any((*moments.votes, *moments.others))
 
 
 _UIDS = "abcd"

@@ -7,9 +7,8 @@ from streams.inventory.thresholds import (
     Thresholds,
     node_thresholds,
     policy_thresholds,
-    raw_allocatable,
 )
-from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, load_args
+from tests.streams.cluster.builders import THRESHOLDS, as_json, load_args
 
 P95 = AggregatedThresholds({"cpu": 70}, "p95", 300_000)
 DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggregated=P95)
@@ -167,55 +166,3 @@ def test_a_policy_has_aggregated_thresholds_if_it_gives_thresholds_and_a_type(
 
 def test_thresholds_become_a_vector_in_the_order_of_the_resources() -> None:
     assert DEFAULTS.vector(DEFAULTS.plain, ("a", "cpu", "memory")) == (0, 65, 95)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"cpu": "8", "memory": "16Gi"}', {"cpu": 8000, "memory": 16 * GI}),
-        ('{"cpu": 8}', {"cpu": 8000}),
-        ('{"cpu": 5.5}', {"cpu": 5500}),
-        ('{"cpu": 1e1}', {"cpu": 10_000}),
-        ('{"cpu": null}', {"cpu": 0}),
-        ('{"cpu": " 8 "}', {"cpu": 8000}),
-        ('{"cpu": "-2"}', {"cpu": -2000}),
-        ('{"memory": "1500m"}', {"memory": 2}),
-        ('{"memory": "9e99"}', {"memory": 2**63 - 1}),
-        ("{}", {}),
-        ("null", None),
-        ("", None),
-        ("{", None),
-        ("[]", None),
-        ('"8"', None),
-        ('{"cpu": "8", "memory": "many"}', None),
-        ('{"cpu": true}', None),
-        ('{"cpu": NaN}', None),
-        ('{"cpu": {"value": 8}}', None),
-        ('{"cpu": ' + "9" * 5000 + "}", None),
-        ("[" * 100_000, None),
-    ],
-)
-def test_one_unreadable_amount_voids_the_raw_allocatable(
-    text: str, expected: dict[str, int] | None
-) -> None:
-    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"cpu": "x", "cpu": "10"}', None),
-        ('{"cpu": true, "memory": "1", "cpu": "10"}', None),
-        ('{"cpu": "", "cpu": null}', None),
-        ('{"cpu": "4", "cpu": "10"}', {"cpu": 10_000}),
-        ('{"cpu": "4", "cpu": null}', {"cpu": 0}),
-    ],
-)
-def test_an_unreadable_amount_voids_the_raw_allocatable_also_where_a_later_one_follows(
-    text: str, expected: dict[str, int] | None
-) -> None:
-    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
-
-
-def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
-    assert raw_allocatable({}) is None

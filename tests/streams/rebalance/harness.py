@@ -228,11 +228,11 @@ def settled(world: World, rounds: int = 4) -> World:
     return world
 
 
-def risky(document: str = BY_RISK) -> World:
-    """A node that is hot by three pods, and two that are calm."""
+def risky(document: str = BY_RISK, **fields: Any) -> World:
+    """A node that is hot by three pods, and two that are calm; `fields` are those of all nodes."""
     world = World(document)
     for name in ("calm-1", "calm-2", "risky"):
-        world.node(name, system=5)
+        world.node(name, system=5, **fields)
     for uid in ("a", "b", "c"):
         world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
     world.pod("d", "calm-1", 20, containers=(container({"cpu": "2500m"}),))

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from schemas.policy import PolicyError, read_policy
 from streams.inventory.arrays import BoolArray
+from streams.rebalance import risk_moves
 from streams.rebalance.outcome import Gate
 from streams.rebalance.risk_nodes import RiskNodes
-from tests.streams.cluster.builders import container
+from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
 from tests.streams.rebalance.harness import World, costs, risky, settled
 
@@ -27,6 +28,21 @@ def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_lea
         before[2] - verdict.costs.source_after - verdict.costs.target_after, abs=0.02
     )
     assert "is at risk of overutilization, cost" in world.outcome.moves[0].reason
+
+
+def test_where_pods_may_request_more_than_there_is_a_node_costs_by_what_there_is() -> None:
+    world = risky(cpu="20", annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
+    assert costs(world) == costs(risky())
+    assert world.round() == ["a risky->calm-2"]
+
+
+@pytest.mark.parametrize("percent", range(50, 61))
+def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
+    hot_from = f"{{resources: [{{name: cpu, hotPercent: {percent}}}]}}"
+    world = risky(BY_RISK.replace("{resources: [{name: cpu}]}", hot_from))
+    world.round()
+    assert world.pool.thresholds.high == {"cpu": percent}
+    assert world.hot("risky").limits == {"cpu": 100 * percent}
 
 
 def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
@@ -127,6 +143,30 @@ def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
                 world.pod(f"{number}-{pod}", f"risky-{number}", 25, containers=big)
         assert len(settled(world).round()) == most
         assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
+
+
+def test_pods_that_save_most_and_may_go_nowhere_keep_no_others_from_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round compares four pods; four that may go nowhere save more than all others."""
+    monkeypatch.setattr(risk_moves, "COMPARED_MIN", 4)
+    monkeypatch.setattr(risk_moves, "COSTS_MAX", 1)
+    world = World(BY_RISK.replace("0.15", "0.05"))
+    world.node("pinned", system=2, labels={"pool": "own"})
+    for number in range(4):
+        pinned = {"node_selector": {"pool": "own"}, "containers": (container({"cpu": "2400m"}),)}
+        world.pod(f"pinned-{number}", "pinned", 24, **pinned)
+    world.node("calm", system=5)
+    world.node("risky", system=5)
+    for number in range(24):
+        small = (container({"cpu": "390m"}),)
+        world.pod(f"small-{number}", "risky", 3, containers=small)
+    settled(world)
+    moved = {left for _ in range(8) for left in world.round()}
+    assert {left.split()[1] for left in moved} == {"risky->calm"}
+    assert len(moved) > 3
+    assert world.hot("pinned").gates == {"fit": 2}
+    assert world.hot("pinned").ended == "no round compares more pods with all targets"
 
 
 def test_what_a_gate_stops_stays_and_others_are_tried() -> None:

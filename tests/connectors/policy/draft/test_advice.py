@@ -169,6 +169,22 @@ def test_metrics_that_come_slowly_may_be_older() -> None:
     assert slow["loadAware.nodeMetricExpirationSeconds"] == 900
 
 
+def test_rounds_go_by_the_same_age_of_metrics_as_placement() -> None:
+    slow = summary(report_ms=300_000)
+    for advice in (advise(slow), advise(slow, BY_THRESHOLDS)):
+        policy = read_policy(document("blue", slow, advice))
+        assert policy.rebalance.node_metric_expiration_seconds == 900
+        assert policy.load_aware.node_metric_expiration_seconds == 900
+    assert "rebalance" not in {each.path[0] for each in advise(summary()).values}
+
+
+def test_only_nodes_that_sent_a_metric_before_are_said_to_get_no_pods() -> None:
+    """The filter by load passes nodes that never sent a metric."""
+    (sentence,) = advise(summary(silent_nodes=2)).left_out
+    assert "those that sent one before get no pods" in sentence
+    assert "to the others pods go by their requests alone" in sentence
+
+
 def test_less_than_an_hour_is_too_little_unless_that_was_all_that_was_looked_at() -> None:
     short = summary(until_ms=HISTORY_MS_MIN - 1)
     assert too_little(short) is not None

@@ -153,6 +153,22 @@ def test_what_happened_before_the_first_metric_is_not_counted(broker: RunningBro
     assert (summary["pods"], summary["started_per_hour"]) == (2, 1.0)
 
 
+def test_usage_is_a_share_of_what_a_node_has_and_not_of_what_pods_may_request(
+    broker: RunningBroker,
+) -> None:
+    key, hour_ms = CLUSTER.encode(), 3_600_000
+    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 3_000})
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
+    node = NodeState(
+        cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "8"},
+        annotations={"node.koordinator.sh/raw-allocatable": '{"cpu": "4"}'},
+    )  # fmt: skip
+    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
+    write(broker, [*records, ("node-state", key, encode(node))])
+    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
+    assert summary["loads"]["cpu"]["mean"] == 0.75
+
+
 def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> None:
     metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
     later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 600_000})

@@ -14,7 +14,7 @@ from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.placement.placer import Placer
 from streams.placement.plugins.overutilization_risk import OverutilizationRiskScore
-from tests.streams.cluster.builders import GI, at, metric, node, pod
+from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 
 _CPU = "overutilizationRisk: {resources: [{name: cpu}]}\n"
@@ -29,8 +29,8 @@ class _World:
         self.inventory = Inventory(self.policy)
         self.inventory.advance(at(0))
 
-    def node(self, name: str, cpu: str = "8", memory: str = "32Gi") -> None:
-        self.inventory.apply_node(node(name, cpu=cpu, memory=memory))
+    def node(self, name: str, cpu: str = "8", memory: str = "32Gi", **fields: Any) -> None:
+        self.inventory.apply_node(node(name, cpu=cpu, memory=memory, **fields))
 
     def hold(self, name: str, *pods: Pod) -> None:
         for each in pods:
@@ -118,6 +118,26 @@ def test_among_nodes_of_every_size_the_share_of_the_node_counts() -> None:
     world.node("large", cpu="64")
     world.hold("large", *(pod(f"a-{n}", cpu="2") for n in range(12)))
     assert world.best(pod("new", cpu="2")) == "large"
+
+
+def test_what_a_node_has_counts_and_not_what_pods_may_request_of_it() -> None:
+    world = _World()
+    world.node("whole", cpu="12")
+    world.node("overcommitted", cpu="16", annotations={RAW_ALLOCATABLE: '{"cpu": "8"}'})
+    for name in ("whole", "overcommitted"):
+        world.hold(name, *(pod(f"{name}-{n}") for n in range(5)))
+    assert world.best(pod("new")) == "whole"
+
+
+@pytest.mark.parametrize("priority", [3_500, 5_500, 7_500])
+def test_pods_in_the_bands_of_other_classes_spread_by_the_cpu_that_they_ask_for(
+    priority: int,
+) -> None:
+    world = _World()
+    for name in ("a", "b"):
+        world.node(name)
+    world.hold("a", pod("there", priority=priority))
+    assert world.best(pod("new", priority=priority)) == "b"
 
 
 def test_pods_that_use_little_leave_room() -> None:
