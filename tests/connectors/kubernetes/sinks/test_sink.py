@@ -4,10 +4,12 @@ What a real server does not answer on demand is in the tests of the single modul
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -196,19 +198,21 @@ async def test_priority_and_fairness_throttles_the_binder_and_each_pod_is_bound_
     pods = [await place.waiting_pod() for _ in range(20)]
     async with control_plane.api("loadstream-bind") as server:
 
-        async def refused() -> bool:
-            answers = (server.send("GET", f"{_API_GROUPS}/v1") for _ in range(32))
-            return 429 in {each.status for each in await asyncio.gather(*answers)}
-
         async def served() -> bool:
-            return not await refused()
+            answers = (server.send("GET", f"{_API_GROUPS}/v1") for _ in range(32))
+            return 429 not in {each.status for each in await asyncio.gather(*answers)}
+
+        sink = KubernetesSink(server)
+
+        async def throttled() -> bool:
+            return sink.throttle.refusals > 0
 
         async with few_seats(place.server, "loadstream-bind"):
-            await until(refused)
-            sink = KubernetesSink(server)
             commands = [decision(pod, place.node) for pod in pods]
-            outcomes = await asyncio.gather(*(carried_out(sink, each) for each in commands))
-            assert sink.throttle.refusals > 0
+            async with no_seat_left(server, f"/api/v1/namespaces/{place.namespace}/events"):
+                binding = asyncio.gather(*(carried_out(sink, each) for each in commands))
+                await until(throttled)
+            outcomes = await binding
             assert sink.throttle.limit.at_once < START
             await sink.close()
         await until(served)  # as other tests expect
@@ -248,6 +252,35 @@ async def few_seats(server: ApiServer, user: str) -> AsyncIterator[None]:
     finally:
         for kind in objects:
             await server.send("DELETE", f"{_FLOW_CONTROL}/{kind}/{user}")
+
+
+@asynccontextmanager
+async def no_seat_left(server: ApiServer, path: str) -> AsyncIterator[None]:
+    """All seats of the user are taken by requests to create something, whose bodies do not end.
+
+    Requests that are answered at once might never meet, where this process is slow.
+    """
+    configuration = await server.access.configuration()
+    url = urlsplit(str(configuration.host))
+    trusted = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    token = await configuration.get_api_key_with_prefix("BearerToken")
+    lines = (
+        f"POST {path} HTTP/1.1", f"Host: {url.netloc}", f"Authorization: {token}",
+        "Content-Type: application/json", "Content-Length: 2", "", "{",
+    )  # fmt: skip
+    async with AsyncExitStack() as taken:
+
+        async def refused() -> bool:
+            if (await server.send("GET", f"{_API_GROUPS}/v1")).status == 429:
+                return True
+            _, writer = await asyncio.open_connection(url.hostname, url.port, ssl=trusted)
+            taken.callback(writer.close)
+            writer.write("\r\n".join(lines).encode())
+            await writer.drain()
+            return False
+
+        await until(refused)
+        yield
 
 
 # --- explanations ---------------------------------------------------------------------------------
