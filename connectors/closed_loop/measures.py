@@ -52,7 +52,7 @@ class Result:
 @dataclass(slots=True)
 class _Move:
     eviction: Eviction
-    target: str | None = None
+    bounced: bool = False
 
 
 class Recorder(Observer):
@@ -73,8 +73,8 @@ class Recorder(Observer):
         self._moves: list[_Move] = []
         self._move_of: dict[str, _Move] = {}
         """The eviction that a replacement comes from, by its uid."""
-        self._before: dict[int, int] = {}
-        """When the pod of a plan was evicted last."""
+        self._before: dict[int, _Move] = {}
+        """The last eviction of the pod of a plan."""
         self._bounces = 0
 
     # --- what happens ---------------------------------------------------------------------------
@@ -102,23 +102,26 @@ class Recorder(Observer):
             self._placed += 1
             self._waits_ms.append(event.at_ms - max(asked_ms, self._begin_ms))
         move = self._move_of.get(uid)
-        if move is not None:
-            move.target = event.pod.node
-            if event.at_ms >= self._begin_ms:
-                self._bounces += event.pod.node == move.eviction.node
+        if move is not None and event.pod.node == move.eviction.node:
+            self._bounce(move, event.at_ms)
 
     def evicted(self, eviction: Eviction) -> None:
         """A pod was made to leave."""
         work = work_of(eviction.pod.uid)
-        before_ms = self._before.get(work)
-        self._before[work] = eviction.at_ms
-        move = _Move(eviction)
+        move, before = _Move(eviction), self._before.get(work)
+        self._before[work] = move
         if eviction.at_ms >= self._begin_ms:
             self._moves.append(move)
-            if before_ms is not None and eviction.at_ms - before_ms < BOUNCE_MS:
-                self._bounces += 1
+        if before is not None and eviction.at_ms - before.eviction.at_ms < BOUNCE_MS:
+            self._bounce(before, eviction.at_ms)
         if eviction.replacement is not None:
             self._move_of[eviction.replacement.pod.uid] = move
+
+    def _bounce(self, move: _Move, at_ms: int) -> None:
+        """A move turns out to be for nothing, which counts once whatever else becomes of it."""
+        if at_ms >= self._begin_ms and not move.bounced:
+            move.bounced = True
+            self._bounces += 1
 
     # --- what it came to ------------------------------------------------------------------------
 

@@ -130,6 +130,22 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     assert recorder.result("x", {}).figures["bounces"] == bounces
 
 
+def test_a_move_whose_pod_comes_back_and_is_evicted_again_has_bounced_once() -> None:
+    drawn = scenario(hours=4)
+    recorder = recorded(drawn, flat(drawn, 200))
+    plan, node = drawn.plans[0], drawn.machines[0].name
+    pods = [plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.{n}"}) for n in (1, 2)]
+    back, again = (replace(plan, pod=pod) for pod in pods)
+    at_ms = drawn.measured_ms + MINUTE_MS
+    recorder.evicted(Eviction(plan.pod, node, at_ms, back))
+    recorder.asked(back)
+    bound = back.pod.model_copy(update={"node": node})
+    recorder.happened(PodEvent(at_ms + MINUTE_MS, "bound", bound))
+    recorder.evicted(Eviction(back.pod, node, at_ms + 2 * MINUTE_MS, again))
+    figures = recorder.result("x", {}).figures
+    assert (figures["evictions"], figures["bounces"]) == (2, 1)
+
+
 def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
     drawn = scenario()
     recorder = recorded(drawn, flat(drawn, 30))
