@@ -233,8 +233,10 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         if (newest is not None and newest.record.paused) is paused:
+            if wait and newest is not None:
+                _wait(connection, [(newest.partition, newest.offset)])
             if json:
-                print_json({"cluster": cluster, "paused": paused, "written": False})
+                print_json({"cluster": cluster, "paused": paused, "written": False, "applied": wait})
             else:
                 echo(f"cluster {cluster} is {state} already; nothing was written")
             _end(seen)

@@ -69,7 +69,7 @@ class Evidence:
     policy: str | None = None
     """The cluster's policy in a few words; none: it has none, and the default one holds."""
     paused: bool = False
-    """Its policy record says so."""
+    """The newest policy record that no worker has refused says so."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
     """Newest metric of each node."""
     nodes: dict[str, NodeState] = field(default_factory=dict)

@@ -77,18 +77,23 @@ def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]
     if found:
         last = found[0]
         yield (
-            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, {last.rounds_ago} rounds before "
-            f"the newest: {readings_text(last.node)}"
+            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, "
+            f"{count_text(last.rounds_ago, 'round')} before the newest: {readings_text(last.node)}"
             f"{f'; {last.node.gate}' if last.node.gate else ''}."
         )
     else:
         yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
     yield from _present(evidence, node)
-    skipped = sum(pool.nodes.get("skipped", 0) for pool in newest.pools)
+    # Pools may have nodes in common: moves by risk look at those of all of them.
+    skipped = [
+        f"{count_text(count, 'node')} of pool {pool.pool}"
+        for pool in newest.pools
+        if (count := pool.nodes.get("skipped", 0))
+    ]
     if skipped:
         yield (
             "Skipped in the newest round (no metric, or too old a one; such a node is never hot): "
-            f"{count_text(skipped, 'node')}."
+            f"{', '.join(skipped)}."
         )
     for pool in newest.pools:
         yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."

@@ -11,6 +11,7 @@ from typing import Any
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.presence import last_tick_ms, seek_cluster
+from connectors.policy.entries import newest_entry
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus
@@ -48,8 +49,9 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     if not evidence.rounds:
         what = f"Cluster {question.cluster}"
         evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
-    policy = next(newest("policies"), None)
-    if policy is not None:
+    entry = newest_entry(connection, question.cluster)
+    if entry is not None:
+        policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
@@ -91,15 +93,17 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
             break
-    drains, migrations = [], []
+    drains: list[DrainStatus] = []
+    migrations: list[MigrationStatus] = []
     for status in newest("migration-status"):
-        if isinstance(status, DrainStatus) and status.node == node:
-            drains.append(status)
-        elif isinstance(status, MigrationStatus) and status.source_node == node:
+        # A drain is reported when it begins, before all migrations of its pods.
+        if isinstance(status, DrainStatus):
+            drains += [status] if status.node == node and not drains else []
+        elif status.source_node == node and len(migrations) < REPORTS_MAX:
             migrations.append(status)
-        if len(migrations) == REPORTS_MAX:
+        if drains and len(migrations) == REPORTS_MAX:
             break
-    evidence.drains, evidence.migrations = tuple(drains[:1]), tuple(migrations)
+    evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
     evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
 
 

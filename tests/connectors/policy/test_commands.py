@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -230,7 +231,7 @@ def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> No
 def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) -> None:
     paused = {"cluster": "east", "paused": True, "written": True, "applied": False}
     assert json.loads(run("pause", "east", "--json").stdout) == paused
-    again = {"cluster": "east", "paused": True, "written": False}
+    again = {**paused, "written": False}
     assert json.loads(run("pause", "east", "--json").stdout) == again
     assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
 
@@ -310,6 +311,23 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     worker.join()
     assert result.exit_code == 1
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+def test_a_pause_that_is_there_already_is_waited_for(policies: KafkaSettings) -> None:
+    run("pause", "east")
+    write_dead_letter(policies, 0, "the policy was not applied")
+    run("pause", "east")
+
+    def work() -> None:
+        time.sleep(1)
+        write_dead_letter(policies, 1, "the policy was not applied: later")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("pause", "east", "--wait")
+    worker.join()
+    assert result.exit_code == 1
+    assert result.stderr.endswith("error: refused: the policy was not applied: later\n")
 
 
 def sent(settings: KafkaSettings, *messages: Message) -> None:

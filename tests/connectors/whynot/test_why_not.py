@@ -19,6 +19,7 @@ from connectors.whynot import reading
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.deadletters import dead_letter
 from schemas.decisions import AsOf, PlacementDecision, UsualUse
 from schemas.metrics import NodeMetric, PodMetric
 from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
@@ -27,6 +28,7 @@ from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
 from schemas.rounds import (
     HotNode,
     PodVerdict,
@@ -264,7 +266,7 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
         said.stdout
     )
     assert "it uses cpu 4, of its allocatable cpu 25.0 %." in said.stdout
-    assert "such a node is never hot): 1 node." in said.stdout
+    assert "such a node is never hot): 1 node of pool web." in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -340,6 +342,28 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
 
 
+def test_the_drain_of_a_node_is_found_behind_the_reports_on_its_pods(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    drain = DrainStatus(
+        cluster=BLUE, node="n1", phase="Draining", pods_left=30, pods_protected=0,
+        request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    reports = [migration("Pending", number) for number in range(reading.REPORTS_MAX)]
+    recorded.write("migration-status", [drain, *reports])
+    assert "node n1 draining: 30 pods left, 0 protected." in ask(BLUE, "--node", "n1").stdout
+
+
+def test_nodes_that_were_skipped_are_counted_by_pool_since_pools_have_nodes_in_common(
+    recorded: Recorded,
+) -> None:
+    both = a_round(0)
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 8, "skipped": 1})
+    both = both.model_copy(update={"pools": (*both.pools, by_risk)})
+    recorded.write("rebalance-rounds", [both])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "never hot): 1 node of pool web, 1 node of pool OverutilizationRisk." in said
+
+
 def migration(phase: Any, minutes: int) -> MigrationStatus:
     return MigrationStatus(
         cluster=BLUE, migration_id="migration-1", pod=WEB, source_node="n1", mode="EvictDirectly",
@@ -362,6 +386,43 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
     assert (
         "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)" in said
     ), "the rounds before were stopped by another gate"
+
+
+def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_pool(
+    recorded: Recorded,
+) -> None:
+    gate = "no target could take it without becoming hot"
+    by_thresholds = a_round(0, hot_node(3, stopped(WEB, gate), node="n1"))
+    leaves = hot_node(0, PodVerdict(pod=WEB, target="n7"), cost=0.4)
+    by_risk = PoolRound(pool="OverutilizationRisk", hot=(leaves,))
+    both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
+    recorded.write("rebalance-rounds", [both])
+    lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines[1:]] == [
+        "It is on node n1 of pool OverutilizationRisk, at risk of overutilization",
+        "Nothing stopped it",
+        "It is on node n1 of pool web, hot for 3 rounds in a row; 3 are needed",
+        "What stopped it first",
+    ]
+    verdict = json.loads(ask(BLUE, "--pod", "shop/web-1", "--json").stdout)["verdict"]
+    assert (verdict["gate"], verdict["target"]) == ("", "n7")
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (3, "hot for 1 round in a row; 3 are needed"),
+        (1, "hot for 1 round in a row; 1 is needed"),
+        (0, "hot in 1 round;"),
+    ],
+)
+def test_rounds_are_said_to_be_in_a_row_where_they_must_be(
+    recorded: Recorded, needed: int, said: str
+) -> None:
+    found = a_round(0, hot_node(1, gate="over"))
+    pool = found.pools[0].model_copy(update={"rounds_needed": needed})
+    recorded.write("rebalance-rounds", [found.model_copy(update={"pools": (pool,)})])
+    assert said in ask(BLUE).stdout
 
 
 def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
@@ -475,6 +536,17 @@ def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Record
     said = ask(BLUE).stdout
     assert "in enforce mode." in said
     assert "carried out" not in said
+
+
+def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    home = partition_for(BLUE.encode(), recorded.settings.partitions)
+    refusal = Refusal("invalid", "the policy was not applied")
+    letter = dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
+    recorded.write("dead-letters", [letter])
+    recorded.write("rebalance-rounds", story())
+    assert "The cluster is paused" not in ask(BLUE).stdout
 
 
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
