@@ -168,9 +168,8 @@ def replay(
         from connectors.kafka.client import connect
         from schemas.connection import KafkaSettings
         from streams.replay.report import as_lines, as_object, exit_code
-        from streams.replay.verify import Window
 
-        window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+        window = _window(start, end, cluster)
         connection = connect(KafkaSettings.from_environment())
         partitions = _partitions(connection)
         results = []
@@ -220,17 +219,26 @@ def _time_ms(text: str | None, option: str) -> int | None:
     """Milliseconds since 1970, as `tail` reads times; none: unbounded."""
     import time
 
-    from connectors.kafka.tail import parse_start
+    from connectors.kafka.tail import TIMES, parse_time
 
     if text is None:
         return None
-    try:
-        moment = parse_start(text, time.time_ns() // 1_000_000)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
-    if isinstance(moment, str):
-        raise typer.BadParameter(f"found {text}; expected a time", param_hint=option)
+    moment = parse_time(text, time.time_ns() // 1_000_000)
+    if moment is None:
+        raise typer.BadParameter(f"found {text!r}; expected {TIMES}", param_hint=option)
     return moment
+
+
+def _window(start: str | None, end: str | None, cluster: str | None) -> "Window":
+    """What is compared; a window that ends before it begins is an error of the command line."""
+    from streams.replay.verify import Window
+
+    window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+    if window.from_ms is not None and window.to_ms is not None and window.to_ms < window.from_ms:
+        raise typer.BadParameter(
+            f"found {end}, which is before --from {start}; expected a later time", param_hint="--to"
+        )
+    return window
 
 
 def _partitions(connection: "Connection") -> int:

@@ -174,8 +174,9 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     [
         (["--partition", "4"], "the journal has the partitions 0 to 3"),
         (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
-        (["--from", "yesterday"], "expected beginning, end, a time ago"),
+        (["--from", "yesterday"], "found 'yesterday'; expected a time ago such as 15m"),
         (["--to", "end"], "expected a time"),
+        (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_an_error(
