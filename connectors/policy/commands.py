@@ -236,7 +236,9 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool)
             if wait and newest is not None:
                 _wait(connection, [(newest.partition, newest.offset)])
             if json:
-                print_json({"cluster": cluster, "paused": paused, "written": False, "applied": wait})
+                print_json(
+                    {"cluster": cluster, "paused": paused, "written": False, "applied": wait}
+                )
             else:
                 echo(f"cluster {cluster} is {state} already; nothing was written")
             _end(seen)
