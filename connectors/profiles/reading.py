@@ -53,7 +53,7 @@ def read_profiles(connection: Connection, cluster: str, now_ms: int) -> Profiles
     fleet = _rows(connection, "fleet_usage", cluster, FleetUsageRow)
     owners = _rows(connection, "owner_usage", cluster, OwnerUsageRow)
     silent = silence(last_tick_ms(connection, cluster), now_ms)
-    unseen = None if fleet else seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
     return Profiles(
         cluster,
         next(iter(fleet), None),

@@ -22,7 +22,7 @@ from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
 #: Outcomes of decisions after which a pod waits for a node.
 _WAITS = ("waiting", "expired")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Evidence:
     tick_ms: int | None = None
     """The newest tick of the cluster's clock; none: there is none."""
     unseen: str | None = None
-    """That no producer has ever named the cluster; none: one has."""
+    """That no producer has ever named the cluster; none: one has, or rounds have seen its nodes."""
     rounds: tuple[RebalanceRound, ...] = ()
     records: int = 0
     """How many records of `rebalance-rounds` were looked at."""

@@ -46,7 +46,8 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     evidence = Evidence(question.cluster, now_ms)
     _rounds(evidence, question, newest)
     evidence.tick_ms = last_tick_ms(connection, question.cluster)
-    if not evidence.rounds:
+    # A policy alone, perhaps of a mistyped name, makes rounds that see no node.
+    if not evidence.rounds or not any(sum(pool.nodes.values()) for pool in evidence.rounds[0].pools):
         what = f"Cluster {question.cluster}"
         evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
     entry = newest_entry(connection, question.cluster)

@@ -16,6 +16,7 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
 from connectors.whynot import reading
+from connectors.whynot.evidence import kind_of
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
@@ -213,6 +214,7 @@ def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Reco
 
 
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
     empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
     recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
     lines = ask(BLUE).stdout.splitlines()
@@ -408,6 +410,11 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     assert (verdict["gate"], verdict["target"]) == ("", "n7")
 
 
+def test_gates_that_differ_in_the_sign_of_a_number_are_of_one_kind() -> None:
+    gain = "its move to node-{} would lower the sum of costs by {}, asked for is 0.05"
+    assert kind_of(gain.format(5, -0.372)) == kind_of(gain.format(12, 0.038))
+
+
 @pytest.mark.parametrize(
     ("needed", "said"),
     [
@@ -585,6 +592,14 @@ def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
         "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
         in (answer.stdout)
     )
+
+
+def test_a_cluster_that_only_a_policy_names_is_said_to_be_unseen(recorded: Recorded) -> None:
+    recorded.write("node-state", [NodeState(cluster="blue-1", node="n1", event="added")])
+    empty = PoolRound(pool="OverutilizationRisk", nodes={"high": 0})
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
+    said = ask(BLUE).stdout
+    assert "Cluster blue has never been seen: no producer names it. Did you mean blue-1?" in said
 
 
 def test_one_threshold_that_is_exceeded_is_enough_and_is_said_so(recorded: Recorded) -> None:
