@@ -259,7 +259,10 @@ def _(message: CommandOutcome) -> str:
 @_sentence.register
 def _(message: DeadLetter) -> str:
     part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
-    size = bytes_text(len(message.value_base64) * 3 // 4)
+    held = len(message.value_base64.rstrip("=")) * 3 // 4
+    size = bytes_text(held) if held >= 1024 else _count(held, "byte")
+    if message.encoding.startswith("zlib"):
+        size += " compressed"
     return (
         f"{message.topic} partition {message.partition} offset {message.offset} was not applied "
         f"({message.category}, {size}{part}): {message.reason}"

@@ -442,6 +442,15 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
             value_base64="e30=",
         ),
         None,
-        "clock partition 1 offset 5 was not applied (invalid, 3): now_ms is missing",
+        "clock partition 1 offset 5 was not applied (invalid, 2 bytes): now_ms is missing",
+    ),
+    (
+        "dead-letters",
+        DeadLetter(
+            topic="clock", partition=1, offset=5, reason="too much", category="limit",
+            value_base64="e30K" * 1024, encoding="zlib+base64",
+        ),
+        None,
+        "clock partition 1 offset 5 was not applied (limit, 3Ki compressed): too much",
     ),
 ]  # fmt: skip
