@@ -209,7 +209,7 @@ def _(message: PlacementDecision) -> str:
         return f"{pod} placed on {message.node}{score}{before}{nodes}"
     why = "; ".join(filter(None, [message.message, *_reasons(message)]))
     tail = (
-        f"; next attempt after {duration_text(message.retry_after_ms)}"
+        f"; not tried again for {duration_text(message.retry_after_ms)}"
         if message.retry_after_ms
         else ""
     )

@@ -220,7 +220,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         ),
         NOW_MS,
         "pod web/front-1 waits for a node (attempt 2): no node; 3 nodes: reason 3; "
-        "2 nodes: reason 2; 1 node: reason 1; 1 further reason; next attempt after 10s",
+        "2 nodes: reason 2; 1 node: reason 1; 1 further reason; not tried again for 10s",
     ),
     (
         "eviction-commands",
