@@ -47,7 +47,9 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     _rounds(evidence, question, newest)
     evidence.tick_ms = last_tick_ms(connection, question.cluster)
     # A policy alone, perhaps of a mistyped name, makes rounds that see no node.
-    if not evidence.rounds or not any(sum(pool.nodes.values()) for pool in evidence.rounds[0].pools):
+    if not evidence.rounds or not any(
+        sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
+    ):
         what = f"Cluster {question.cluster}"
         evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
     entry = newest_entry(connection, question.cluster)

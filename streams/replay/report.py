@@ -25,6 +25,8 @@ class ReplayResult:
     difference: Difference | None = None
     problem: str | None = None
     """Why it cannot be replayed, or not to its end."""
+    gone: bool = False
+    """Because something that was applied is not there any more."""
 
     @property
     def word(self) -> str:

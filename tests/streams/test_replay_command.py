@@ -58,7 +58,7 @@ def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
     for value in (b"a", b"b", b"c"):
         _append(embedded, topic, 0, value)
     with _History(connect(embedded.settings), 0) as history:
-        history.following = {topic: 1}  # by the topic before
+        history.begin({topic: 1})  # by the topic before
         assert [each.value for each in history.through(topic, 1)] == [b"b"]
         history.begin_again(topic)
         assert [each.value for each in history.through(topic, 2)] == [b"a", b"b", b"c"]
