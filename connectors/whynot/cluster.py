@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import classes_text, count_text
+from connectors.kafka.rebalancing import classes_text, count_text, unnamed_hot
 from connectors.whynot.evidence import Answer, Evidence, gates_of
 from connectors.whynot.wording import (
     NAMED_MAX,
@@ -100,7 +100,7 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
             )
         for hot in pool.hot[:NAMED_MAX]:
             yield _hot(hot, pool)
-        more = len(pool.hot) - NAMED_MAX + pool.hot_left_out
+        more = max(0, len(pool.hot) - NAMED_MAX) + unnamed_hot(pool)
         if more > 0:
             yield f"Pool {pool.pool} has {more} more hot {'node' if more == 1 else 'nodes'}."
     if newest.pools_left_out:

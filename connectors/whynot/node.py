@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.rebalancing import count_text, drain_text
+from connectors.kafka.rebalancing import count_text, drain_text, unnamed_hot
 from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found
@@ -67,12 +67,12 @@ def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
 
 def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]:
     newest = evidence.rounds[0]
-    left_out = sum(pool.hot_left_out for pool in newest.pools)
+    left_out = sum(map(unnamed_hot, newest.pools))
     yield f"Node {node} is not among the hot nodes that the newest round names."
     if left_out:
         yield (
-            f"It may be one of {left_out} further hot nodes: a record names the hottest ones and counts "
-            "the others."
+            f"It may be one of {left_out} further hot nodes: a record names 100 at most of those that had "
+            "their turn, and counts the others."
         )
     if found:
         last = found[0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import count_text
+from connectors.kafka.rebalancing import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
 from connectors.whynot.wording import (
@@ -163,7 +163,7 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
     for each in now:
         yield from _on_hot(each)
     if not now:
-        left_out = sum(pool.hot_left_out for pool in evidence.rounds[0].pools)
+        left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))
         may = (
             f" (unless it is among {count_text(left_out, 'hot node')} that the record leaves out)"
             if left_out

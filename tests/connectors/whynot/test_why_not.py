@@ -320,6 +320,20 @@ def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) 
     assert "It may be one of 4 further hot nodes" in said
 
 
+def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
+    recorded: Recorded,
+) -> None:
+    named = hot_node(0, cost=0.4)
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (by_risk,)})])
+    metric = metric_of_web().model_copy(update={"node": "n9"})
+    recorded.write("node-metrics", [metric])
+    assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "not hot (unless it is among 69 hot nodes that the record leaves out)" in said
+    assert "Pool OverutilizationRisk has 69 more hot nodes." in ask(BLUE).stdout
+
+
 def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
     recorded: Recorded,
 ) -> None:
