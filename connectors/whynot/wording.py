@@ -56,9 +56,9 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     """For how many rounds it has been hot, and how many are needed."""
     if node.cost is not None:
         return "at risk of overutilization"
+    if not pool.rounds_needed:  # Koordinator's way: neither in a row, nor all since it is hot
+        return f"hot, its count of rounds at {node.abnormal_rounds}"
     rounds = count_text(node.abnormal_rounds, "round")
-    if not pool.rounds_needed:  # Koordinator's way: they need not have been in a row
-        return f"hot in {rounds}"
     needed = f"{pool.rounds_needed} {'is' if pool.rounds_needed == 1 else 'are'} needed"
     return f"hot for {rounds} in a row; {needed}"
 

@@ -434,7 +434,7 @@ def test_gates_that_differ_in_the_sign_of_a_number_are_of_one_kind() -> None:
     [
         (3, "hot for 1 round in a row; 3 are needed"),
         (1, "hot for 1 round in a row; 1 is needed"),
-        (0, "hot in 1 round;"),
+        (0, "Node n1 is hot, its count of rounds at 1;"),
     ],
 )
 def test_rounds_are_said_to_be_in_a_row_where_they_must_be(
