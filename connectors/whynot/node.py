@@ -92,8 +92,8 @@ def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]
     ]
     if skipped:
         yield (
-            "Skipped in the newest round (no metric, or too old a one; such a node is never hot): "
-            f"{', '.join(skipped)}."
+            "Skipped in the newest round (no metric, too old a one, or one without a resource that the pool "
+            f"goes by; such a node is never hot): {', '.join(skipped)}."
         )
     for pool in newest.pools:
         yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."
