@@ -74,6 +74,9 @@ class Evidence:
     """Newest metric of each node."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     """Newest state of the nodes that were looked for."""
+    stateless: bool = False
+    """No record of `node-state` names the node, or none of `pod-lifecycle` the pod, that is asked
+    about."""
     migrations: tuple[MigrationStatus, ...] = ()
     """Reports on the pod or the node that is asked about."""
     drains: tuple[DrainStatus, ...] = ()

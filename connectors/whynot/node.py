@@ -125,6 +125,11 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         f"Its newest metric is of {evidence.at(metric.updated_at_ms)}{by}: it uses "
         f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
     )
+    if evidence.stateless:
+        yield (
+            "No record of topic node-state names it: neither rounds nor placement look at it until one "
+            "does."
+        )
     yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)
 
 

@@ -138,7 +138,12 @@ def _not_looked_at(
             f"{last.node.node}: {found[0].pod.gate or 'nothing stopped it'}."
         )
     place = evidence.node_of(namespace, name)
-    if place is not None:
+    if place is not None and evidence.stateless:
+        yield (
+            f"It is measured on node {place}, and no record of topic pod-lifecycle names it: no round looks "
+            "at it until one does."
+        )
+    elif place is not None:
         yield from _on(evidence, place)
     elif evidence.placement is not None and not evidence.gone:
         decision = evidence.placement

@@ -92,10 +92,12 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
         if metric.node == node:
             evidence.metrics[node] = metric
             break
-    for state in newest("node-state"):
+    looked = Looked()
+    for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
             break
+    evidence.stateless = looked.whole and node not in evidence.nodes
     drains: list[DrainStatus] = []
     migrations: list[MigrationStatus] = []
     for status in newest("migration-status"):
@@ -123,10 +125,12 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
                 break
     evidence.migrations = tuple(migrations)
     evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
-    for event in newest("pod-lifecycle"):
+    looked = Looked()
+    for event in newest("pod-lifecycle", looked):
         if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
             evidence.lifecycle = event
             break
+    evidence.stateless = looked.whole and evidence.lifecycle is None
     for decision in newest("placement-decisions"):
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision

@@ -328,10 +328,20 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
     recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (by_risk,)})])
     metric = metric_of_web().model_copy(update={"node": "n9"})
     recorded.write("node-metrics", [metric])
+    recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
     assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "not hot (unless it is among 69 hot nodes that the record leaves out)" in said
     assert "Pool OverutilizationRisk has 69 more hot nodes." in ask(BLUE).stdout
+
+
+def test_a_node_that_is_measured_alone_is_said_to_be_no_part_of_rounds(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-metrics", [metric_of_web()])
+    alone = "No record of topic node-state names it: neither rounds nor placement look at it"
+    assert alone in ask(BLUE, "--node", "n1").stdout
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
+    assert alone not in ask(BLUE, "--node", "n1").stdout
 
 
 def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
@@ -467,6 +477,9 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
     recorded.write("node-metrics", [metric_of_web()])
+    answer = ask(BLUE, "--pod", "shop/web-1")
+    assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    recorded.write("pod-lifecycle", [seen_pod("running")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
