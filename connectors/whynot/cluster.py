@@ -70,7 +70,7 @@ def preamble(evidence: Evidence) -> Iterator[str]:
     """When the newest round was, and what holds for all of it."""
     newest = evidence.rounds[0]
     if newest.dry_run:
-        real = "in observe mode: its commands are dry and nothing is evicted"
+        real = "dry by its policy (mode observe, or a dryRun): its commands are not carried out"
     elif evidence.paused or newest.gate:
         real = "in enforce mode"
     else:

@@ -572,6 +572,15 @@ def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Record
     assert "carried out" not in said
 
 
+def test_a_dry_round_is_not_said_to_be_of_a_policy_that_observes(recorded: Recorded) -> None:
+    document = "mode: enforce\nrebalance: {dryRun: true}"
+    record = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"dry_run": True})])
+    dry = ", dry by its policy (mode observe, or a dryRun): its commands are not carried out."
+    assert dry in ask(BLUE).stdout
+
+
 def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
