@@ -158,11 +158,19 @@ def apply(
         return
     for path in policy.not_applied:
         echo(f"not applied: {one_line(path)}", err=True)
-    effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
-    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
+    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {_effect(policy)})")
     if paused:
         echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
     _end(seen)
+
+
+def _effect(policy: "Policy") -> str:
+    """Whether evictions are carried out."""
+    if policy.dry_for("request"):
+        return "evictions are marked dry"
+    if policy.dry_run:
+        return "evictions of rounds are marked dry, those of migrate and drain are commands"
+    return "evictions are commands"
 
 
 @app.command()

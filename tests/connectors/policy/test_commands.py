@@ -194,6 +194,22 @@ def test_apply_writes_the_document_as_it_was_written(
     assert (record.document, record.comment, record.paused) == (DOCUMENT, "night shift", False)
 
 
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("mode: enforce", "(enforce: evictions are commands)"),
+        ("mode: enforce\nmigration: {dryRun: true}", "(enforce: evictions are marked dry)"),
+        (
+            "mode: enforce\nrebalance: {dryRun: true}",
+            "(enforce: evictions of rounds are marked dry, those of migrate and drain are commands)",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("policies")
+def test_apply_says_which_evictions_are_commands(document: str, said: str, tmp_path: Path) -> None:
+    assert said in run("apply", "east", policy_file(tmp_path, document)).stdout
+
+
 def test_apply_writes_nothing_of_a_file_with_errors(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
