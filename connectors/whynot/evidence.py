@@ -60,6 +60,8 @@ class Evidence:
     unseen: str | None = None
     """That no producer has ever named the cluster; none: one has, or rounds have seen its nodes."""
     rounds: tuple[RebalanceRound, ...] = ()
+    cut_off: bool = False
+    """There may be older rounds that are asked for and were not looked at."""
     records: int = 0
     """How many records of `rebalance-rounds` were looked at."""
     whole: bool = False
@@ -115,6 +117,11 @@ class Evidence:
         """What makes everything else old, or about nothing; to be said first."""
         silent = silence(self.tick_ms, self.now_ms)
         yield from (each for each in (silent, self.unseen) if each)
+        if self.cut_off:
+            yield (
+                f"Only the newest {len(self.rounds)} rounds were looked at, back to "
+                f"{self.at(self.rounds[-1].decided_at_ms)}: less than --back asks for."
+            )
 
     @property
     def ended(self) -> bool:

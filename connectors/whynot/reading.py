@@ -73,6 +73,7 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
     rounds: dict[str, RebalanceRound] = {}
     others: dict[str, None] = {}
     since_ms = 0
+    reached = False
     for each in newest("rebalance-rounds", looked, any_cluster=True):
         if each.cluster != question.cluster:
             others[each.cluster] = None
@@ -80,9 +81,11 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
         # After a crash a worker publishes the outputs of its last batch again.
         rounds.setdefault(each.round_id, each)
         since_ms = since_ms or each.decided_at_ms - question.back_ms
-        if each.decided_at_ms < since_ms or len(rounds) == ROUNDS_MAX:
+        reached = each.decided_at_ms < since_ms
+        if reached or len(rounds) == ROUNDS_MAX:
             break
     evidence.rounds = tuple(each for each in rounds.values() if each.decided_at_ms >= since_ms)
+    evidence.cut_off = bool(rounds) and not reached and not looked.whole
     evidence.records, evidence.whole = looked.records, looked.whole
     evidence.others = tuple(sorted(others))
 

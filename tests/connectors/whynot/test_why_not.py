@@ -236,6 +236,19 @@ def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None
     assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
 
 
+def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(number) for number in range(9)])
+    monkeypatch.setattr(reading, "ROUNDS_MAX", 4)
+    cut = "Only the newest 4 rounds were looked at, back to 2026-11-18 11:11:40.000 "
+    assert ask(BLUE).stdout.startswith(cut)
+    assert "less than --back asks for" in json.loads(ask(BLUE, "--json").stdout)["warnings"][0]
+    assert "Only the newest" not in ask(BLUE, "--back", "2m").stdout
+    monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
+    assert "Only the newest" not in ask(BLUE).stdout
+
+
 def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate(
     recorded: Recorded,
 ) -> None:
