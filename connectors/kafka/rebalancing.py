@@ -29,9 +29,9 @@ def count_text(number: int, noun: str) -> str:
 
 def round_text(message: RebalanceRound) -> str:
     """What a round saw, and what left."""
-    dry = "dry run: " if message.dry_run else ""
     if message.gate:
-        return f"{dry}round stopped: {message.gate}"
+        return f"round stopped: {message.gate}"
+    dry = "dry run: " if message.dry_run else ""
     pools = "; ".join(_pool_text(pool) for pool in message.pools)
     return f"{dry}round: {pools or 'the policy has no pool to look at'}"
 

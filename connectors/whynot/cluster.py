@@ -69,9 +69,11 @@ def no_rounds(evidence: Evidence) -> Answer:
 def preamble(evidence: Evidence) -> Iterator[str]:
     """When the newest round was, and what holds for all of it."""
     newest = evidence.rounds[0]
-    if newest.dry_run:
+    if newest.gate:  # that a cluster is set apart, for instance, is said whatever its policy is
+        real = "stopped as a whole"
+    elif newest.dry_run:
         real = "dry by its policy (mode observe, or a dryRun): its commands are not carried out"
-    elif evidence.paused or newest.gate:
+    elif evidence.paused:
         real = "in enforce mode"
     else:
         real = "in enforce mode: its commands are carried out"

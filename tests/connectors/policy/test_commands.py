@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
+from connectors.kafka.topics import changelog_name
 from connectors.policy import unmet
 from connectors.policy.commands import app
 from schemas.base import Message
@@ -27,6 +28,7 @@ from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
 from schemas.policy.yamltext import TEXT_BYTES_MAX
 from schemas.refusals import Refusal
+from schemas.rows import FailedClusterRow
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.messages import journal_batch
@@ -250,6 +252,25 @@ def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) 
     again = {**paused, "written": False}
     assert json.loads(run("pause", "east", "--json").stdout) == again
     assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
+
+
+def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    home = partition_for(b"east", policies.partitions)
+    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
+    changelog = changelog_name("failed_clusters")
+    apart = encode(FailedClusterRow(cluster="east", set_apart=True))
+    producer.produce(changelog, apart, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout == (
+        "cluster east is running; it was set apart after defects and is tried again\n"
+    )
+    assert [r.document for r in records(policies, "east")] == [DOCUMENT, DOCUMENT]
+    producer.produce(changelog, None, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout.endswith("is running already; nothing was written\n")
 
 
 def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:

@@ -594,6 +594,16 @@ def test_a_dry_round_is_not_said_to_be_of_a_policy_that_observes(recorded: Recor
     assert dry in ask(BLUE).stdout
 
 
+def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
+    recorded: Recorded,
+) -> None:
+    apart = {"pools": (), "dry_run": True, "gate": "cluster blue is set apart"}
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=apart)])
+    lines = ask(BLUE).stdout.splitlines()
+    assert lines[-3].endswith("was at 2026-11-18 11:06:40.000 (7m 30s ago), stopped as a whole.")
+    assert lines[-2] == "The whole round was stopped: cluster blue is set apart."
+
+
 def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
