@@ -167,7 +167,9 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
     now = [each for each in evidence.hot(node) if each.rounds_ago == 0]
     for each in now:
         yield from _on_hot(each)
-    if not now:
+    if evidence.rounds[0].gate:
+        yield f"It is on node {node}, which the newest round has not judged."
+    elif not now:
         left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))
         may = (
             f" (unless it is among {count_text(left_out, 'hot node')} that the record leaves out)"

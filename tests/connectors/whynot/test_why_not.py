@@ -604,6 +604,15 @@ def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
     assert lines[-2] == "The whole round was stopped: cluster blue is set apart."
 
 
+def test_a_node_that_no_round_has_judged_is_not_said_to_be_calm(recorded: Recorded) -> None:
+    stopped_round = {"pools": (), "gate": "the cluster is paused"}
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=stopped_round)])
+    recorded.write("pod-lifecycle", [seen_pod("running")])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1, which the newest round has not judged." in said
+    assert "not hot" not in said
+
+
 def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
