@@ -300,7 +300,7 @@ class Clusters:
             return
         row = self.failures.come_back(cluster)
         if self.now_ms is not None:
-            said = back_record(row, self._cause(cluster, each), each.message)
+            said = back_record(row, self._cause(cluster, each))
             each.notes.append(spoken(said, self.now_ms))
         self.apply(cluster, each)
 
