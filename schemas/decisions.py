@@ -161,7 +161,8 @@ class PlacementDecision(Message):
     runners_up: Annotated[tuple[NodeScore, ...], Field(fail_fast=True)] = ()
     """The next best nodes, best first."""
     retry_after_ms: DurationMs | None = None
-    """How long it is not tried again, if nothing changes that could help."""
+    """How long it is not tried again; then it is once something changes that could help, and after
+    the longest back-off of the policy in any case."""
     load_thresholds: LoadThresholds | None = None
     """Load thresholds in force, where the policy has such that move."""
     judged_by_estimates: Counts | None = None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from schemas.policy import KnownPlugins
     from streams.replay.report import ReplayResult
     from streams.replay.verify import Window
+    from streams.stage.checkpoint import Checkpoint
     from streams.stage.records import InputRecord
 
 
@@ -168,9 +169,8 @@ def replay(
         from connectors.kafka.client import connect
         from schemas.connection import KafkaSettings
         from streams.replay.report import as_lines, as_object, exit_code
-        from streams.replay.verify import Window
 
-        window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+        window = _window(start, end, cluster)
         connection = connect(KafkaSettings.from_environment())
         partitions = _partitions(connection)
         results = []
@@ -220,17 +220,26 @@ def _time_ms(text: str | None, option: str) -> int | None:
     """Milliseconds since 1970, as `tail` reads times; none: unbounded."""
     import time
 
-    from connectors.kafka.tail import parse_start
+    from connectors.kafka.tail import TIMES, parse_time
 
     if text is None:
         return None
-    try:
-        moment = parse_start(text, time.time_ns() // 1_000_000)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
-    if isinstance(moment, str):
-        raise typer.BadParameter(f"found {text}; expected a time", param_hint=option)
+    moment = parse_time(text, time.time_ns() // 1_000_000)
+    if moment is None:
+        raise typer.BadParameter(f"found {text!r}; expected {TIMES}", param_hint=option)
     return moment
+
+
+def _window(start: str | None, end: str | None, cluster: str | None) -> "Window":
+    """What is compared; a window that ends before it begins is an error of the command line."""
+    from streams.replay.verify import Window
+
+    window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+    if window.from_ms is not None and window.to_ms is not None and window.to_ms < window.from_ms:
+        raise typer.BadParameter(
+            f"found {end}, which is before --from {start}; expected a later time", param_hint="--to"
+        )
+    return window
 
 
 def _partitions(connection: "Connection") -> int:
@@ -275,24 +284,50 @@ def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> li
 def _replay_partition(
     connection: "Connection", number: int, partitions: int, window: "Window"
 ) -> "ReplayResult":
+    from streams.replay.recorded import NotReplayable
+    from streams.replay.report import ReplayResult
+    from streams.replay.start import find_beginning, oldest_checkpoint
+    from streams.replay.verify import Summary
+
+    with _History(connection, number) as history:
+        try:
+            begun_at = find_beginning(history, number, window.from_ms)
+        except NotReplayable as error:
+            return ReplayResult(number, Summary(), problem=str(error))
+        result = _replay_from(begun_at, history, number, partitions, window)
+        if not result.gone or begun_at is not None or window.from_ms is not None:
+            return result
+        later = oldest_checkpoint(history, number)
+        if later is None:
+            return result
+        rest = _replay_from(later, history, number, partitions, window)
+    return rest if rest.problem is None else result
+
+
+def _replay_from(
+    checkpoint: "Checkpoint | None",
+    history: "_History",
+    number: int,
+    partitions: int,
+    window: "Window",
+) -> "ReplayResult":
+    """Replay what follows a checkpoint; none: from the first batch on."""
     from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import ReplayResult
-    from streams.replay.start import find_beginning
     from streams.replay.verify import Summary, Verification
     from streams.stage.journal import TOPIC, JournalDamaged
 
     summary = Summary()
-    with _History(connection, number) as history:
-        try:
-            checkpoint = find_beginning(history, number, window.from_ms)
-            verification = Verification(number, partitions, window, checkpoint)
-            summary, beginning = verification.summary, verification.beginning
-            history.following = beginning.following
-            first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
-            entries = history.read(TOPIC, first, end - 1)
-            difference = verification.verify(Recording(number, entries, history, beginning))
-        except (JournalDamaged, NotReplayable) as error:
-            return ReplayResult(number, summary, problem=str(error))
+    try:
+        verification = Verification(number, partitions, window, checkpoint)
+        summary, beginning = verification.summary, verification.beginning
+        history.begin(beginning.following)
+        first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+        entries = history.read(TOPIC, first, end - 1)
+        difference = verification.verify(Recording(number, entries, history, beginning))
+    except (JournalDamaged, NotReplayable) as error:
+        gone = isinstance(error, NotReplayable)
+        return ReplayResult(number, summary, problem=str(error), gone=gone)
     return ReplayResult(number, summary, difference)
 
 
@@ -304,15 +339,20 @@ class _History:
         self._partition = partition
         self._extents: dict[str, tuple[int, int]] = {}
         self._cursors: dict[str, Cursor] = {}
-        self.following: Mapping[str, int] = {}
+        self._following: Mapping[str, int] = {}
         """Offset at which each input topic is begun; 0 if none is named."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.begin({})
+
+    def begin(self, following: Mapping[str, int]) -> None:
+        """Give the records of each input topic from an offset on, again if they were given before."""
         for cursor in self._cursors.values():
             cursor.close()
+        self._cursors, self._following = {}, following
 
     def extent(self, topic: str) -> tuple[int, int]:
         """First offset, and the one that the next record gets."""
@@ -337,7 +377,7 @@ class _History:
 
     def begin_again(self, topic: str) -> None:
         """Give the first record of an input topic next: the topic was made again."""
-        self.following = {**self.following, topic: 0}
+        self._following = {**self._following, topic: 0}
         cursor = self._cursors.pop(topic, None)
         if cursor is not None:
             cursor.close()
@@ -348,7 +388,7 @@ class _History:
         from streams.stage.records import InputRecord
 
         if topic not in self._cursors:
-            first = self.following.get(topic, 0)
+            first = self._following.get(topic, 0)
             self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
         for found in self._cursors[topic].through(last_offset):
             yield InputRecord(

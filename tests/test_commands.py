@@ -234,7 +234,7 @@ def test_mending_with_another_number_of_partitions_than_the_topics_have_is_refus
     result = CliRunner().invoke(app, ["mend", "--partition", partition], env=environment)
     assert result.exit_code == 2
     said = "topic journal has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
-    assert said in result.stderr
+    assert result.stderr == f"error: {said}\n"
 
 
 @pytest.mark.timeout(60)

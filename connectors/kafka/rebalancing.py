@@ -29,9 +29,9 @@ def count_text(number: int, noun: str) -> str:
 
 def round_text(message: RebalanceRound) -> str:
     """What a round saw, and what left."""
-    dry = "dry run: " if message.dry_run else ""
     if message.gate:
-        return f"{dry}round stopped: {message.gate}"
+        return f"round stopped: {message.gate}"
+    dry = "dry run: " if message.dry_run else ""
     pools = "; ".join(_pool_text(pool) for pool in message.pools)
     return f"{dry}round: {pools or 'the policy has no pool to look at'}"
 
@@ -43,14 +43,21 @@ def classes_text(pool: PoolRound) -> str:
     return ", ".join(f"{count} {name}" for count, name in counts if count)
 
 
+def unnamed_hot(pool: PoolRound) -> int:
+    """Hot nodes of a pool that a record does not name: it is bounded, and by risk only some of them
+    have their turn in a round."""
+    high = pool.nodes.get("high", 0) + pool.nodes.get("prodHigh", 0)
+    return max(pool.hot_left_out, high - len(pool.hot))
+
+
 def _pool_text(pool: PoolRound) -> str:
     if pool.gate:
         return f"pool {pool.pool} stopped: {pool.gate}"
     text = f"pool {pool.pool}: {classes_text(pool) or 'no nodes'}"
-    if not pool.hot and not pool.hot_left_out:
+    if not pool.hot and not unnamed_hot(pool):
         return text
     names = [f"{hot.node} ({hot.gate or f'{hot.leaving} leave'})" for hot in pool.hot]
-    more = max(0, len(names) - HOT_NAMED_MAX) + pool.hot_left_out
+    more = max(0, len(names) - HOT_NAMED_MAX) + unnamed_hot(pool)
     named = ", ".join(names[:HOT_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"{text}; {pool.leaving} of {pool.wanted} wanted pods leave; hot: {named}"
 

@@ -25,6 +25,11 @@ from schemas.topics import Topic
 
 #: Where reading begins: a time is in milliseconds since 1970 and means the timestamps of records.
 Start = Literal["beginning", "end"] | int
+#: How a time may be written.
+TIMES = (
+    "a time ago such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (UTC unless said otherwise), or "
+    "milliseconds since 1970"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,14 @@ def parse_start(text: str, now_ms: int) -> Start:
     """
     if text in ("beginning", "end"):
         return text  # type: ignore[return-value]  # mypy keeps `str`
+    found_ms = parse_time(text, now_ms)
+    if found_ms is None:
+        raise ValueError(f"found {text!r}; expected beginning, end, {TIMES}")
+    return found_ms
+
+
+def parse_time(text: str, now_ms: int) -> int | None:
+    """Milliseconds since 1970 of one of `TIMES`; none: the text is none of these."""
     if (ago_ms := duration_ms(text)) is not None:
         return now_ms - ago_ms
     if text.isascii() and text.isdecimal() and len(text) == 13:
@@ -68,10 +81,7 @@ def parse_start(text: str, now_ms: int) -> Start:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(
-            f"found {text!r}; expected beginning, end, a time ago such as 15m or 2h, a time such as "
-            "2026-11-20T14:00:00Z (UTC unless said otherwise), or milliseconds since 1970"
-        ) from None
+        return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

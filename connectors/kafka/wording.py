@@ -209,7 +209,7 @@ def _(message: PlacementDecision) -> str:
         return f"{pod} placed on {message.node}{score}{before}{nodes}"
     why = "; ".join(filter(None, [message.message, *_reasons(message)]))
     tail = (
-        f"; next attempt after {duration_text(message.retry_after_ms)}"
+        f"; not tried again for {duration_text(message.retry_after_ms)}"
         if message.retry_after_ms
         else ""
     )
@@ -259,9 +259,9 @@ def _(message: CommandOutcome) -> str:
 @_sentence.register
 def _(message: DeadLetter) -> str:
     part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
-    text = message.value_base64
-    size = bytes_text(len(text) * 3 // 4 - text[-2:].count("="))
-    if message.encoding == "zlib+base64":
+    held = len(message.value_base64.rstrip("=")) * 3 // 4
+    size = bytes_text(held) if held >= 1024 else _count(held, "byte")
+    if message.encoding.startswith("zlib"):
         size += " compressed"
     node = node_of(message)
     of_node = f" of node {node}" if node else ""

@@ -205,7 +205,10 @@ def migrations(
         bool, typer.Option("--all", help="Also those that have ended, and nodes undrained.")
     ] = False,
     back: Annotated[
-        str, typer.Option(help="Look so long back from the newest record: 10m, 1h, 2d.")
+        str,
+        typer.Option(
+            help="Of those that have ended, look so long back from the newest record: 10m, 1h, 2d."
+        ),
     ] = "1d",
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:

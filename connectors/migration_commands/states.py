@@ -30,6 +30,15 @@ class States:
     drains: dict[str, DrainStatus] = field(default_factory=dict)
     """By node, newest first."""
 
+    def forget_ended(self, before_ms: int) -> None:
+        """Leave out what ended before a time."""
+
+        def counts(status: Status) -> bool:
+            return _goes_on(status) or status.happened_at_ms >= before_ms
+
+        self.migrations = {name: each for name, each in self.migrations.items() if counts(each)}
+        self.drains = {name: each for name, each in self.drains.items() if counts(each)}
+
     def shown(self, *, everything: bool) -> list[Status]:
         """Those under way, or all; the oldest change first."""
         statuses: list[Status] = [*self.migrations.values(), *self.drains.values()]
@@ -98,21 +107,24 @@ class States:
 
 
 def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
-    """The states of a cluster, from records at most so much older than its newest one.
+    """The states of a cluster: what goes on, and what has ended at most so long before its newest
+    record.
 
     Raises BrokerUnavailable if the topic does not exist or no broker answers.
     """
     states = States(back_ms)
-    since_ms: int | None = None
+    newest_ms: int | None = None
     for message in Past(connection, "migration-status", cluster, RECORDS_MAX).newest(states.looked):
-        if since_ms is None:
-            since_ms = message.happened_at_ms - back_ms
-        if message.happened_at_ms < since_ms:
+        if newest_ms is None:
+            newest_ms = message.happened_at_ms
+        # What waits for a window, or is drained, may have said so last days ago.
+        if message.happened_at_ms < newest_ms - max(back_ms, LIFE_MAX_MS):
             break
         if isinstance(message, DrainStatus):
             states.drains.setdefault(message.node, message)
         else:
             states.migrations.setdefault(message.migration_id, message)
+    states.forget_ended((newest_ms or 0) - back_ms)
     return states
 
 

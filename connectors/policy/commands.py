@@ -24,7 +24,7 @@ from connectors.kafka.attention import UNSEEN, warn, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
 from connectors.policy.draft import commands as draft_commands
-from connectors.policy.entries import TOPIC, newest_entry, read_entries_of
+from connectors.policy.entries import TOPIC, is_set_apart, newest_entry, read_entries_of
 from connectors.policy.history import as_json, as_line
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
@@ -158,11 +158,19 @@ def apply(
         return
     for path in policy.not_applied:
         echo(f"not applied: {one_line(path)}", err=True)
-    effect = "evictions are marked dry" if policy.dry_run else "evictions are commands"
-    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {effect})")
+    echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {_effect(policy)})")
     if paused:
         echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
     _end(seen)
+
+
+def _effect(policy: "Policy") -> str:
+    """Whether evictions are carried out."""
+    if policy.dry_for("request"):
+        return "evictions are marked dry"
+    if policy.dry_run:
+        return "evictions of rounds are marked dry, those of migrate and drain are commands"
+    return "evictions are commands"
 
 
 @app.command()
@@ -215,7 +223,7 @@ def resume(
     wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Let a paused cluster go on under its policy."""
+    """Let a paused cluster go on under its policy, or one that was set apart after defects."""
     _switch(cluster, paused=False, comment=reason or comment, wait=wait, json=json)
 
 
@@ -225,16 +233,25 @@ def _end(seen: bool) -> None:
 
 
 def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool) -> None:
-    """Repeat the newest document with the switch changed; nothing to change is no error."""
+    """Repeat the newest document with the switch changed; nothing to change is no error.
+
+    A cluster that is set apart comes back with the same document, so resuming repeats it.
+    """
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
         seen = warn_first(connection, cluster)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
-        if (newest is not None and newest.record.paused) is paused:
+        before = newest is not None and newest.record.paused
+        again = not (before or paused) and is_set_apart(connection, cluster)
+        if before is paused and not again:
+            if wait and newest is not None:
+                _wait(connection, [(newest.partition, newest.offset)])
             if json:
-                print_json({"cluster": cluster, "paused": paused, "written": False})
+                print_json(
+                    {"cluster": cluster, "paused": paused, "written": False, "applied": wait}
+                )
             else:
                 echo(f"cluster {cluster} is {state} already; nothing was written")
             _end(seen)
@@ -244,7 +261,8 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, json: bool)
     if json:
         print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
     else:
-        echo(f"cluster {cluster} is {state}")
+        tried = "; it was set apart after defects and is tried again" if again else ""
+        echo(f"cluster {cluster} is {state}{tried}")
     _end(seen)
 
 

@@ -75,3 +75,14 @@ def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
         place = f"{newest.partition}:{newest.offset}"
         echo(f"warning: {TOPIC} {place} does not count: {one_line(state)}", err=True)
     return None
+
+
+def is_set_apart(connection: "Connection", cluster: str) -> bool:
+    """Whether the cluster's worker, which it made fail, applies nothing of it until a policy record
+    comes, also the one that holds already. Raises BrokerUnavailable."""
+    from connectors.profiles.reading import rows_of
+    from schemas.rows import FailedClusterRow
+
+    return any(
+        row.set_apart for row in rows_of(connection, "failed_clusters", cluster, FailedClusterRow)
+    )

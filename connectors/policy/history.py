@@ -42,10 +42,11 @@ def as_json(entry: PolicyEntry, state: str) -> str:
 
 def _summary(document: str) -> str:
     """A document in a few words: its digest and mode, or that it cannot be read."""
+    from connectors.kafka.rebalancing import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:
         policy = read_policy(document, known_plugins(), accepted=True)
     except PolicyError as error:
-        return f"{'invalid':16}  {len(error.problems)} errors: not applied"
+        return f"{'invalid':16}  {count_text(len(error.problems), 'error')}: not applied"
     return f"{policy.digest}  {policy.mode}"

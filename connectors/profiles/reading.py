@@ -50,10 +50,10 @@ class Profiles:
 
 def read_profiles(connection: Connection, cluster: str, now_ms: int) -> Profiles:
     """Everything that is known; `now_ms`: of this machine. Raises BrokerUnavailable."""
-    fleet = _rows(connection, "fleet_usage", cluster, FleetUsageRow)
-    owners = _rows(connection, "owner_usage", cluster, OwnerUsageRow)
+    fleet = rows_of(connection, "fleet_usage", cluster, FleetUsageRow)
+    owners = rows_of(connection, "owner_usage", cluster, OwnerUsageRow)
     silent = silence(last_tick_ms(connection, cluster), now_ms)
-    unseen = None if fleet else seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
     return Profiles(
         cluster,
         next(iter(fleet), None),
@@ -62,8 +62,8 @@ def read_profiles(connection: Connection, cluster: str, now_ms: int) -> Profiles
     )
 
 
-def _rows(connection: Connection, table: str, cluster: str, kind: type[R]) -> list[R]:
-    """The rows of a cluster in a table."""
+def rows_of(connection: Connection, table: str, cluster: str, kind: type[R]) -> list[R]:
+    """The rows of a cluster in a table. Raises BrokerUnavailable."""
     topic = changelog_name(table)
     extents = extents_of(connection, topic)
     extent = extents[partition_for(cluster.encode(), len(extents))]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import classes_text, count_text
+from connectors.kafka.rebalancing import classes_text, count_text, unnamed_hot
 from connectors.whynot.evidence import Answer, Evidence, gates_of
 from connectors.whynot.wording import (
     NAMED_MAX,
@@ -69,9 +69,11 @@ def no_rounds(evidence: Evidence) -> Answer:
 def preamble(evidence: Evidence) -> Iterator[str]:
     """When the newest round was, and what holds for all of it."""
     newest = evidence.rounds[0]
-    if newest.dry_run:
-        real = "in observe mode: its commands are dry and nothing is evicted"
-    elif evidence.paused or newest.gate:
+    if newest.gate:  # that a cluster is set apart, for instance, is said whatever its policy is
+        real = "stopped as a whole"
+    elif newest.dry_run:
+        real = "dry by its policy (mode observe, or a dryRun): its commands are not carried out"
+    elif evidence.paused:
         real = "in enforce mode"
     else:
         real = "in enforce mode: its commands are carried out"
@@ -100,7 +102,7 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
             )
         for hot in pool.hot[:NAMED_MAX]:
             yield _hot(hot, pool)
-        more = len(pool.hot) - NAMED_MAX + pool.hot_left_out
+        more = max(0, len(pool.hot) - NAMED_MAX) + unnamed_hot(pool)
         if more > 0:
             yield f"Pool {pool.pool} has {more} more hot {'node' if more == 1 else 'nodes'}."
     if newest.pools_left_out:

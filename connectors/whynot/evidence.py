@@ -20,7 +20,7 @@ from schemas.nodes import NodeState
 from schemas.pods import PodLifecycle, PodRef
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,10 @@ class Evidence:
     tick_ms: int | None = None
     """The newest tick of the cluster's clock; none: there is none."""
     unseen: str | None = None
-    """That no producer has ever named the cluster; none: one has."""
+    """That no producer has ever named the cluster; none: one has, or rounds have seen its nodes."""
     rounds: tuple[RebalanceRound, ...] = ()
+    cut_off: bool = False
+    """There may be older rounds that are asked for and were not looked at."""
     records: int = 0
     """How many records of `rebalance-rounds` were looked at."""
     whole: bool = False
@@ -67,11 +69,14 @@ class Evidence:
     policy: str | None = None
     """The cluster's policy in a few words; none: it has none, and the default one holds."""
     paused: bool = False
-    """Its policy record says so."""
+    """The newest policy record that no worker has refused says so."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
     """Newest metric of each node."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     """Newest state of the nodes that were looked for."""
+    stateless: bool = False
+    """No record of `node-state` names the node, or none of `pod-lifecycle` the pod, that is asked
+    about."""
     migrations: tuple[MigrationStatus, ...] = ()
     """Reports on the pod or the node that is asked about."""
     drains: tuple[DrainStatus, ...] = ()
@@ -110,6 +115,11 @@ class Evidence:
         """What makes everything else old, or about nothing; to be said first."""
         silent = silence(self.tick_ms, self.now_ms)
         yield from (each for each in (silent, self.unseen) if each)
+        if self.cut_off:
+            yield (
+                f"Only the newest {len(self.rounds)} rounds were looked at, back to "
+                f"{self.at(self.rounds[-1].decided_at_ms)}: less than --back asks for."
+            )
 
     @property
     def ended(self) -> bool:

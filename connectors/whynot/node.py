@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.rebalancing import count_text, drain_text
+from connectors.kafka.rebalancing import count_text, drain_text, unnamed_hot
 from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found
@@ -67,7 +67,7 @@ def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
 
 def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]:
     newest = evidence.rounds[0]
-    left_out = sum(pool.hot_left_out for pool in newest.pools)
+    left_out = sum(map(unnamed_hot, newest.pools))
     yield f"Node {node} is not among the hot nodes that the newest round names."
     if left_out:
         yield (
@@ -77,18 +77,23 @@ def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]
     if found:
         last = found[0]
         yield (
-            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, {last.rounds_ago} rounds before "
-            f"the newest: {readings_text(last.node)}"
+            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, "
+            f"{count_text(last.rounds_ago, 'round')} before the newest: {readings_text(last.node)}"
             f"{f'; {last.node.gate}' if last.node.gate else ''}."
         )
     else:
         yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
     yield from _present(evidence, node)
-    skipped = sum(pool.nodes.get("skipped", 0) for pool in newest.pools)
+    # Pools may have nodes in common: moves by risk look at those of all of them.
+    skipped = [
+        f"{count_text(count, 'node')} of pool {pool.pool}"
+        for pool in newest.pools
+        if (count := pool.nodes.get("skipped", 0))
+    ]
     if skipped:
         yield (
-            "Skipped in the newest round (no metric, or too old a one; such a node is never hot): "
-            f"{count_text(skipped, 'node')}."
+            "Skipped in the newest round (no metric, too old a one, or one without a resource that the pool "
+            f"goes by; such a node is never hot): {', '.join(skipped)}."
         )
     for pool in newest.pools:
         yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."
@@ -120,6 +125,11 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         f"Its newest metric is of {evidence.at(metric.updated_at_ms)}{by}: it uses "
         f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
     )
+    if evidence.stateless:
+        yield (
+            "No record of topic node-state names it: neither rounds nor placement look at it until one "
+            "does."
+        )
     yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)
 
 

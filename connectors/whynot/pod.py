@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import count_text
+from connectors.kafka.rebalancing import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
 from connectors.whynot.wording import (
@@ -16,16 +16,18 @@ from connectors.whynot.wording import (
 
 def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     """The answer for a pod."""
-    found = list(evidence.looked_at(namespace, name))
+    # A round may look at it in several turns: where one lets it leave, nothing has stopped it.
+    found = sorted(evidence.looked_at(namespace, name), key=_order)
     place = evidence.node_of(namespace, name)
     known = bool(found or place or evidence.migrations or evidence.placement or evidence.lifecycle)
     sentences: list[str] = []
     if evidence.rounds:
         sentences += preamble(evidence)
         sentences += _gone(evidence, found, namespace, name)
-        if found and found[0].rounds_ago == 0:
-            sentences += _stopped(evidence, found)
-        else:
+        turns = {_turn(each): None for each in found if each.rounds_ago == 0}
+        for turn in turns:
+            sentences += _stopped(evidence, [each for each in found if _turn(each) == turn])
+        if not turns:
             sentences += _not_looked_at(evidence, namespace, name, found)
     else:
         sentences += no_rounds(evidence).sentences
@@ -44,6 +46,15 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
         "placement": None if evidence.placement is None else evidence.placement.payload(),
     }  # fmt: skip
     return Answer(tuple(sentences), known, data)
+
+
+def _order(found: Found) -> tuple[int, bool]:
+    return found.rounds_ago, found.pod is not None and bool(found.pod.gate)
+
+
+def _turn(found: Found) -> tuple[str, str]:
+    """What looked at the pod: a pool, and what it watches; moves by risk are a pool of their own."""
+    return found.pool.pool, found.node.phase
 
 
 def _gone(evidence: Evidence, found: list[Found], namespace: str, name: str) -> Iterator[str]:
@@ -127,7 +138,12 @@ def _not_looked_at(
             f"{last.node.node}: {found[0].pod.gate or 'nothing stopped it'}."
         )
     place = evidence.node_of(namespace, name)
-    if place is not None:
+    if place is not None and evidence.stateless:
+        yield (
+            f"It is measured on node {place}, and no record of topic pod-lifecycle names it: no round looks "
+            "at it until one does."
+        )
+    elif place is not None:
         yield from _on(evidence, place)
     elif evidence.placement is not None and not evidence.gone:
         decision = evidence.placement
@@ -149,8 +165,12 @@ def _not_looked_at(
 
 def _on(evidence: Evidence, node: str) -> Iterator[str]:
     now = [each for each in evidence.hot(node) if each.rounds_ago == 0]
-    if not now:
-        left_out = sum(pool.hot_left_out for pool in evidence.rounds[0].pools)
+    for each in now:
+        yield from _on_hot(each)
+    if evidence.rounds[0].gate:
+        yield f"It is on node {node}, which the newest round has not judged."
+    elif not now:
+        left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))
         may = (
             f" (unless it is among {count_text(left_out, 'hot node')} that the record leaves out)"
             if left_out
@@ -160,10 +180,12 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
             f"It is on node {node}, which is not hot{may}: only pods of hot nodes leave. `loadstream "
             f"why-not {evidence.cluster} --node {node}` says more."
         )
-        return
-    hot, pool = now[0].node, now[0].pool
+
+
+def _on_hot(found: Found) -> Iterator[str]:
+    hot, pool = found.node, found.pool
     yield (
-        f"It is on node {node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"
+        f"It is on node {hot.node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"
         f"{f'. What stopped the node: {hot.gate}' if hot.gate else ''}."
     )
     if hot.pods_left_out:
@@ -172,7 +194,10 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
             "it may be one of them."
         )
     elif not hot.gate:
+        order = "priority, quality of service, cost and usage"
+        if hot.cost is not None:
+            order = "what their moves save"
         yield (
             "The node had cooled enough, or its turn ended, before this pod was looked at; pods are "
-            "taken by priority, quality of service, cost and usage."
+            f"taken by {order}."
         )

@@ -11,6 +11,7 @@ from typing import Any
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.presence import last_tick_ms, seek_cluster
+from connectors.policy.entries import newest_entry
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus
@@ -45,11 +46,15 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     evidence = Evidence(question.cluster, now_ms)
     _rounds(evidence, question, newest)
     evidence.tick_ms = last_tick_ms(connection, question.cluster)
-    if not evidence.rounds:
+    # A policy alone, perhaps of a mistyped name, makes rounds that see no node.
+    if not evidence.rounds or not any(
+        sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
+    ):
         what = f"Cluster {question.cluster}"
         evidence.unseen = seek_cluster(connection, question.cluster).warning(what)
-    policy = next(newest("policies"), None)
-    if policy is not None:
+    entry = newest_entry(connection, question.cluster)
+    if entry is not None:
+        policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
@@ -68,6 +73,7 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
     rounds: dict[str, RebalanceRound] = {}
     others: dict[str, None] = {}
     since_ms = 0
+    reached = False
     for each in newest("rebalance-rounds", looked, any_cluster=True):
         if each.cluster != question.cluster:
             others[each.cluster] = None
@@ -75,9 +81,11 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
         # After a crash a worker publishes the outputs of its last batch again.
         rounds.setdefault(each.round_id, each)
         since_ms = since_ms or each.decided_at_ms - question.back_ms
-        if each.decided_at_ms < since_ms or len(rounds) == ROUNDS_MAX:
+        reached = each.decided_at_ms < since_ms
+        if reached or len(rounds) == ROUNDS_MAX:
             break
     evidence.rounds = tuple(each for each in rounds.values() if each.decided_at_ms >= since_ms)
+    evidence.cut_off = bool(rounds) and not reached and not looked.whole
     evidence.records, evidence.whole = looked.records, looked.whole
     evidence.others = tuple(sorted(others))
 
@@ -87,19 +95,23 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
         if metric.node == node:
             evidence.metrics[node] = metric
             break
-    for state in newest("node-state"):
+    looked = Looked()
+    for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
             break
-    drains, migrations = [], []
+    evidence.stateless = looked.whole and node not in evidence.nodes
+    drains: list[DrainStatus] = []
+    migrations: list[MigrationStatus] = []
     for status in newest("migration-status"):
-        if isinstance(status, DrainStatus) and status.node == node:
-            drains.append(status)
-        elif isinstance(status, MigrationStatus) and status.source_node == node:
+        # A drain is reported when it begins, before all migrations of its pods.
+        if isinstance(status, DrainStatus):
+            drains += [status] if status.node == node and not drains else []
+        elif status.source_node == node and len(migrations) < REPORTS_MAX:
             migrations.append(status)
-        if len(migrations) == REPORTS_MAX:
+        if drains and len(migrations) == REPORTS_MAX:
             break
-    evidence.drains, evidence.migrations = tuple(drains[:1]), tuple(migrations)
+    evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
     evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
 
 
@@ -116,10 +128,12 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
                 break
     evidence.migrations = tuple(migrations)
     evidence.moves = _moves(newest, lambda move: is_about(move.pod, namespace, name))
-    for event in newest("pod-lifecycle"):
+    looked = Looked()
+    for event in newest("pod-lifecycle", looked):
         if isinstance(event, PodLifecycle) and is_about(event.pod, namespace, name):
             evidence.lifecycle = event
             break
+    evidence.stateless = looked.whole and evidence.lifecycle is None
     for decision in newest("placement-decisions"):
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision

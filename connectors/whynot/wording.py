@@ -56,8 +56,11 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     """For how many rounds it has been hot, and how many are needed."""
     if node.cost is not None:
         return "at risk of overutilization"
-    needed = f"; {pool.rounds_needed} are needed" if pool.rounds_needed else ""
-    return f"hot for {count_text(node.abnormal_rounds, 'round')} in a row{needed}"
+    if not pool.rounds_needed:  # Koordinator's way: neither in a row, nor all since it is hot
+        return f"hot, its count of rounds at {node.abnormal_rounds}"
+    rounds = count_text(node.abnormal_rounds, "round")
+    needed = f"{pool.rounds_needed} {'is' if pool.rounds_needed == 1 else 'are'} needed"
+    return f"hot for {rounds} in a row; {needed}"
 
 
 def verdict_text(verdict: PodVerdict) -> str:

@@ -250,9 +250,7 @@ class Clusters:
         if each.set_back_from_ms is None:
             return
         try:
-            rows = {
-                (table, key): value for table, key, value in self._recall(cluster) if table in ROWS
-            }
+            rows = {(table, key): value for table, key, value in self._recalled(cluster)}
             put(rows, self._written.get(cluster, {}).values())
             self._write(cluster, moved_rows(rows, ROWS, each.set_back_from_ms, each.message.now_ms))
         except Exception:
@@ -264,11 +262,15 @@ class Clusters:
     def _restore(self, cluster: str) -> None:
         """Put a cluster together from its rows as they were before the batch, if it had any."""
         try:
-            parts = by_cluster(self._recall(cluster)).get(cluster)
+            parts = by_cluster(self._recalled(cluster)).get(cluster)
             if parts is not None and parts["clusters"]:
                 self.states[cluster] = restored(cluster, self.now_ms, parts)
         except Exception as error:
             raise _NotRestorable(_not_restored(cluster, error)) from error
+
+    def _recalled(self, cluster: str) -> Iterator[Row]:
+        """Its rows, without what is noted of its failures: that is no part of it."""
+        return (row for row in self._recall(cluster) if row[0] in ROWS)
 
     def _set_apart(
         self, cluster: str, each: Applied, reason: str, missed: Sequence[Applied]
@@ -298,7 +300,7 @@ class Clusters:
             return
         row = self.failures.come_back(cluster)
         if self.now_ms is not None:
-            said = back_record(row, self._cause(cluster, each), each.message)
+            said = back_record(row, self._cause(cluster, each))
             each.notes.append(spoken(said, self.now_ms))
         self.apply(cluster, each)
 

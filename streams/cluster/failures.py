@@ -8,7 +8,7 @@ in rows, so a restart changes nothing.
 """
 
 from schemas.base import Message
-from schemas.policies import PolicyRecord
+from schemas.policy.durations import format_duration_ms
 from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
 from streams.cluster.clock_reset import moved_ms
@@ -99,13 +99,16 @@ def set_apart_record(row: FailedClusterRow, cause: Cause) -> Message:
     return no_round(cause, apart_text(row), dry_run=True)
 
 
-def back_record(row: FailedClusterRow, cause: Cause, record: PolicyRecord) -> Message:
+def back_record(row: FailedClusterRow, cause: Cause) -> Message:
     """What is said when a cluster comes back, with what it has missed."""
     missed = ", ".join(f"{count} of {topic}" for topic, count in row.missed.items()) or "none"
+    apart = ""
+    if row.set_apart_at_ms:  # otherwise before the clock ticked first
+        apart = f" for {format_duration_ms(max(0, cause.now_ms - row.set_apart_at_ms))}"
     text = (
-        f"the cluster is back with the policy of {record.applied_at_ms} after it was set apart at "
-        f"{row.set_apart_at_ms}; records that it missed, which are in dead-letters: {missed}. Full lists of "
-        "nodes and pods make up for states; requests have to be sent again"
+        f"the cluster is back with a policy record after it was set apart{apart}; records that it missed, "
+        f"which are in dead-letters: {missed}. Full lists of nodes and pods make up for states; requests "
+        "have to be sent again"
     )
     return no_round(cause, text, dry_run=True)
 

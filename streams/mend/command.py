@@ -63,6 +63,8 @@ def mend_command(
                     param_hint="--partition",
                 )
             mended = asyncio.run((put_right if yes else look)(kafka, partition))
+        except typer.Exit:  # a RuntimeError whose reason was printed
+            raise
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None

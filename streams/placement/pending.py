@@ -4,10 +4,10 @@ Pods of one kind share one result, so they wait in one group (an owner's in one 
 estimates go by owners): while no node takes the kind, one look at the nodes that have changed
 answers for the whole group. Groups are tried at clock ticks, the pod
 that is first in priority and arrival before all others, no sooner than their back-off allows; the
-back-off doubles with each failure up to a limit, and at that limit a group is tried even if nothing
-seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod whose
-binding failed waits on its own before it joins its group again, and so does one whose owner is kept
-away from every node that would take its kind.
+back-off doubles with each failure up to a limit, and so long after its end a group is tried even if
+nothing seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod
+whose binding failed waits on its own before it joins its group again, and so does one whose owner
+is kept away from every node that would take its kind.
 
 A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
 """
@@ -318,7 +318,7 @@ class PendingRequests:
         Args:
             now_ms: the log's time.
             version: the placer's.
-            backoff_max_ms: after so long a group is tried even if nothing has changed.
+            backoff_max_ms: so long after its back-off a group is tried even if nothing has changed.
         """
         ready = [
             group

@@ -80,6 +80,12 @@ def measured(
     return fresh & columns.known[which].all(axis=0)
 
 
+def fresh_metric(resources: Collection[str]) -> str:
+    """What a round needs of a node to judge it; the number of its pods is no figure of a metric."""
+    named = [name for name in resources if name != "pods"]
+    return f"a fresh metric with {' and '.join(named)}" if named else "a fresh metric"
+
+
 def over_text(
     prefix: str,
     resources: Sequence[str],

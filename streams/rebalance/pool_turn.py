@@ -16,6 +16,7 @@ from streams.rebalance.counters import Counters
 from streams.rebalance.inputs import (
     PodFilter,
     RoundInput,
+    fresh_metric,
     over_text,
 )
 from streams.rebalance.node_arrays import Universe
@@ -117,7 +118,7 @@ class PoolTurn:
         if not self.outcome.names:
             return "the pool has no node"
         if not self.names:
-            return "no node of the pool has a fresh metric"
+            return f"no node of the pool has {fresh_metric(self.pool.resources)}"
         if not self.outcome.hot:
             return "no node is above a high threshold"
         if not any(hot.acting for hot in self.outcome.hot):

@@ -28,7 +28,7 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Node
 from streams.placement.overutilization import TIE
 from streams.rebalance.fit import Fit
-from streams.rebalance.inputs import PodFilter, RoundInput, measured
+from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric, measured
 from streams.rebalance.outcome import (
     HIGH,
     NORMAL,
@@ -152,7 +152,7 @@ class _Round:
         """Plan moves until none gains enough, or a limit is reached."""
         at_risk = np.flatnonzero(self.risk.costs >= self.args.gain)
         if not self.rows.size:
-            self.record.outcome.ended = "no node has a fresh metric"
+            self.record.outcome.ended = f"no node has {fresh_metric(self.resources)}"
         elif not at_risk.size:
             self.record.outcome.ended = (
                 f"no node costs {self.args.gain:g}, the least that a move must gain"

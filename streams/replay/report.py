@@ -25,6 +25,8 @@ class ReplayResult:
     difference: Difference | None = None
     problem: str | None = None
     """Why it cannot be replayed, or not to its end."""
+    gone: bool = False
+    """Because something that was applied is not there any more."""
 
     @property
     def word(self) -> str:
@@ -64,7 +66,8 @@ def as_lines(result: ReplayResult) -> list[str]:
         before = f"after {summary.batches} equal batches" if summary.batches else "at once"
         return [f"{head} DIFFERENT {before}{began}", *_difference_lines(result.difference)]
     if result.problem is not None:
-        return [f"{head} CANNOT BE REPLAYED: {result.problem}", f"  equal until then: {equal}"]
+        before = f"equal until then: {equal}" if summary.batches else "nothing was compared before"
+        return [f"{head} CANNOT BE REPLAYED: {result.problem}", f"  {before}"]
     return [f"{head} equal: {equal}"]
 
 

@@ -1,8 +1,8 @@
 """Where a replay begins: with the journal's first batch, or at a checkpoint.
 
 It is the first batch if the journal still has it and no time is asked for. If its beginning is
-gone, it is the oldest usable checkpoint, after which most can be compared; if a time is asked for,
-the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what
+gone, or an input that was applied since, it is the oldest usable checkpoint, after which most can
+be compared; if a time is asked for, the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what
 it says, and if the inputs after it are there. Whether the journal goes on right there is seen as it
 is read. Pure: what is stored is asked for.
 """
@@ -54,10 +54,7 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
     whole = first == 0 and _begins_with_first_batch(stored, end)
     if whole and from_ms is None:
         return None
-    finder = Finder(partition)
-    for offset, value in stored.read(checkpoint.TOPIC, *_whole(stored.extent(checkpoint.TOPIC))):
-        finder.take(offset, value)
-    in_journal = [each for each in finder.found if first <= each.place.offset < end]
+    finder, in_journal = _checkpoints(stored, partition)
     usable = next(_usable(stored, partition, eligible(in_journal, from_ms)), None)
     if usable is not None or whole:
         return usable
@@ -78,6 +75,22 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         f"{finder.incomplete} that never became whole; {finder.unreadable} unreadable records. A replay is possible "
         f"since the next checkpoint that a worker writes (LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S). {HISTORY_HINT}"
     )
+
+
+def oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
+    """The one after which most can be compared, where not all inputs since the journal's first batch
+    are there; none: there is none that can be gone on from."""
+    _, in_journal = _checkpoints(stored, partition)
+    return next(_usable(stored, partition, eligible(in_journal, None)), None)
+
+
+def _checkpoints(stored: Stored, partition: int) -> tuple[Finder, list[Found]]:
+    """What has been found of checkpoints, and those of which the journal still has the place."""
+    finder = Finder(partition)
+    for offset, value in stored.read(checkpoint.TOPIC, *_whole(stored.extent(checkpoint.TOPIC))):
+        finder.take(offset, value)
+    first, end = stored.extent(journal.TOPIC)
+    return finder, [each for each in finder.found if first <= each.place.offset < end]
 
 
 def _begins_with_first_batch(stored: Stored, end: int) -> bool:

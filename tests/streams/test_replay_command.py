@@ -58,7 +58,7 @@ def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
     for value in (b"a", b"b", b"c"):
         _append(embedded, topic, 0, value)
     with _History(connect(embedded.settings), 0) as history:
-        history.following = {topic: 1}  # by the topic before
+        history.begin({topic: 1})  # by the topic before
         assert [each.value for each in history.through(topic, 1)] == [b"b"]
         history.begin_again(topic)
         assert [each.value for each in history.through(topic, 2)] == [b"a", b"b", b"c"]
@@ -174,8 +174,9 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     [
         (["--partition", "4"], "the journal has the partitions 0 to 3"),
         (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
-        (["--from", "yesterday"], "expected beginning, end, a time ago"),
+        (["--from", "yesterday"], "found 'yesterday'; expected a time ago such as 15m"),
         (["--to", "end"], "expected a time"),
+        (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_an_error(

@@ -41,12 +41,17 @@ def init(
     Thresholds come from what its nodes used, limits from its size. It is written for `policy apply`,
     which this does not do.
     """
-    from connectors.policy.draft.advice import advise, too_little
+    from connectors.policy.draft.advice import HISTORY_MS_MIN, advise, too_little
     from connectors.policy.draft.document import document
     from connectors.policy.draft.reading import read_history
     from connectors.policy.draft.summary import summarize
 
     back_ms = length_ms(back, "--back")
+    if back_ms <= HISTORY_MS_MIN:  # what is found within it spans less
+        raise typer.BadParameter(
+            f"found {back}; expected more than 1h, such as 2h: less says little about a day",
+            param_hint="--back",
+        )
     with as_messages():
         connection = connect_as_configured()
         seen = warn_first(connection, cluster)

@@ -41,6 +41,7 @@ class Summary:
     """What measured pods use of their requests: the mean of their ratios, of each `RATIO_MAX` at
     most."""
     measured_pods: int
+    """Those of them that request CPU, and whose usage of it is known."""
     owners: int
     replicated_owners: int
     """Owners of more than one pod."""
@@ -88,7 +89,7 @@ def summarize(history: History) -> Summary:
         pods=len(history.pods),
         requesting=_requesting(history),
         used_of_requests=_used_of_requests(history),
-        measured_pods=len(history.used),
+        measured_pods=len(_ratios(history, "cpu")),
         owners=len(owners),
         replicated_owners=sum(count > 1 for count in owners.values()),
         budgets=history.budgets,
@@ -109,13 +110,16 @@ def _requesting(history: History) -> dict[str, float]:
 
 
 def _used_of_requests(history: History) -> dict[str, float]:
-    found = {}
-    for index, name in enumerate(RESOURCES):
-        ratios = []
-        for usage, requests in history.used:
-            used, requested = usage[index], requests[index]
-            if used is not None and requested:
-                ratios.append(min(used / requested, RATIO_MAX))
-        if ratios:
-            found[name] = sum(ratios) / len(ratios)
-    return found
+    found = {name: _ratios(history, name) for name in RESOURCES}
+    return {name: sum(ratios) / len(ratios) for name, ratios in found.items() if ratios}
+
+
+def _ratios(history: History, resource: str) -> list[float]:
+    """What each measured pod that requests a resource uses of its request."""
+    index = RESOURCES.index(resource)
+    ratios = []
+    for usage, requests in history.used:
+        used, requested = usage[index], requests[index]
+        if used is not None and requested:
+            ratios.append(min(used / requested, RATIO_MAX))
+    return ratios

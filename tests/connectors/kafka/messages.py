@@ -220,7 +220,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         ),
         NOW_MS,
         "pod web/front-1 waits for a node (attempt 2): no node; 3 nodes: reason 3; "
-        "2 nodes: reason 2; 1 node: reason 1; 1 further reason; next attempt after 10s",
+        "2 nodes: reason 2; 1 node: reason 1; 1 further reason; not tried again for 10s",
     ),
     (
         "eviction-commands",
@@ -442,6 +442,15 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
             value_base64="e30=",
         ),
         None,
-        "clock partition 1 offset 5 was not applied (invalid, 2): now_ms is missing",
+        "clock partition 1 offset 5 was not applied (invalid, 2 bytes): now_ms is missing",
+    ),
+    (
+        "dead-letters",
+        DeadLetter(
+            topic="clock", partition=1, offset=5, reason="too much", category="limit",
+            value_base64="e30K" * 1024, encoding="zlib+base64",
+        ),
+        None,
+        "clock partition 1 offset 5 was not applied (limit, 3Ki compressed): too much",
     ),
 ]  # fmt: skip

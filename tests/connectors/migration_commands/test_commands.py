@@ -274,8 +274,11 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
 def test_migrations_looks_back_as_far_as_it_is_asked_to(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write("migration-status", status(1), status(2, seconds=3000), status(3, seconds=3601))
-    assert len(run("migrations", "blue", "--back", "1h").output.splitlines()) == 3
+    write(
+        "migration-status", status(1, "Failed"), status(2, "Failed", seconds=3000),
+        status(3, seconds=3601),
+    )  # fmt: skip
+    assert len(run("migrations", "blue", "--all", "--back", "1h").output.splitlines()) == 3
     monkeypatch.setattr(states, "RECORDS_MAX", 1)
     assert run("migrations", "blue").output.splitlines()[1:] == [
         "1 under way; ended within 1d: none; only the newest 1 records were looked at"
@@ -283,6 +286,16 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     whole = run("migrations", "blue", "--json")
     assert whole.stderr == "warning: only the newest 1 records were looked at\n"
     assert json.loads(whole.stdout)["migration_id"] == "migration-3"
+
+
+def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> None:
+    days = 3 * 86_400
+    write("migration-status", status(1, "Pending"), drained("Drained", 1), status(2, "Failed", 2))
+    write("migration-status", status(3, seconds=days))
+    lines = run("migrations", "blue").output.splitlines()
+    assert "migration migration-1 of pod shop/web-1 from worker-1: Pending" in lines[0]
+    assert "node worker-9 drained: 2 pods left" in lines[1]
+    assert lines[3:] == ["2 under way; ended within 1d: none; 1 node takes no new pods"]
 
 
 @pytest.mark.usefixtures("running")

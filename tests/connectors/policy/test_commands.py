@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
+from connectors.kafka.topics import changelog_name
 from connectors.policy import unmet
 from connectors.policy.commands import app
 from schemas.base import Message
@@ -26,6 +28,7 @@ from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
 from schemas.policy.yamltext import TEXT_BYTES_MAX
 from schemas.refusals import Refusal
+from schemas.rows import FailedClusterRow
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.messages import journal_batch
@@ -193,6 +196,22 @@ def test_apply_writes_the_document_as_it_was_written(
     assert (record.document, record.comment, record.paused) == (DOCUMENT, "night shift", False)
 
 
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("mode: enforce", "(enforce: evictions are commands)"),
+        ("mode: enforce\nmigration: {dryRun: true}", "(enforce: evictions are marked dry)"),
+        (
+            "mode: enforce\nrebalance: {dryRun: true}",
+            "(enforce: evictions of rounds are marked dry, those of migrate and drain are commands)",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("policies")
+def test_apply_says_which_evictions_are_commands(document: str, said: str, tmp_path: Path) -> None:
+    assert said in run("apply", "east", policy_file(tmp_path, document)).stdout
+
+
 def test_apply_writes_nothing_of_a_file_with_errors(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
@@ -230,9 +249,28 @@ def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> No
 def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) -> None:
     paused = {"cluster": "east", "paused": True, "written": True, "applied": False}
     assert json.loads(run("pause", "east", "--json").stdout) == paused
-    again = {"cluster": "east", "paused": True, "written": False}
+    again = {**paused, "written": False}
     assert json.loads(run("pause", "east", "--json").stdout) == again
     assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
+
+
+def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    home = partition_for(b"east", policies.partitions)
+    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
+    changelog = changelog_name("failed_clusters")
+    apart = encode(FailedClusterRow(cluster="east", set_apart=True))
+    producer.produce(changelog, apart, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout == (
+        "cluster east is running; it was set apart after defects and is tried again\n"
+    )
+    assert [r.document for r in records(policies, "east")] == [DOCUMENT, DOCUMENT]
+    producer.produce(changelog, None, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout.endswith("is running already; nothing was written\n")
 
 
 def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:
@@ -310,6 +348,23 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     worker.join()
     assert result.exit_code == 1
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+def test_a_pause_that_is_there_already_is_waited_for(policies: KafkaSettings) -> None:
+    run("pause", "east")
+    write_dead_letter(policies, 0, "the policy was not applied")
+    run("pause", "east")
+
+    def work() -> None:
+        time.sleep(1)
+        write_dead_letter(policies, 1, "the policy was not applied: later")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("pause", "east", "--wait")
+    worker.join()
+    assert result.exit_code == 1
+    assert result.stderr.endswith("error: refused: the policy was not applied: later\n")
 
 
 def sent(settings: KafkaSettings, *messages: Message) -> None:

@@ -13,6 +13,7 @@ from connectors.profiles.report import SCALING_FACTORS_ANNOTATION as FACTORS
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.policy import LoadAwareSchedulingArgs, read_policy
 from schemas.usage_moments import (
@@ -60,6 +61,7 @@ class Changelogs:
         self._producer = Producer(options)
         self._partitions = broker.settings.partitions
         self.write("clock", "", ClockTick(partition=self._partition(BLUE), now_ms=ASKED_MS))
+        self.write("node-state", "", NodeState(cluster=BLUE, node="n1", event="added"))
 
     def _partition(self, cluster: str) -> int:
         return partition_for(cluster.encode(), self._partitions)
@@ -113,6 +115,12 @@ def test_a_cluster_is_answered_with_its_fleet_and_its_owners(changelogs: Changel
         "Deployment shop/many",
         "Deployment shop/few",
     ]
+
+
+def test_a_cluster_that_only_a_policy_names_is_said_to_be_unseen(changelogs: Changelogs) -> None:
+    changelogs.fleet(_fleet("blu"), "blu")
+    said = ask("blu").output
+    assert "Cluster blu has never been seen: no producer names it. Did you mean blue?" in said
 
 
 def test_an_owner_is_answered_with_what_its_next_pod_is_expected_to_use(

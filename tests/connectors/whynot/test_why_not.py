@@ -16,9 +16,11 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
 from connectors.whynot import reading
+from connectors.whynot.evidence import kind_of
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
+from schemas.deadletters import dead_letter
 from schemas.decisions import AsOf, PlacementDecision, UsualUse
 from schemas.metrics import NodeMetric, PodMetric
 from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
@@ -27,6 +29,7 @@ from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Pod, PodLifecycle, PodRef
 from schemas.policies import PolicyRecord
+from schemas.refusals import Refusal
 from schemas.rounds import (
     HotNode,
     PodVerdict,
@@ -211,6 +214,7 @@ def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Reco
 
 
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
     empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
     recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
     lines = ask(BLUE).stdout.splitlines()
@@ -230,6 +234,19 @@ def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None
     recorded.write("rebalance-rounds", [a_round(number) for number in range(90)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 61
     assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
+
+
+def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.write("rebalance-rounds", [a_round(number) for number in range(9)])
+    monkeypatch.setattr(reading, "ROUNDS_MAX", 4)
+    cut = "Only the newest 4 rounds were looked at, back to 2026-11-18 11:11:40.000 "
+    assert ask(BLUE).stdout.startswith(cut)
+    assert "less than --back asks for" in json.loads(ask(BLUE, "--json").stdout)["warnings"][0]
+    assert "Only the newest" not in ask(BLUE, "--back", "2m").stdout
+    monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
+    assert "Only the newest" not in ask(BLUE).stdout
 
 
 def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate(
@@ -272,7 +289,7 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
         said.stdout
     )
     assert "it uses cpu 4, of its allocatable cpu 25.0 %." in said.stdout
-    assert "such a node is never hot): 1 node." in said.stdout
+    assert "such a node is never hot): 1 node of pool web." in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -324,6 +341,30 @@ def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) 
     assert "It may be one of 4 further hot nodes" in said
 
 
+def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
+    recorded: Recorded,
+) -> None:
+    named = hot_node(0, cost=0.4)
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (by_risk,)})])
+    metric = metric_of_web().model_copy(update={"node": "n9"})
+    recorded.write("node-metrics", [metric])
+    recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
+    assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "not hot (unless it is among 69 hot nodes that the record leaves out)" in said
+    assert "Pool OverutilizationRisk has 69 more hot nodes." in ask(BLUE).stdout
+
+
+def test_a_node_that_is_measured_alone_is_said_to_be_no_part_of_rounds(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("node-metrics", [metric_of_web()])
+    alone = "No record of topic node-state names it: neither rounds nor placement look at it"
+    assert alone in ask(BLUE, "--node", "n1").stdout
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
+    assert alone not in ask(BLUE, "--node", "n1").stdout
+
+
 def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
     recorded: Recorded,
 ) -> None:
@@ -346,6 +387,28 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     said = ask(BLUE, "--node", "n1").stdout
     assert "node n1 draining: 2 pods left, 0 protected." in said
     assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
+
+
+def test_the_drain_of_a_node_is_found_behind_the_reports_on_its_pods(recorded: Recorded) -> None:
+    recorded.write("rebalance-rounds", [a_round(0)])
+    drain = DrainStatus(
+        cluster=BLUE, node="n1", phase="Draining", pods_left=30, pods_protected=0,
+        request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    reports = [migration("Pending", number) for number in range(reading.REPORTS_MAX)]
+    recorded.write("migration-status", [drain, *reports])
+    assert "node n1 draining: 30 pods left, 0 protected." in ask(BLUE, "--node", "n1").stdout
+
+
+def test_nodes_that_were_skipped_are_counted_by_pool_since_pools_have_nodes_in_common(
+    recorded: Recorded,
+) -> None:
+    both = a_round(0)
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 8, "skipped": 1})
+    both = both.model_copy(update={"pools": (*both.pools, by_risk)})
+    recorded.write("rebalance-rounds", [both])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "never hot): 1 node of pool web, 1 node of pool OverutilizationRisk." in said
 
 
 def migration(phase: Any, minutes: int) -> MigrationStatus:
@@ -372,6 +435,48 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
     ), "the rounds before were stopped by another gate"
 
 
+def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_pool(
+    recorded: Recorded,
+) -> None:
+    gate = "no target could take it without becoming hot"
+    by_thresholds = a_round(0, hot_node(3, stopped(WEB, gate), node="n1"))
+    leaves = hot_node(0, PodVerdict(pod=WEB, target="n7"), cost=0.4)
+    by_risk = PoolRound(pool="OverutilizationRisk", hot=(leaves,))
+    both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
+    recorded.write("rebalance-rounds", [both])
+    lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines[1:]] == [
+        "It is on node n1 of pool OverutilizationRisk, at risk of overutilization",
+        "Nothing stopped it",
+        "It is on node n1 of pool web, hot for 3 rounds in a row; 3 are needed",
+        "What stopped it first",
+    ]
+    verdict = json.loads(ask(BLUE, "--pod", "shop/web-1", "--json").stdout)["verdict"]
+    assert (verdict["gate"], verdict["target"]) == ("", "n7")
+
+
+def test_gates_that_differ_in_the_sign_of_a_number_are_of_one_kind() -> None:
+    gain = "its move to node-{} would lower the sum of costs by {}, asked for is 0.05"
+    assert kind_of(gain.format(5, -0.372)) == kind_of(gain.format(12, 0.038))
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (3, "hot for 1 round in a row; 3 are needed"),
+        (1, "hot for 1 round in a row; 1 is needed"),
+        (0, "Node n1 is hot, its count of rounds at 1;"),
+    ],
+)
+def test_rounds_are_said_to_be_in_a_row_where_they_must_be(
+    recorded: Recorded, needed: int, said: str
+) -> None:
+    found = a_round(0, hot_node(1, gate="over"))
+    pool = found.pools[0].model_copy(update={"rounds_needed": needed})
+    recorded.write("rebalance-rounds", [found.model_copy(update={"pools": (pool,)})])
+    assert said in ask(BLUE).stdout
+
+
 def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
     recorded: Recorded,
 ) -> None:
@@ -393,6 +498,9 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
     recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
     recorded.write("node-metrics", [metric_of_web()])
+    answer = ask(BLUE, "--pod", "shop/web-1")
+    assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    recorded.write("pod-lifecycle", [seen_pod("running")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
@@ -485,6 +593,45 @@ def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Record
     assert "carried out" not in said
 
 
+def test_a_dry_round_is_not_said_to_be_of_a_policy_that_observes(recorded: Recorded) -> None:
+    document = "mode: enforce\nrebalance: {dryRun: true}"
+    record = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"dry_run": True})])
+    dry = ", dry by its policy (mode observe, or a dryRun): its commands are not carried out."
+    assert dry in ask(BLUE).stdout
+
+
+def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
+    recorded: Recorded,
+) -> None:
+    apart = {"pools": (), "dry_run": True, "gate": "cluster blue is set apart"}
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=apart)])
+    lines = ask(BLUE).stdout.splitlines()
+    assert lines[-3].endswith("was at 2026-11-18 11:06:40.000 (7m 30s ago), stopped as a whole.")
+    assert lines[-2] == "The whole round was stopped: cluster blue is set apart."
+
+
+def test_a_node_that_no_round_has_judged_is_not_said_to_be_calm(recorded: Recorded) -> None:
+    stopped_round = {"pools": (), "gate": "the cluster is paused"}
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=stopped_round)])
+    recorded.write("pod-lifecycle", [seen_pod("running")])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1, which the newest round has not judged." in said
+    assert "not hot" not in said
+
+
+def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="colect: {}", paused=True, applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    home = partition_for(BLUE.encode(), recorded.settings.partitions)
+    refusal = Refusal("invalid", "the policy was not applied")
+    letter = dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
+    recorded.write("dead-letters", [letter])
+    recorded.write("rebalance-rounds", story())
+    assert "The cluster is paused" not in ask(BLUE).stdout
+
+
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -521,6 +668,14 @@ def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
         "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
         in (answer.stdout)
     )
+
+
+def test_a_cluster_that_only_a_policy_names_is_said_to_be_unseen(recorded: Recorded) -> None:
+    recorded.write("node-state", [NodeState(cluster="blue-1", node="n1", event="added")])
+    empty = PoolRound(pool="OverutilizationRisk", nodes={"high": 0})
+    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
+    said = ask(BLUE).stdout
+    assert "Cluster blue has never been seen: no producer names it. Did you mean blue-1?" in said
 
 
 def test_one_threshold_that_is_exceeded_is_enough_and_is_said_so(recorded: Recorded) -> None:

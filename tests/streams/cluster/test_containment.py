@@ -251,6 +251,7 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
     assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
     assert "missed, which are in dead-letters: 1 of scheduling-requests" in round_.gate
+    assert "back with a policy record after it was set apart for 1s;" in round_.gate
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "in a batch"])

@@ -36,7 +36,7 @@ class Side:
         return [
             (table, key, value)
             for (table, key), value in self.rows.items()
-            if (key == prefix or key.startswith(f"{prefix}/")) and table != "failed_clusters"
+            if key == prefix or key.startswith(f"{prefix}/")
         ]
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:

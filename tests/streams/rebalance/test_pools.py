@@ -210,6 +210,18 @@ def test_a_pool_without_thresholds_says_so() -> None:
     assert world.pool.ended == "the pool has no thresholds"
 
 
+def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
+    of_gpus = "rebalance: {lowThresholds: {cpu: 40, gpu: 40}, highThresholds: {cpu: 50, gpu: 50}}"
+    risk = "overutilizationRisk: {resources: [{name: gpu}]}"
+    world = World(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
+    world.node("n", system=99, allocatable={"cpu": "10", "gpu": "2"})
+    assert world.round() == []
+    assert world.outcome.pools[0].ended == (
+        "no node of the pool has a fresh metric with cpu and gpu"
+    )
+    assert world.outcome.pools[1].ended == "no node has a fresh metric with gpu"
+
+
 def test_how_any_node_stands_can_be_read() -> None:
     world = hot_world()
     world.round()

@@ -47,6 +47,12 @@ def _different() -> ReplayResult:
     return ReplayResult(0, fold.summary, difference)
 
 
+def test_what_cannot_be_replayed_says_what_was_equal_before() -> None:
+    assert as_lines(_GONE)[1].startswith("  equal until then: 1 batches, ")
+    nothing = ReplayResult(3, Summary(), problem="offset 0 is gone")
+    assert as_lines(nothing)[1] == "  nothing was compared before"
+
+
 def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -> None:
     lines = as_lines(_different())
     assert lines[0] == "partition 0: DIFFERENT after 1 equal batches"

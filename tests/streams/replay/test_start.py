@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streams.replay.recorded import NotReplayable
-from streams.replay.start import find_beginning
+from streams.replay.start import find_beginning, oldest_checkpoint
 from tests.streams.cluster.builders import at, node, request, tick
 from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled
@@ -77,6 +77,16 @@ def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
     broker.first["journal"] = offsets[0] + 1
     assert _begun_at(broker) == offsets[1]
     assert _begun_at(broker, at(100 * 60)) == offsets[2]
+
+
+def test_where_inputs_are_gone_and_the_journal_is_whole_most_of_what_is_left_is_compared() -> None:
+    broker, offsets = _history()
+    broker.first["clock"] = 2
+    found = oldest_checkpoint(broker, 0)
+    assert found is not None
+    assert found.place.offset == offsets[0]
+    broker.first["checkpoints"] = len(broker.topics["checkpoints"])
+    assert oldest_checkpoint(broker, 0) is None
 
 
 def test_a_checkpoint_after_which_an_input_is_gone_is_not_begun_at() -> None:

@@ -16,10 +16,10 @@ from connectors.closed_loop.world import run as run_world
 from connectors.policy.commands import app
 from schemas.clock import ClockTick
 from schemas.codec import encode
-from schemas.metrics import NodeMetric
+from schemas.metrics import NodeMetric, PodMetric
 from schemas.nodes import NodeState
 from schemas.partitions import partition_for
-from schemas.pods import Pod, PodLifecycle
+from schemas.pods import Container, Pod, PodLifecycle
 from schemas.policy import read_policy
 from streams.in_process.pipeline import Pipeline
 from tests.conftest import RunningBroker
@@ -167,6 +167,36 @@ def test_usage_is_a_share_of_what_a_node_has_and_not_of_what_pods_may_request(
     write(broker, [*records, ("node-state", key, encode(node))])
     summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
     assert summary["loads"]["cpu"]["mean"] == 0.75
+
+
+def test_only_pods_that_request_cpu_say_what_is_used_of_it(broker: RunningBroker) -> None:
+    key = CLUSTER.encode()
+    used = tuple(PodMetric(namespace="a", name=f"p{n}", usage={"cpu": 400}) for n in range(25))
+    metric = NodeMetric(
+        cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100}, pods=used
+    )
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 3_600_000})
+    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "40"})
+    records = [("node-state", key, encode(node))]
+    records += [("node-metrics", key, encode(each)) for each in (metric, later)]
+    for number in range(25):
+        requests = {"cpu": "1"} if number == 0 else {"memory": "1Gi"}
+        pod = Pod(
+            namespace="a", name=f"p{number}", uid=f"u{number}", node="n1",
+            containers=(Container(requests=requests),),
+        )  # fmt: skip
+        seen = PodLifecycle(cluster=CLUSTER, event="running", pod=pod)
+        records.append(("pod-lifecycle", key, encode(seen)))
+    write(broker, records)
+    document = json.loads(init(CLUSTER, "--json").stdout)
+    assert (document["summary"]["measured_pods"], document["summary"]["pods"]) == (1, 25)
+    assert "usagePriorPercent" not in document["policy"], "one pod says little"
+
+
+def test_a_look_back_that_finds_too_little_in_any_case_is_refused(broker: RunningBroker) -> None:
+    result = init(CLUSTER, "--back", "1h")
+    assert result.exit_code == 2
+    assert "found 1h; expected more than 1h, such as 2h" in result.stderr
 
 
 def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> None:
