@@ -51,7 +51,7 @@ def test_a_letter_names_the_node_of_its_sample_and_says_how_long_it_is() -> None
     )
     assert sentence(letter) == (
         "node-usage partition 1 offset 5 of node n1 was not applied "
-        "(late, 4 compressed, part 2 of 2): sampled_at_ms is 1"
+        "(late, 4 bytes compressed, part 2 of 2): sampled_at_ms is 1"
     )
 
 
