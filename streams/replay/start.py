@@ -2,9 +2,9 @@
 
 It is the first batch if the journal still has it and no time is asked for. If its beginning is
 gone, or an input that was applied since, it is the oldest usable checkpoint, after which most can
-be compared; if a time is asked for, the newest one before it. A checkpoint counts if it is whole, if the journal has at its place what
-it says, and if the inputs after it are there. Whether the journal goes on right there is seen as it
-is read. Pure: what is stored is asked for.
+be compared; if a time is asked for, the newest one before it. A checkpoint counts if it is whole,
+if the journal has at its place what it says, and if the inputs after it are there. Whether the
+journal goes on right there is seen as it is read. Pure: what is stored is asked for.
 """
 
 from collections.abc import Iterable, Iterator
