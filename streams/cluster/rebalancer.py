@@ -57,14 +57,6 @@ class Rebalancer:
         """Ticks that have packed nodes for the next round; kept of clusters with many nodes."""
         self._unprepared = False
         """Packing ahead of the next round has failed."""
-        self._hot: int | None = None
-        """Nodes that were hot or at risk in the last round; none: there was none since the start."""
-
-    @property
-    def hot_nodes(self) -> int:
-        """Nodes that were hot or at risk in the last round that judged any; after a start those that
-        are counted, until there is one."""
-        return self.balancer.rounds.counters.hot_nodes if self._hot is None else self._hot
 
     def set_policy(self, policy: Policy) -> None:
         """Make rounds by another policy; it may look at other figures of all nodes."""
@@ -149,10 +141,7 @@ class Rebalancer:
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""
         memory = self._memory
-        hot = {name for pool in outcome.pools for name in pool.hot_names}
-        if outcome.pools or not outcome.ended:
-            self._hot = len(hot)
-        memory.moves.observe(hot, now_ms)
+        memory.moves.observe({name for pool in outcome.pools for name in pool.hot_names}, now_ms)
         for unmovable in outcome.unmovable:
             memory.unmovable.mark(
                 unmovable.pod,

@@ -17,7 +17,6 @@ from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
-from streams.cluster.statistics import figures_of
 from streams.rebalance import node_arrays, risk_moves
 from tests.streams.cluster.builders import (
     controlled_by,
@@ -525,25 +524,6 @@ def test_a_node_at_risk_whose_pods_have_no_turn_has_not_cooled(
             assert row.hot_at_ms == newest.decided_at_ms
             without_turn += row.node not in turns
     assert without_turn
-
-
-def test_nodes_at_risk_count_as_hot_also_without_a_turn_and_while_the_cluster_is_paused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
-    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
-    for second in range(0, 420, 10):
-        if second % 60 == 0:
-            measured_by_risk(run, second)
-        run.say(tick(second))
-    (pool,) = rounds(run)[-1].pools
-    hot = len(pool.hot) + pool.hot_left_out
-    assert (len(pool.hot), hot, figures_of(run.state).hot_nodes) == (1, 3, 3)
-    run.say(policy_record(BY_RISK, paused=True))
-    for second in range(420, 600, 10):
-        run.say(tick(second))
-    assert rounds(run)[-1].gate == "the cluster is paused"
-    assert figures_of(run.state).hot_nodes == 3
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:
