@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from connectors.closed_loop.comparison import Comparison, means, spreads
+from connectors.kafka.rebalancing import count_text
 
 #: Columns: figure, heading, decimals.
 COLUMNS = (
@@ -82,10 +83,10 @@ def _joined(values: Iterable[object]) -> str:
 def _about(comparison: Comparison) -> Iterator[str]:
     given = comparison.parameters
     source = ", ".join(comparison.files) or "the built-in model"
-    seeds = len(comparison.calibrations)
+    seeds = count_text(len(comparison.calibrations), "seed")
     yield (
         f"{given.nodes} nodes for {given.hours:g} h after {given.filling_hours:g} h of filling, "
-        f"mean load {given.load_text}%, {seeds} seed{'' if seeds == 1 else 's'}; from {source}"
+        f"mean load {given.load_text}%, {seeds}; from {source}"
     )
     for each in comparison.calibrations:
         yield (

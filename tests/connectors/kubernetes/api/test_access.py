@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -199,6 +200,17 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 """
 
 
+def _with_plugin(plugin: dict[str, Any]) -> str:
+    """A kubeconfig whose credentials a plugin gives."""
+    found = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": plugin}}],
+    }
+    return yaml.safe_dump(found)
+
+
 async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Path) -> None:
     names = ("runs", "may-answer", "broken", "kubeconfig")
     runs, may_answer, broken, kubeconfig = (tmp_path / name for name in names)
@@ -207,13 +219,7 @@ async def test_a_plugin_runs_once_for_all_requests_that_wait_for_it(tmp_path: Pa
         "apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
         "args": ["-c", _PLUGIN.format(runs=runs, may_answer=may_answer, broken=broken)],
     }  # fmt: skip
-    found = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"exec": plugin}}],
-    }
-    kubeconfig.write_text(yaml.safe_dump(found))
+    kubeconfig.write_text(_with_plugin(plugin))
     by_plugin = access(kubeconfig)
     for renewed in (False, True):
         asked = [by_plugin.configuration(renewed=renewed) for _ in range(20)]
@@ -265,14 +271,8 @@ async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_w
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1", "command": command[0], "args": command[1:],
     }  # fmt: skip
-    found = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"exec": plugin}}],
-    }
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(found))
+    kubeconfig.write_text(_with_plugin(plugin))
     with pytest.raises(AccessError) as failed:
         await access(kubeconfig).configuration()
     assert said in str(failed.value)
@@ -289,13 +289,7 @@ def test_a_plugin_that_hangs_is_given_up_and_named(
         "apiVersion": "client.authentication.k8s.io/v1", "command": "tail",
         "args": ["-f", str(followed)],
     }  # fmt: skip
-    found = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"exec": plugin}}],
-    }
-    kubeconfig.write_text(yaml.safe_dump(found))
+    kubeconfig.write_text(_with_plugin(plugin))
 
     async def asked() -> None:
         async with ApiServer(access(kubeconfig)) as server:
