@@ -106,9 +106,10 @@ class Worker:
         self._process.send_signal(signal.SIGTERM)
 
     def stall(self) -> None:
-        """Let it stand still, as a machine without memory or a suspended one does."""
+        """Let it stand still, as a machine without memory or a suspended one does; wait for that."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         """Let it go on."""

@@ -273,6 +273,7 @@ def test_a_broker_that_stands_still_has_no_empty_partitions(
         found = find_topics(connection, ["clock"]).values()
         assert len(read_extents(connection, found)["clock"]) == 4
         os.kill(server.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may answer until then
         hasty = replace(connection, settings=settings.model_copy(update={"connect_timeout_s": 0.5}))
         with pytest.raises(BrokerUnavailable, match="no usable broker at"):
             read_extents(hasty, found)
