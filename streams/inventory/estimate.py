@@ -67,6 +67,7 @@ _COUNTED_BY = (
     "estimated_seconds_after_initialized",
 )
 _MILLION = 1_000_000
+_NONE: Mapping[str, int] = {}
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -265,9 +266,13 @@ class Estimator:
         """Expected use of a kind of pods; remembered for the plugins that ask one after the other."""
         key, version, estimate = self._last
         if key != kind.key or version != self.version:
-            version = self.version
-            estimate = self.estimate(kind.pod, kind.demand, kind.priority_class, kind.owner)
-            self._last = kind.key, version, estimate
+            # Not through what is known of pods that are alike: few kinds are asked about again.
+            pod, custom = kind.pod, _NONE
+            if self.args.allow_customize_estimation:
+                custom = _custom_factors(pod)
+            owner = (kind.owner or owner_of(pod)) if self.by_owner else None
+            estimate = self._estimated(custom, kind.demand, kind.priority_class, owner)
+            self._last = kind.key, self.version, estimate
         return estimate
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
@@ -325,7 +330,9 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     if 0 < limit < expected:
         return limit
     # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
-    return max(-INT64_MAX, min(expected, INT64_MAX))
+    if -INT64_MAX <= expected <= INT64_MAX:
+        return expected
+    return INT64_MAX if expected > 0 else -INT64_MAX
 
 
 def _usual(

@@ -15,7 +15,6 @@ from streams.inventory.node import Held
 from streams.inventory.owner_usage import STAND_IN_PREFIX, USAGE_OWNER_ANNOTATION, owner_of
 from streams.placement.exclusions import Excluded
 from streams.placement.placement import Placement
-from streams.placement.ranking import REFUSED
 
 
 def stand_in(pod: Pod, migration_id: str, owner: str | None = None) -> Pod:
@@ -59,7 +58,7 @@ class HeldRoom:
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
-        if row >= 0 and row not in excluded.rows and int(ranking.totals[row]) != REFUSED:
+        if row >= 0 and row not in excluded.rows and ranking.passes(row):
             return target
         best = excluded.best(ranking)
         return None if best is None else self.inventory.index.nodes[best].name
@@ -67,8 +66,7 @@ class HeldRoom:
     def refused(self, pod: Pod) -> BoolArray:
         """Which nodes refuse a pod like this, by their rows."""
         ranking = self.placement.placer.rank(kind_of(stand_in(pod, "")), pod)
-        refused: BoolArray = ranking.totals == REFUSED
-        return refused
+        return ranking.refused()
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
         node = self.inventory.nodes.get(source)

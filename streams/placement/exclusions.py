@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from schemas.pods import Pod
 from streams.inventory.node import Node
 from streams.moves.history import Moves
-from streams.placement.ranking import REFUSED, Ranking
+from streams.placement.ranking import Ranking
 
 #: What decisions name as the filter that refuses such nodes; it comes after all others.
 NAME = "RecentMoves"
@@ -40,7 +40,7 @@ class Excluded:
 
     def refused(self, ranking: Ranking) -> int:
         """How many nodes are refused by nothing else."""
-        return sum(int(ranking.totals[row]) != REFUSED for row in self.rows)
+        return sum(ranking.passes(row) for row in self.rows)
 
 
 class Exclusions:

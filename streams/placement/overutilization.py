@@ -123,7 +123,7 @@ class CostArrays:
         beyond, point, hot = self._work
         deviation = np.sqrt(variance, out=variance)
         np.divide(mean, deviation, out=beyond)
-        beyond += _ZERO
+        beyond += self._zero
         np.minimum(beyond, self._last, out=point)
         np.floor(point, out=point)
         index[...] = point
@@ -146,6 +146,7 @@ class CostArrays:
         self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
         # An array: to compare with a number takes numpy twice as long.
         self._last: FloatArray = np.full(shape, _LAST)
+        self._zero: FloatArray = np.array(_ZERO)
         self._index: Any = np.empty(shape, dtype=np.intp)
         self._found: Any = np.empty(shape, dtype=np.complex128)
         self._growth: FloatArray = self._found.real

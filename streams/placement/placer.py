@@ -16,7 +16,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, owned
 from streams.inventory.node import Node
 from streams.placement.exact_ranking import ExactRanking
-from streams.placement.plugins.base import Filter, Plugin, Score
+from streams.placement.plugins.base import ExactScore, Filter, Plugin, Score
 from streams.placement.plugins.registry import build_filters, build_scores
 from streams.placement.ranking import Ranking
 from streams.stage.sized_cache import SizedCache
@@ -59,7 +59,7 @@ class Placer:
             [plugin.refresh for plugin in self._plugins if plugin.watches & change]
             for change in range(Change.ALL + 1)
         ]
-        exact = len(self.scores) == 1 and self.scores[0][0].exact
+        exact = len(self.scores) == 1 and isinstance(self.scores[0][0], ExactScore)
         self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
         self._estimated = self.inventory.estimator.version

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import FloatArray
+from streams.inventory.arrays import BoolArray, FloatArray
 from streams.inventory.change import Change
 from streams.inventory.kind import Kind
 from streams.inventory.node_index import NodeIndex
@@ -26,6 +26,8 @@ _ANEW_SHARE = 1 / 32
 REFUSED = -1
 #: In place of a row: it is not known.
 _UNKNOWN = -1
+_NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+_NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
 #: Everything about a node, as a plain number.
 _ALL = int(Change.ALL)
 
@@ -52,6 +54,9 @@ class _Asked(NamedTuple):
 class Ranking:
     """What all filters and scores say of all nodes for one kind of pod."""
 
+    _refused: float = REFUSED
+    """In `totals`, of a node that some filter refuses."""
+
     def __init__(
         self,
         index: NodeIndex,
@@ -68,8 +73,8 @@ class Ranking:
         self.generation = -1
         self.position = 0
         """How far in the log of changes this ranking is."""
-        self.totals: NDArray[Any] = np.zeros(0, dtype=np.int32)
-        """Weighted total per node, `REFUSED` where refused; shape (nodes,)."""
+        self.totals: NDArray[Any] = _NO_TOTALS
+        """Weighted total per node, `_refused` where refused; shape (nodes,)."""
         self.refused_by: list[int] = []
         """Nodes refused, per filter; a node counts for the first filter that refuses it."""
         self._best: int | None = _UNKNOWN
@@ -97,7 +102,7 @@ class Ranking:
         self._masks: list[NDArray[np.bool_] | None] | None = masks
         self._refusals: bytearray | None = None
         self._tally: Counter[str] | None = None
-        self._reasons: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
+        self._reasons = _NO_REASONS
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
         self.totals = self._total(passes, left)
@@ -266,7 +271,7 @@ class Ranking:
         """Row with the highest total, the first by name among equals; None: every node is refused."""
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
-            self._best = None if row is None or self._totals[row] == REFUSED else row
+            self._best = None if row is None or self._totals[row] == self._refused else row
         return self._best
 
     def runners_up(self, winner: int, count: int) -> list[int]:
@@ -274,15 +279,24 @@ class Ranking:
         if self.totals.size <= 1 or not count:
             return []
         totals = self.totals.copy()
-        totals[winner] = REFUSED
+        totals[winner] = self._refused
         rows: list[int] = []
         while len(rows) < count:
             row = int(totals.argmax())
-            if totals[row] == REFUSED:
+            if totals[row] == self._refused:
                 break
             rows.append(row)
-            totals[row] = REFUSED
+            totals[row] = self._refused
         return rows
+
+    def passes(self, row: int) -> bool:
+        """Whether no filter refuses a node."""
+        return bool(self._totals[row] != self._refused)
+
+    def refused(self) -> BoolArray:
+        """Which nodes some filter refuses; shape (nodes,)."""
+        refused: BoolArray = self.totals == self._refused
+        return refused
 
     def total(self, row: int) -> int:
         """Weighted total of a node; `REFUSED` where refused."""

@@ -12,7 +12,7 @@ from schemas.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
-from streams.placement.ranking import REFUSED, Ranking
+from streams.placement.ranking import Ranking
 
 
 class KeptRoom(Protocol):
@@ -41,7 +41,7 @@ class NoKeptRoom:
 
 def preferred(ranking: Ranking, node: Node | None) -> int | None:
     """Row of a node if it takes the kind, else of the best node; None: no node takes it."""
-    if node is not None and node.row >= 0 and int(ranking.totals[node.row]) != REFUSED:
+    if node is not None and node.row >= 0 and ranking.passes(node.row):
         return node.row
     return ranking.best()
 

@@ -13,6 +13,8 @@ plugin to it.
     reasons(prepared, rows)  filter: the same of all rows that `mask` refuses, by reason
     scores(prepared)         score: shape (nodes,), int32 0..100 (float64 if `normalised`)
     score(prepared, row)     score: the same of one row
+    merits(prepared)         exact score: shape (nodes,), float64, in the order of raw scores
+    merit(prepared, row)     exact score: the same of one row
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray, IntArray
+from streams.inventory.arrays import BoolArray, FloatArray, IntArray
 from streams.inventory.estimate import Estimator
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
@@ -134,8 +136,6 @@ class Score(Plugin):
 
     normalised: ClassVar[bool] = False
     """True: scores are raw, any float64, and are stretched to 0..100 over the nodes that pass."""
-    exact: ClassVar[bool] = False
-    """True: `normalised`, never negative, and where no other score is enabled raw scores decide."""
 
     @abstractmethod
     def scores(self, prepared: Any) -> NDArray[Any]:
@@ -144,3 +144,25 @@ class Score(Plugin):
     @abstractmethod
     def score(self, prepared: Any, row: int) -> float:
         """Score of one node; an int where not `normalised`."""
+
+
+class ExactScore(Score):
+    """A score whose merits decide where no other score is enabled.
+
+    Merits are finite and in the order of raw scores, and tell apart at least what these do; they
+    need not be stretched, nor added to anything.
+    """
+
+    normalised = True
+
+    @abstractmethod
+    def merits(self, prepared: Any) -> FloatArray:
+        """Merits of all nodes, an array of the caller's own."""
+
+    @abstractmethod
+    def merit(self, prepared: Any, row: int) -> float:
+        """Merit of one node."""
+
+    @abstractmethod
+    def raw_of(self, merit: float) -> float:
+        """The raw score of a node of this merit, as `score` gives it."""

@@ -8,7 +8,8 @@ increases are weighed and added up.
 
 The raw score is one over the increase, and highest at `LEAST`: as raw scores are stretched to
 0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
-all others equal.
+all others equal. Where this is the only score, increases themselves decide: the merit of a node is
+its increase below 0, and nobody has to divide.
 
 What a pod adds to the cost of one resource depends on its mean and variance alone. Kinds of pods
 that request the same share it, so it is kept from the second kind on, and worked out again for
@@ -16,6 +17,7 @@ nodes that have changed. Kept for each kind it would cost a cold one a third mor
 to memory that nothing has looked at for long takes as long as all that it is worked out of.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -36,7 +38,7 @@ from streams.placement.overutilization import (
     cost_function,
     scale_of,
 )
-from streams.placement.plugins.base import Score
+from streams.placement.plugins.base import ExactScore
 from streams.stage.sized_cache import SizedCache
 
 #: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
@@ -67,8 +69,8 @@ _Key = tuple[int, float, float]
 
 
 @dataclass(slots=True)
-class Increases:
-    """What one mean and variance add to the cost of one resource."""
+class Merits:
+    """What one mean and variance add to the cost of one resource, below 0."""
 
     values: FloatArray
     """Times the weight of the resource; shape (nodes,)."""
@@ -76,13 +78,11 @@ class Increases:
     """How many of the changed rows are in it."""
 
 
-class OverutilizationRiskScore(Score):
+class OverutilizationRiskScore(ExactScore):
     """Prefers nodes whose risk to be hot, and expected excess, grow least."""
 
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
-    normalised = True
-    exact = True
     columns = ("_before", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:
@@ -94,10 +94,14 @@ class OverutilizationRiskScore(Score):
         self._least = LEAST * (sum(weights) / max(weights))
         self._fleet: tuple[Fleet, ...] = prior(args)
         self._owners: OwnerUsage | None = None
+        self._last: tuple[Prepared, Sequence[Fleet], list[tuple[float, float]]] | None = None
+        """A pod, by what its usage was expected, and what came of it: asked for row by row."""
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
         self._scale = scale_of(weight)
         self._tie = TIE / self._scale.mean
+        self._ties: FloatArray = np.array(self._tie)
+        """The same as numpy takes it in soonest; shape ()."""
         shape = (len(self._resources), 0)
         self._mean: FloatArray = np.zeros(shape)
         """Mean usage less the hot share, as a share of the node, scaled; shape (resources, nodes)."""
@@ -112,7 +116,7 @@ class OverutilizationRiskScore(Score):
         self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
-        self._kept = SizedCache[_Key, Increases](KEPT_BYTES_MAX, KEPT_MAX)
+        self._kept = SizedCache[_Key, Merits](KEPT_BYTES_MAX, KEPT_MAX)
         self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
         """What was asked for once."""
         self._changed: list[int] = []
@@ -131,9 +135,13 @@ class OverutilizationRiskScore(Score):
 
     def _make_room(self, size: int) -> None:
         """Make working arrays for this many nodes."""
-        self._work: FloatArray = np.empty((len(self._resources) + 1, size))
+        work: FloatArray = np.empty((len(self._resources) + 1, size))
+        self._spread: FloatArray = work[-1]
+        columns = self._mean, self._variance, self._before, self._per_unit, self._square, work[:-1]
+        self._lines: list[tuple[FloatArray, ...]] = list(zip(*columns, strict=True))
+        """Of each resource its five columns, and a working array."""
         # An array: to compare with a number takes numpy twice as long.
-        self._least_of_all: FloatArray = np.full(size, self._least)
+        self._most: FloatArray = np.full(size, -self._least)
 
     def _forget(self) -> None:
         self._kept.clear()
@@ -177,29 +185,45 @@ class OverutilizationRiskScore(Score):
         """Mean and variance of a pod that nobody has measured, by resource."""
         owner = prepared.owner
         own = () if owner is None or self._owners is None else self._owners.expected(owner)
-        return [
-            (
-                amount * fleet.usage_ppm / _MILLION,
-                amount * amount * (fleet.variance_ppm + fleet.spread_ppm) / _MILLION,
-            )
-            for amount, fleet in zip(prepared.needs, own or self._fleet, strict=True)
-        ]
+        fleets = own or self._fleet
+        last = self._last
+        if last is None or last[0] is not prepared or last[1] is not fleets:
+            expected = [
+                (
+                    amount * fleet.usage_ppm / _MILLION,
+                    amount * amount * (fleet.variance_ppm + fleet.spread_ppm) / _MILLION,
+                )
+                for amount, fleet in zip(prepared.needs, fleets, strict=True)
+            ]
+            last = self._last = prepared, fleets, expected
+        return last[2]
 
     def scores(self, prepared: Prepared) -> FloatArray:
         """Raw scores, float64."""
-        first, *others = [
-            self._increases(index, mean, variance)
-            for index, (mean, variance) in enumerate(self._expected(prepared))
-        ]
-        increase: FloatArray = first + others[0] if others else first.copy()
-        for each in others[1:]:
-            increase += each
-        np.maximum(increase, self._least_of_all, out=increase)
-        np.divide(1.0, increase, out=increase)
-        return increase
+        merits = self.merits(prepared)
+        return np.divide(-1.0, merits, out=merits)
 
     def score(self, prepared: Prepared, row: int) -> float:
-        """Raw score of one node; the same operations in the same order as `scores`."""
+        """Raw score of one node."""
+        return self.raw_of(self.merit(prepared, row))
+
+    def raw_of(self, merit: float) -> float:
+        """One over the increase."""
+        return -1.0 / merit
+
+    def merits(self, prepared: Prepared) -> FloatArray:
+        """Increases below 0, of which the one next to 0 is best, float64."""
+        total, *others = [
+            self._merits(index, mean, variance)
+            for index, (mean, variance) in enumerate(self._expected(prepared))
+        ]
+        for each in others:
+            total = total + each
+        # What is not of the caller's own is not written to.
+        return np.minimum(total, self._most)
+
+    def merit(self, prepared: Prepared, row: int) -> float:
+        """The same of one node; the same operations in the same order as `merits`."""
         figures = self._rows[row]
         assert figures is not None  # noqa: S101 - every row is refreshed before it is read
         increase = 0.0
@@ -207,7 +231,7 @@ class OverutilizationRiskScore(Score):
             self._weights, self._expected(prepared), figures, strict=True
         ):
             increase += self._increase(own, mean, variance) * weight
-        return 1.0 / (increase if increase > self._least else self._least)
+        return -increase if increase > self._least else -self._least
 
     def _increase(
         self, figures: tuple[float, float, float, float, float], mean: float, variance: float
@@ -217,8 +241,8 @@ class OverutilizationRiskScore(Score):
         after = per_unit * mean + share
         return self._cost(after, square * variance + own) + self._tie * after - before
 
-    def _increases(self, index: int, mean: float, variance: float) -> FloatArray:
-        """The same of all nodes, times the weight of the resource; shape (nodes,).
+    def _merits(self, index: int, mean: float, variance: float) -> FloatArray:
+        """The same of all nodes, below 0 and times the weight of the resource; shape (nodes,).
 
         It may be kept, so nobody may change it; else it is overwritten by the next call.
         """
@@ -231,23 +255,23 @@ class OverutilizationRiskScore(Score):
                     figures = self._rows[row]
                     assert figures is not None  # noqa: S101 - it was refreshed, so it is there
                     increase = self._increase(figures[index], mean, variance)
-                    kept.values[row] = increase * self._weights[index]
+                    kept.values[row] = -(increase * self._weights[index])
                 kept.position = len(self._changed)
                 return kept.values
-        after: FloatArray = self._work[index]
-        spread: FloatArray = self._work[-1]
-        np.multiply(self._per_unit[index], mean, out=after)
-        after += self._mean[index]
-        np.multiply(self._square[index], variance, out=spread)
-        spread += self._variance[index]
+        means, variances, before, per_unit, square, after = self._lines[index]
+        spread = self._spread
+        np.multiply(per_unit, mean, out=after)
+        after += means
+        np.multiply(square, variance, out=spread)
+        spread += variances
         cost = self._costs.costs(after, spread)
-        after *= self._tie
+        after *= self._ties
         after += cost
-        after -= self._before[index]
+        np.subtract(before, after, out=after)
         if self._weights[index] != 1.0:
             after *= self._weights[index]
         if kept is not None or self._met.get(key):
-            self._kept.put(key, Increases(after.copy(), len(self._changed)), after.nbytes)
+            self._kept.put(key, Merits(after.copy(), len(self._changed)), after.nbytes)
         else:
             self._met.put(key, True, _KEY_BYTES)
         return after

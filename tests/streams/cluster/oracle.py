@@ -7,6 +7,7 @@ are then put together in loops. Nothing is kept from one answer to the next.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
-from streams.placement.plugins.base import Plugin
+from streams.placement.plugins.base import ExactScore, Plugin
 from streams.placement.plugins.registry import build_filters, build_scores
 from streams.placement.ranking import REFUSED, Ranking
 
@@ -30,7 +31,7 @@ class Verdict:
     """Nodes refused, per filter."""
     reasons: Counter[str]
     decides: Sequence[float]
-    """By row: totals, or raw scores where the only score decides by them."""
+    """By row: totals, or merits where the only score decides by them; below all where refused."""
 
     @property
     def order(self) -> list[int]:
@@ -83,8 +84,10 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
             if score.normalised:
                 value = 100 if low == high else int((value - low) / (high - low) * 100)
             totals[row] += weight * int(value)
-        if score.exact and len(scores) == 1:
-            decides = [raw.get(row, REFUSED) for row in range(len(nodes))]
+        if isinstance(score, ExactScore) and len(scores) == 1:
+            decides = [
+                score.merit(prepared, row) if row in passing else -inf for row in range(len(nodes))
+            ]
     return Verdict(totals, refused_by, reasons, decides)
 
 

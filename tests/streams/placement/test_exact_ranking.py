@@ -1,4 +1,4 @@
-"""The ranking of one exact score: as the ordinary one, but that raw scores decide."""
+"""The ranking of one exact score: as the ordinary one, but that merits decide."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from streams.placement.exact_ranking import ExactRanking
 from streams.placement.placer import Placer
 from streams.placement.ranking import REFUSED, Ranking
-from tests.streams.placement.test_ranking import KIND, MadeUpFilter, Raw, World
+from tests.streams.placement.test_ranking import KIND, Exact, MadeUpFilter, Raw, World
 
 
 def _exact(memory: dict[str, int], weight: int = 1) -> World:
@@ -30,7 +30,7 @@ def test_what_whole_numbers_put_level_is_told_apart() -> None:
 
 def test_it_is_for_a_score_alone() -> None:
     world = _exact({"a": 10, "b": 20})
-    one, other = Raw(normalised=True, exact=True), Raw(normalised=False)
+    one, other = Exact(), Raw(normalised=False)
     placer = Placer(world.inventory, lambda *_: ([MadeUpFilter()], [(one, 1), (other, 1)]))
     assert type(placer.rank(KIND)) is Ranking
 

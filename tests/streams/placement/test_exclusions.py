@@ -11,7 +11,6 @@ from schemas.moves import MoveOutcome
 from schemas.pods import Pod, PodRef
 from streams.inventory.kind import kind_of
 from streams.placement.exclusions import Excluded
-from streams.placement.ranking import REFUSED
 from tests.streams.cluster.builders import (
     at,
     controlled_by,
@@ -245,13 +244,13 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
     )
     ranking = run.state.placement.placer.rank(kind_of(pod("a")))
     excluded = Excluded(rows)
-    totals = [int(total) for total in ranking.totals]
+    totals = ranking.totals.tolist()
     order = sorted(
-        (row for row, total in enumerate(totals) if total != REFUSED and row not in rows),
+        (row for row in range(len(used)) if ranking.passes(row) and row not in rows),
         key=lambda row: (-totals[row], row),
     )
     best = excluded.best(ranking)
     assert best == (order[0] if order else None)
     if best is not None:
         assert excluded.runners_up(ranking, best, count) == order[1 : 1 + count]
-    assert excluded.refused(ranking) == sum(totals[row] != REFUSED for row in rows)
+    assert excluded.refused(ranking) == sum(map(ranking.passes, rows))

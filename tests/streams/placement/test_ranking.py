@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import BoolArray
+from streams.inventory.arrays import BoolArray, FloatArray
 from streams.inventory.change import Change
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
@@ -16,7 +16,7 @@ from streams.inventory.kind import Kind, kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.node import Held, Node
 from streams.placement.placer import Placer
-from streams.placement.plugins.base import Filter, Score
+from streams.placement.plugins.base import ExactScore, Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
 from tests.streams.cluster.builders import load_args, node, pod, policy
 
@@ -54,9 +54,8 @@ class Raw(Score):
     watches = Change.STATE | Change.PODS
     columns = ("_memory",)
 
-    def __init__(self, *, normalised: bool, exact: bool = False) -> None:
+    def __init__(self, *, normalised: bool) -> None:
         self.normalised = normalised  # type: ignore[misc]  # of one instance
-        self.exact = exact  # type: ignore[misc]  # of one instance
         self._memory: NDArray[Any] = np.zeros(0)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
@@ -73,6 +72,23 @@ class Raw(Score):
         return value if self.normalised else int(value)
 
 
+class Exact(Raw, ExactScore):
+    """The same as an exact score: its merits are halves below 0."""
+
+    def __init__(self) -> None:
+        super().__init__(normalised=True)
+
+    def merits(self, prepared: None) -> FloatArray:
+        return self._memory / 2 - _TERA
+
+    def merit(self, prepared: None, row: int) -> float:
+        return float(self._memory[row]) / 2 - _TERA
+
+    def raw_of(self, merit: float) -> float:
+        return (merit + _TERA) * 2
+
+
+_TERA = 2.0**40
 _ESTIMATOR = Estimator(load_args())
 KIND = kind_of(pod())
 
@@ -90,7 +106,7 @@ class World:
     ) -> None:
         self.filter = MadeUpFilter()
         self.inventory = Inventory(policy())
-        scores = [(Raw(normalised=normalised, exact=exact), weight)]
+        scores = [(Exact() if exact else Raw(normalised=normalised), weight)]
         self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
         self.nodes = self.inventory.nodes
         for name, amount in memory.items():
