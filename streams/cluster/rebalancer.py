@@ -141,7 +141,7 @@ class Rebalancer:
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""
         memory = self._memory
-        memory.moves.observe({name for pool in outcome.pools for name in pool.hot_names}, now_ms)
+        memory.moves.observe(outcome.hot_names, now_ms)
         for unmovable in outcome.unmovable:
             memory.unmovable.mark(
                 unmovable.pod,
@@ -168,9 +168,10 @@ class Rebalancer:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def restored(self, last_round_ms: int | None, ticks_ahead: int) -> None:
+    def restored(self, last_round_ms: int | None, ticks_ahead: int, hot_nodes: int) -> None:
         """Nodes, pods and tables are there again: go on with rounds as before."""
         self.last_round_ms, self.ticks_ahead = last_round_ms, ticks_ahead
+        self.balancer.hot_nodes = hot_nodes
         self._inventory.move_thresholds()
         if ticks_ahead:
             # The ticks before have done so; the round must not do all of it.

@@ -209,7 +209,7 @@ def restore(
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in state.tables:
         table.restore(read(table.name))
-    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0)
+    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0, row.hot_nodes or 0)
     state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     inventory.changed_nodes.clear()
@@ -271,6 +271,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         endings=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.ticks_ahead or None,
+        hot_nodes=state.rebalancer.balancer.hot_nodes or None,
         collect_relayed_at_ms=state.collect.at_ms,
         rows=_row_counts(state),
     )
