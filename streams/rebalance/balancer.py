@@ -70,6 +70,7 @@ class Balancer:
         self._judged_by: object = None
         self._packed_by: object = None
         """What of the policy the columns depend on."""
+        self.policy: Policy
         self.rounds: Rounds
         self.risk_moves: RiskMoves | None = None
         """None: the policy does not name them."""
