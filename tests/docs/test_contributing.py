@@ -24,7 +24,6 @@ _OVER_MODULES = {
     "connectors/demo": {"run", "worker_process"},
     "connectors/kafka": {"membership_faults", "security"},
     "connectors/kubernetes": {"whole"},
-    "connectors/kubernetes/api": {"session"},
     "connectors/kubernetes/watch": {"control_plane"},
     "connectors/simulated": {"simulate_command"},
     "connectors/whynot": {"why_not"},
