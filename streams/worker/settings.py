@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.connection import SettingsError, problems_of, unknown_variables
+from schemas.connection import SettingsError
+from schemas.environment import problems_of, unknown_variables
 from schemas.policy import Policy, PolicyError, read_policy
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"

@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT
 _PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 _PACKAGES = ("schemas", "streams", "connectors", "benchmarks")
 #: Modules of schemas that may touch files or the environment; CONTRIBUTING names them.
-_WITH_FILES = {"announcement", "connection", "export"}
+_WITH_FILES = {"announcement", "connection", "environment", "export"}
 _IO = {
     "aiohttp", "asyncio", "http", "io", "os", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile",
     "threading", "time", "urllib",
