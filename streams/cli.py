@@ -84,8 +84,8 @@ def worker(
 
 def _reach(kafka: "KafkaSettings") -> None:
     """End with 2 if no broker answers, or the journal has other partitions; with what to do."""
-    from connectors.kafka.admin import check_partitions
     from connectors.kafka.client import BrokerUnavailable, connect
+    from connectors.kafka.extents import check_partitions
     from streams.stage.journal import TOPIC
 
     try:

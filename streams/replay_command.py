@@ -238,7 +238,8 @@ class History:
 
     def extent(self, topic: str) -> tuple[int, int]:
         """First offset, and the one that the next record gets."""
-        from connectors.kafka.admin import find_topics, read_extents
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.extents import read_extents
 
         if topic not in self._extents:
             found = find_topics(self._connection, [topic])

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
 
-from connectors.kafka.admin import partitions_of
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import partitions_of
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender
 from schemas.codec import decode, encode

@@ -13,8 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
+from connectors.kafka.extents import extents_of
 from schemas.limits import BATCH_BYTES_MAX
 
 #: Timestamp of a record without one.

@@ -330,8 +330,8 @@ def _run(
 
     with as_messages():
         from connectors import event_loop, process_log
-        from connectors.kafka.admin import check_partitions
         from connectors.kafka.client import connect
+        from connectors.kafka.extents import check_partitions
         from connectors.kafka.turn import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
