@@ -1,5 +1,6 @@
 """`loadstream kubernetes demo`: a real control plane on this machine, with loadstream around it.
 
+commands     the command
 load         the cluster: nodes, deployments with budgets, what their pods use
 processes    loadstream's own processes: a worker and one for each duty
 runner       all of it together, started and ended
