@@ -7,7 +7,8 @@ command line or a trace is wrong.
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -159,20 +160,13 @@ def _compare(
     from importlib.metadata import version
 
     from connectors.closed_loop.comparison import compare
-    from connectors.closed_loop.contenders import (
-        UnknownContender,
-        WrongPolicy,
-        contenders,
-        known_contenders,
-    )
-    from connectors.closed_loop.kept import KeptRuns, UnreadableRun
-    from connectors.closed_loop.runs import RunDied, runs
-    from connectors.closed_loop.scenario import ImpossibleScenario
+    from connectors.closed_loop.contenders import contenders, known_contenders
+    from connectors.closed_loop.kept import KeptRuns
+    from connectors.closed_loop.runs import runs
     from connectors.closed_loop.traces import model_traces, read_traces
-    from connectors.simulated.tracefiles import TraceError
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
-    try:
+    with _as_messages():
         make = contenders(chosen, files, make_stages)
         traces = (
             model_traces()
@@ -189,6 +183,19 @@ def _compare(
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
         several = runs(count, chosen, files, make_stages, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
+
+
+@contextmanager
+def _as_messages() -> Iterator[None]:
+    """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
+    from connectors.closed_loop.contenders import UnknownContender, WrongPolicy
+    from connectors.closed_loop.kept import UnreadableRun
+    from connectors.closed_loop.runs import RunDied
+    from connectors.closed_loop.scenario import ImpossibleScenario
+    from connectors.simulated.tracefiles import TraceError
+
+    try:
+        yield
     except RunDied as error:
         _say(f"loadstream closed-loop: {error}")
         raise typer.Exit(1) from None

@@ -135,16 +135,8 @@ class JournalFirst:
                 f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
                 f"its end. {journal.REMEDY}"
             )
-        changes = Changes()
         reader = journal.Reader(known, partition)
-        # Piece by piece: after a long time without written rows the tail is of any length.
-        async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
-        ):
-            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
-            for (table, key), value in tail.rows.items():
-                changes.add(table, key, value)
+        changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
         # Whole from now on, and written by the next flush: another rebalance may have begun
         # meanwhile, which drops the tables' rows and has somebody else write them.
@@ -165,6 +157,19 @@ class JournalFirst:
         if self._checkpoints is not None:
             self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
+
+    async def _publish_tail(
+        self, reader: journal.Reader, partition: int, begin: int, end: int
+    ) -> Changes:
+        """Publish the outputs of the journal from one offset to another; answers with its rows."""
+        changes = Changes()
+        # Piece by piece: after a long time without written rows the tail is of any length.
+        async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
+            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
+            for (table, key), value in tail.rows.items():
+                changes.add(table, key, value)
+        return changes
 
     async def append(self, batches: Sequence[Applied]) -> Journaled:
         """Append the batches, each to the journal of its partition.
