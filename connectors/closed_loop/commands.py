@@ -215,7 +215,7 @@ def _check_report(path: Path) -> None:
     if path.suffix not in REPORT_SUFFIXES:
         expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
     elif not all(_writable(file) for file in _report_files(path)):
-        expected = "a file that may be written, in a directory that there is"
+        expected = "a file that can be written, in a directory that exists"
         if path.suffix == ".md":
             expected += f", and beside it {_report_files(path)[-1].name} as well"
     else:

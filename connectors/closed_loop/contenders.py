@@ -98,7 +98,7 @@ def contenders(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
     if not found:
-        raise UnknownContender(f"found nobody; expected one or more of {expected}")
+        raise UnknownContender(f"found no contender; expected one or more of {expected}")
     return found
 
 

@@ -2,7 +2,7 @@
 
 A process that stood still, or was cut off from its brokers, learns too late that another is active.
 So `writing` asks the group's coordinator, by a commit, unless it has confirmed a moment ago. After
-that the coordinator gives the partition to nobody else for the session time-out, and a confirmation
+that the coordinator gives the partition to nobody else for the session timeout, and a confirmation
 counts for half of it.
 
 Not guaranteed: that a request which was sent before the turn was over does not arrive later. What is
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 #: The topic whose partition says who is active.
 LOCK = "placement-decisions"
-#: A member that was not heard of for so long is replaced, in seconds.
+#: A member that was silent for this time is replaced, in seconds.
 SESSION_S = 10.0
-#: How long a confirmation counts, in seconds: well below the session time-out.
+#: How long a confirmation counts, in seconds: well below the session timeout.
 LEASE_S = SESSION_S / 2
 #: How often what is done is committed, in seconds.
 COMMIT_S = 1.0

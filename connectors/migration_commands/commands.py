@@ -207,7 +207,7 @@ def migrations(
     back: Annotated[
         str,
         typer.Option(
-            help="Of those that have ended, look so long back from the newest record: 10m, 1h, 2d."
+            help="For those that have ended, how far to look back from the newest record: 10m, 1h, 2d."
         ),
     ] = "1d",
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,

@@ -29,8 +29,8 @@ _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 #: Why a partition has another owner, of which the worker knows nothing.
 UNKNOWN_OWNER = (
-    "it was not heard of for longer than the session time-out, or a worker with another "
-    "LOADSTREAM_WORKER_STAGES runs beside it, whose group is another one"
+    "brokers did not hear from it for longer than the session timeout, or a worker with another "
+    "LOADSTREAM_WORKER_STAGES, and so of another group, runs beside it"
 )
 
 

@@ -50,10 +50,10 @@ class WorkerSettings(BaseSettings):
     session_timeout_s: Annotated[float, Field(ge=6, le=90)] = 6.0
     """A worker that is not heard of for so long loses its partitions. Faust's default of a minute
     would leave a cluster without decisions for as long after a crash. Kafka lets nobody join with
-    less than 6 (`group.min.session.timeout.ms`), and Faust takes no more than its time-out of a
+    less than 6 (`group.min.session.timeout.ms`), and Faust takes no more than its timeout of a
     request, 90."""
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=30)] = 2.0
-    """Seconds between two signs of life; a third of the session time-out or less, so that one lost
+    """Seconds between two signs of life; a third of the session timeout or less, so that one lost
     on its way loses no partitions."""
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
     """How many other workers keep a copy of a partition's rows, so that taking it over reads few of

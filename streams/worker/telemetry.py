@@ -148,7 +148,8 @@ class Telemetry:
             "Most records at once that were fetched and not durable, since the start.",
         )
         self._copies = self._gauge(
-            "standby_partitions", "Partitions of others of whose rows a copy is kept."
+            "standby_partitions",
+            "Partitions of other workers of which this one keeps a copy of the rows.",
         )
 
         self._topic_problems = self._gauge(

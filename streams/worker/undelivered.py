@@ -160,7 +160,7 @@ class UndeliveredWatch:
         # Else its last offsets hold no record, as where a producer has ended a transaction.
         if following > first:
             logger.warning(
-                "%s, partition %d: read from offset %d to %d, which nobody had delivered",
+                "%s, partition %d: read from offset %d to %d, which were not delivered",
                 topic,
                 partition,
                 first,

@@ -149,7 +149,7 @@ class ListWatch:
                     async for event in changes:
                         yield event
             except _Outdated as outdated:
-                logger.info("%s: %s; it is listed anew", self.path, outdated)
+                logger.info("%s: %s; it is listed again", self.path, outdated)
                 self._version = None
                 await self._before_list()
             except (ApiError, ApiUnreachable, AccessError) as error:

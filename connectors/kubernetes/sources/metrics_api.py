@@ -74,7 +74,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 self.health.counts["samples"] += 1
                 yield message
         for node in unlisted:
-            self.health.failed(SourceFailed("incomplete", "no entry is of this node"), node)
+            self.health.failed(SourceFailed("incomplete", "no entry is for this node"), node)
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
         self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)

@@ -32,7 +32,7 @@ def init(
         Path | None, typer.Option("--output", "-o", help="Write it there; a file stays as it is.")
     ] = None,
     back: Annotated[
-        str, typer.Option(help="Look so long back from the newest metric: 2h, 1d.")
+        str, typer.Option(help="How far to look back from the newest metric: 2h, 1d.")
     ] = "1d",
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
