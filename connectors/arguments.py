@@ -37,7 +37,7 @@ def cluster_name(name: str | None) -> str | None:
 
 
 def node_name(name: str | None) -> str | None:
-    """Checks the name of a node that is asked about; none: nobody asks about one."""
+    """Checks the name of a node that is asked about; none: no node is asked about."""
     return name if name is None else as_field(_usage, "node")(name)
 
 

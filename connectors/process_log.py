@@ -34,7 +34,7 @@ class _Printable(logging.Formatter):
 class FirstOfKind(logging.Filter):
     """Lets of aiokafka's complaints the first of each kind through, until the kind is over.
 
-    Outside of an event loop nobody could say when that is, and all go through.
+    Outside of an event loop that time is not known, and all go through.
     """
 
     def __init__(self, quiet_s: float = QUIET_S) -> None:

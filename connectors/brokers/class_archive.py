@@ -54,7 +54,7 @@ def archived_classes(train: Callable[[str], None]) -> tuple[str, ...]:
 
 
 def _make(archive: Path, train: Callable[[str], None]) -> None:
-    """Make it unless somebody else does at this time; what cannot be made is an empty file."""
+    """Make it unless another process is making it; what cannot be made is an empty file."""
     with archive.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

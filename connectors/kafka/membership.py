@@ -2,12 +2,12 @@
 
     Membership.run(work)      joins the group and stays in it
     work(turn)                runs as long as this process is the active one
-    async with turn.writing() comes in as soon as nobody else can be active; around each write
+    async with turn.writing() comes in as soon as no other process can be active; around each write
 
 The member that is assigned the cluster's partition of `placement-decisions` is active. When the group is
 rebalanced, nothing new is written, what is being written comes to its end, and how far everything
 is, is committed; only then does the group go on. If the partition comes back to this process, and
-nobody else can have had it meanwhile, the turn goes on where it was; otherwise it is over.
+no other process can have had it meanwhile, the turn goes on where it was; otherwise it is over.
 
 What a turn permits, and when: `connectors.kafka.turn`.
 """

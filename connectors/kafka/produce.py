@@ -1,6 +1,6 @@
 """JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
 
-A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are
+A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
 warned of, since most are mistyped. Its key, partition and timestamp come from the message
 (`connectors.kafka.records`). What is refused is reported with the number of the line and never
 sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles

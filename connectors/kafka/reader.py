@@ -31,7 +31,7 @@ _AHEAD_KIB = 16 * 1024
 
 
 class Record(NamedTuple):
-    """One record as it stands in its partition."""
+    """One record of a partition, unchanged."""
 
     topic: str
     partition: int

@@ -83,7 +83,7 @@ class Turn:
             yield record
 
     def ahead(self, topic: str) -> int:
-        """Records of a topic that were read and nobody has asked for yet."""
+        """Records of a topic that were read and not asked for yet."""
         return self._arrived[topic].qsize()
 
     def done(self, topic: str, next_offset: int) -> None:
@@ -95,7 +95,7 @@ class Turn:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Around each write; waits while the group is being rebalanced or nobody confirms.
+        """Around each write; waits while the group is being rebalanced or does not confirm.
 
         Raises TurnOver.
         """
@@ -167,7 +167,7 @@ class Turn:
 
     @property
     def is_unbroken(self) -> bool:
-        """Nobody else can have been active since `suspend`: the group confirmed it a moment ago.
+        """No other process was active since `suspend`: the group confirmed it a moment ago.
 
         A process that stood still may have been replaced meanwhile, and get the partition back.
         """

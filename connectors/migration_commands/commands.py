@@ -285,7 +285,7 @@ def _check_pod(namespace: str, name: str, uid: str | None) -> None:
 def _pod_ref(
     connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
 ) -> "PodRef":
-    """The pod of a name, by the uid that was heard of last. Raises BrokerUnavailable."""
+    """The pod of a name, by the uid that was reported last. Raises BrokerUnavailable."""
     from connectors.migration_commands.pods import find_pod
     from schemas.pods import PodRef
 

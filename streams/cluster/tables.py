@@ -149,7 +149,7 @@ def count_as_changed(state: ClusterState) -> None:
 
 
 def begin_rows(state: ClusterState) -> None:
-    """Where nobody keeps rows: have the next ones that are asked for be the first and all of them.
+    """Where rows are not kept: have the next ones that are asked for be the first and all of them.
 
     What was asked for before may be gone since, which was noted nowhere.
     """
@@ -158,7 +158,7 @@ def begin_rows(state: ClusterState) -> None:
 
 
 def settle(state: ClusterState) -> None:
-    """Where nobody keeps rows: note all that has changed as written, and make no rows of it."""
+    """Where rows are not kept: note all that has changed as written, and make no rows of it."""
     _settle_own(state)
     state.placement.pending.forget_changed()
     for table in state.tables:

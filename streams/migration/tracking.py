@@ -128,7 +128,7 @@ class Tracking:
         self._replacement_gone(uid, "the replacement is gone as well; waiting for another", cause)
 
     def withdrawn(self, uid: str, cause: Cause) -> None:
-        """A pod wants no node any more; one that has a node has been bound by somebody else."""
+        """A pod wants no node any more; one that has a node has been bound by another program."""
         found = self.lifecycle.inventory.held(uid)
         if found is None or found[1].pod.node is None:
             text = "the replacement wants no node any more; waiting for another"

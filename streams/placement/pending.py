@@ -203,7 +203,7 @@ class PendingRequests:
             group.version = -1
 
     def shorten_backoffs(self, policy: Policy, now_ms: int) -> list[str]:
-        """Nobody waits for longer than a policy says from now on; answers with the uids of pods
+        """No pod waits for longer than a policy says from now on; answers with the uids of pods
         whose own back-off ends sooner."""
         for group in self._groups.values():
             if group.retry_at_ms <= now_ms:
@@ -234,7 +234,7 @@ class PendingRequests:
         chances.
 
         Args:
-            owner_of: who a pod's kind depends on now; none: nobody.
+            owner_of: the owner that a pod's kind depends on now; none: on no owner.
             kind_of: the kind that takes the place of another one, for an owner.
         """
         before, self._groups = self._groups, {}
@@ -297,7 +297,7 @@ class PendingRequests:
             yield key, group, unchanged
 
     def forget_changed(self) -> None:
-        """Nobody asks which groups have changed."""
+        """It is not asked which groups have changed."""
         self._changed_groups.clear()
 
     def groups(self) -> Iterator[Group]:
@@ -333,7 +333,7 @@ class PendingRequests:
         return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
 
     def next_of(self, group: Group) -> Waiting | None:
-        """The request of a group that is to be placed first; None: nobody waits in it any more."""
+        """The request of a group that is to be placed first; None: no pod waits in it any more."""
         while group.heap:
             priority, sequence, uid = group.heap[0]
             waiting = self._waiting.get(uid)

@@ -123,7 +123,7 @@ class Placement:
         return [decision for decisions in judged for decision in decisions]
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
-        """Something came of a binding.
+        """The outcome of a binding.
 
         A pod that is gone never comes back under its uid, so its request ends with any outcome that
         says so, also with that of an earlier decision.
@@ -157,7 +157,7 @@ class Placement:
         return []
 
     def bound(self, uid: str, node: str, cause: Cause) -> list[PlacementDecision]:
-        """A pod was seen on a node; if it still waited for one, somebody else placed it."""
+        """A pod was seen on a node; if it still waited for one, another program placed it."""
         waiting = self._forget(uid)
         if waiting is None:
             return []

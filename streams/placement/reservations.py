@@ -28,7 +28,7 @@ class KeptRoom(Protocol):
 
 
 class NoKeptRoom:
-    """Nobody keeps room."""
+    """No room is kept."""
 
     def awaits(self, pod: Pod) -> bool:
         """No."""

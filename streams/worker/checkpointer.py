@@ -79,7 +79,7 @@ class Checkpointer:
         self._intervals.setdefault(partition, self._interval(_now_ms(clock)))
 
     def closed(self, partition: int) -> None:
-        """It is somebody else's."""
+        """It belongs to another worker."""
         self._intervals.pop(partition, None)
         if self._task is not None and self._task.partition == partition:
             self._task.stopped = True

@@ -1,7 +1,7 @@
 """A publisher whose rows the brokers take from one worker at a time, partition by partition.
 
     claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
-    write_rows(...)            through that producer; `LostOwnership` where somebody else has claimed since
+    write_rows(...)            through that producer; `LostOwnership` if another one claimed since
 
 A worker that stood still for longer than its session has a successor and does not know. What it
 goes on to write would put old rows over newer ones, and no look at a clock before a write can rule
@@ -75,7 +75,7 @@ class FencedPublisher(Publisher):
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
-        """From now on nobody who has claimed the partition of these topics before can write to it.
+        """From now on no worker that claimed the partition of these topics before can write to it.
 
         Answers with the offsets of the records that say so, deletions of a row that never is; what
         others have written stands before them. Another claim of the same must name the same topic

@@ -1,4 +1,4 @@
-"""When Python looks for cycles of objects that nobody needs.
+"""When Python looks for cycles of objects that are not needed any more.
 
 Messages and state are trees, which go by counting references alone. Looking through a large
 cluster's million objects for cycles takes a second in which nothing is decided, and while a cluster

@@ -5,7 +5,7 @@ Table `journal_positions` has two rows of a partition: up to where all rows refl
 the ids that the last owner found of the journal and of the changelogs. A journal with another id
 was deleted and made again. Then the tables are all that is left, whole up to a few seconds before:
 the partition goes on from them and from the opening record of the first owner who has found the new
-journal. Batches are numbered on, so that nobody takes the first one there for the first of all. A
+journal. Batches are numbered on, so that the first one there is not taken for the first of all. A
 changelog with another id has lost its rows, and nothing can be gone on from.
 """
 

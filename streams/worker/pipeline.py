@@ -140,7 +140,7 @@ class Pipeline:
         await self._durability.flush(force=True)
 
     def give_up(self) -> None:
-        """What is under way will never be durable; nobody waits for it any longer."""
+        """What is under way will never be durable; it is not waited for any longer."""
         self._over = True
         while not self._waiting.empty():
             self._waiting.get_nowait()

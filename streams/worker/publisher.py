@@ -1,6 +1,6 @@
 """Writes of a stage to Kafka, by an idempotent producer of our own.
 
-Faust's producer costs as much a message as Faust's consumer and tells nobody when a batch is safe.
+Faust's producer costs as much a message as Faust's consumer and does not say when a batch is safe.
 Here a call returns when the brokers have acknowledged everything that it was given. What goes to
 one partition is handed to the producer whole, since a call a record costs more than deciding what
 it says. Records to one partition keep their order, also through retries; nothing is written twice

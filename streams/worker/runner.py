@@ -71,7 +71,7 @@ class StageRunner:
         telemetry: Telemetry | None = None,
     ) -> None:
         """`build` makes the stage of a partition from its rows, which may be none; `patient` are
-        topics whose records nobody waits for an answer to."""
+        topics whose records need no quick answer."""
         self._app = app
         self.topics = frozenset(topics)
         self._tables = {table.name: table for table in tables}
@@ -311,7 +311,7 @@ class StageRunner:
         self._telemetry.revoked(self.name)
         story.revoked(self.name, self.stages)
         self._batches.hold()
-        await self._settle()  # its rows are in the changelog before anybody reads that
+        await self._settle()  # its rows are in the changelog before that is read
 
     async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         self._takeover.assigned(self, assigned)

@@ -185,7 +185,7 @@ class RowTable:
                 del self._chunks[row]
 
     def keep_only(self, partitions: Collection[int]) -> None:
-        """Drop the rows of all other partitions: somebody else writes them now."""
+        """Drop the rows of all other partitions: other workers write them now."""
         self._table.kept = frozenset(partitions)
         data, read_to = self._table.data, self._table.read_to
         for tp in [tp for tp in read_to if tp.partition not in partitions]:

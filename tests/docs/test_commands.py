@@ -161,7 +161,7 @@ def test_policies_of_the_page_on_policies_are_policies() -> None:
 
 def test_the_policy_that_the_upgrade_keeps_the_scores_of_0_1_0_by_is_one() -> None:
     page = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
-    after = page.partition("To keep\nwhat 0.1.0 did:\n\n```yaml\n")[2]
+    after = page.partition("To keep what 0.1.0 did:\n\n```yaml\n")[2]
     policy = read_policy(after.partition("```")[0].encode())
     scores = [each.name for each in policy.plugins.score]
     assert scores == ["LoadAwareScheduling", "NodeResourceLimitsAware"]

@@ -95,7 +95,7 @@ class Access:
     def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
         self._reading = None
         if not reading.cancelled():
-            reading.exception()  # said to those who wait; perhaps nobody does any more
+            reading.exception()  # raised for those who wait, who may have gone
 
 
 def _files(configuration: Configuration | None) -> set[str]:

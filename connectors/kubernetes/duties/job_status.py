@@ -1,4 +1,4 @@
-"""Writes what came of PodMigrationJobs to them: status of migrations, refusals of requests.
+"""Writes the state of PodMigrationJobs to them: status of migrations, refusals of requests.
 
 A request that the worker refuses has no migration; the record of it is in `dead-letters`, which are
 followed from the beginning of the turn: a job without a status is requested again in each turn.
