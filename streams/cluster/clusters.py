@@ -1,12 +1,11 @@
-"""The clusters of one partition, each applied for itself: a defect of loadstream touches one of
-them.
+"""The clusters of one partition, applied one by one: a defect of loadstream affects one of them.
 
-Where applying a record, encoding what it causes or writing its rows raises, the cluster's state in
-memory counts for nothing any more: it is put together again from its rows as they were before the
-batch, and the batch's records are applied to it again without the one that failed, which becomes a
-dead letter. This is the same wherever batches end and whenever a worker starts again. `failures`
-says when a cluster is set apart instead. A row that cannot be written is noticed at the end of its
-batch, unless a later record of the same batch has replaced it.
+If applying a record, encoding its results or writing its rows raises an exception, the cluster's
+state in memory is not used any more. The state is put together again from its rows as they were
+before the batch. Then the batch's records are applied to it again without the one that failed,
+which becomes a dead letter. The result does not depend on where batches end or when a worker starts
+again. `failures` says when a cluster is set apart instead. A row that cannot be written is noticed
+at the end of its batch, unless a later record of the same batch has replaced it.
 """
 
 import logging

@@ -4,11 +4,11 @@
                      │
                      └──▶ the record of the round
 
-Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the
-cluster's own, so that the clusters of a partition do not all make theirs at one tick. After an
-outage one round is made, not all that were missed. Over many nodes a round takes some ticks to
-prepare: those before it is due, and where there were too few of them, after an outage or a change
-of policy, it is put off by as many as are missing.
+Rounds follow the log's clock: at most one per `deschedulingInterval`. Each cluster has times of its
+own, so that the clusters of a partition do not all make their rounds at one tick. After an outage
+one round is made, not all that were missed. A round over many nodes is prepared at the ticks before
+it is due. If there were too few of them, after an outage or a change of policy, the round is
+delayed by the ticks that are missing.
 """
 
 import logging

@@ -7,7 +7,7 @@
 A replacement is a pod of the same controller that asks for a node, or is seen on one, after the
 command; pods of an owner replace its migrating pods in the order of the migrations. It is given the
 room that is held. Deadlines end everything: the room is given back, and the reason is Timeout.
-While a migration is paused its deadline waits, and the time for which room is held does not:
+While a migration is paused its deadline does not run, but the time for which room is held does:
 ReservationExpired.
 """
 

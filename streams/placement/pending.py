@@ -1,15 +1,16 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group (an owner's in one of their own, where
-estimates go by owners): while no node takes the kind, one look at the nodes that have changed
-answers for the whole group. Groups are tried at clock ticks, the pod
-that is first in priority and arrival before all others, no sooner than their back-off allows; the
-back-off doubles with each failure up to a limit, and so long after its end a group is tried even if
-nothing seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod
-whose binding failed waits on its own before it joins its group again, and so does one whose owner
-is kept away from every node that would take its kind.
+Pods of one kind share one result, so they wait in one group (with estimates by owner: in one group
+per owner and kind). While no node takes the kind, one look at the nodes that have changed answers
+for the whole group. Groups are tried at clock ticks, first the one whose pod is first in priority
+and arrival, and not before their back-off is over. The back-off doubles with each failure up to a
+limit; that limit after its end a group is tried even if nothing seems to have changed. So nothing
+is tried in a busy loop, and nothing is forgotten. A pod whose binding failed waits alone before it
+joins its group again. So does a pod whose owner must stay away from every node that would take its
+kind.
 
-A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
+A decision has a time. So a request that comes before the clock's first tick is only kept, unseen,
+until then.
 """
 
 import heapq
