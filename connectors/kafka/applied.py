@@ -2,9 +2,8 @@
 
 Every batch of the journal says which offset of each input topic was applied last. So a record up to
 that offset was applied, unless `dead-letters` holds it. A batch counts when it is whole, and not
-where its writer had lost the partition. Committed offsets of the consumer group
-would not do: what a worker reads ahead, as policies when it takes a partition over, it never
-commits.
+where its writer had lost the partition. Committed offsets of the consumer group would not do: what
+a worker reads ahead, as policies when it takes a partition over, it never commits.
 """
 
 import time

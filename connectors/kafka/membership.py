@@ -4,10 +4,11 @@
     work(turn)                runs as long as this process is the active one
     async with turn.writing() comes in as soon as no other process can be active; around each write
 
-The member that is assigned the cluster's partition of `placement-decisions` is active. When the group is
-rebalanced, nothing new is written, what is being written comes to its end, and how far everything
-is, is committed; only then does the group go on. If the partition comes back to this process, and
-no other process can have had it meanwhile, the turn goes on where it was; otherwise it is over.
+The member that is assigned the cluster's partition of `placement-decisions` is active. When the
+group is rebalanced, nothing new is written, what is being written comes to its end, and how far
+everything is, is committed; only then does the group go on. If the partition comes back to this
+process, and no other process can have had it meanwhile, the turn goes on where it was; otherwise it
+is over.
 
 What a turn permits, and when: `connectors.kafka.turn`.
 """

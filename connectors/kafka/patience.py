@@ -1,9 +1,9 @@
 """Clients of aiokafka bear brokers that go away: what it does not see to itself.
 
-Under uvloop a write to a connection that has just been lost raises what aiokafka does not take for a
-lost connection. The fetch that meets it ends, and with it all reading, without a word to the reader:
-an active member would stay active and never read again. And a producer gives up a record whose
-partition has no leader for as long as a request may take.
+Under uvloop a write to a connection that has just been lost raises what aiokafka does not take for
+a lost connection. The fetch that meets it ends, and with it all reading, without a word to the
+reader: an active member would stay active and never read again. And a producer gives up a record
+whose partition has no leader for as long as a request may take.
 
 The worker's clients have the same in `streams.worker.patience`, with which nothing can be shared.
 """

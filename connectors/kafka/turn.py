@@ -5,8 +5,8 @@ So `writing` asks the group's coordinator, by a commit, unless it has confirmed 
 that the coordinator gives the partition to nobody else for the session timeout, and a confirmation
 counts for half of it.
 
-Not guaranteed: that a request which was sent before the turn was over does not arrive later. What is
-written must bear that: bindings and evictions name the pod's uid.
+Not guaranteed: that a request which was sent before the turn was over does not arrive later. What
+is written must bear that: bindings and evictions name the pod's uid.
 """
 
 import asyncio

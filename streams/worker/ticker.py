@@ -16,10 +16,10 @@ must not expire while its confirmation waits to be read. So a time is given in t
 taken together with the ends of the topics `KNOWN_FIRST` at that time (`Mark`), and written when
 everything before these ends is applied. What is not applied soon is read before everything else.
 
-**After an outage time comes first.** After an outage of the worker or of the brokers, partitions are
-brought to the present before anything else is applied: first what has happened and the policies,
-then a tick, then the rest. So nothing is decided with a time that has long passed, nor with a
-policy that was replaced.
+**After an outage time comes first.** After an outage of the worker or of the brokers, partitions
+are brought to the present before anything else is applied: first what has happened and the
+policies, then a tick, then the rest. So nothing is decided with a time that has long passed, nor
+with a policy that was replaced.
 
 Not guaranteed: what reaches Kafka after the mark. And too many records do not stop time: after
 `hold_max_s` it is written, whatever waits.

@@ -6,12 +6,12 @@
     Absent                                  the collection is not served, or may not be read
 
 A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
-so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
-too old (410), or unknown to a server whose store was put back. Such a server accepts the watch and is
-silent until its own versions get there; so it is asked for the version before a watch goes on. A page
-that does not come is asked for again some times, and no page before it. A list that cannot be completed
-comes without its `Ended` and is followed by another `Begun`; one after the other they come with
-growing pauses.
+so nothing is missed and nothing comes twice. A list follows where that is impossible: the version
+is too old (410), or unknown to a server whose store was put back. Such a server accepts the watch
+and is silent until its own versions get there; so it is asked for the version before a watch goes
+on. A page that does not come is asked for again some times, and no page before it. A list that
+cannot be completed comes without its `Ended` and is followed by another `Begun`; one after the
+other they come with growing pauses.
 
 Nothing is kept here but the resource version. What a list no longer has, the reader must find by
 comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells

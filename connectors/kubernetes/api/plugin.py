@@ -1,7 +1,7 @@
 """Credentials from a plugin, as kubernetes-asyncio runs it, but that it ends with who waits for it.
 
-A plugin that hangs, as on a network that drops what it sends, is given up by `access`. Its process is
-ended then: it would stay otherwise, one more with each attempt, and hold up the end of ours.
+A plugin that hangs, as on a network that drops what it sends, is given up by `access`. Its process
+is ended then: it would stay otherwise, one more with each attempt, and hold up the end of ours.
 
 Source: kubernetes-asyncio's config/exec_provider.py, `ExecProvider.run`.
 """

@@ -7,8 +7,8 @@
 
 A job and a migration belong together by the uid of the pod. A job names its pod by name; the uid is
 looked up when the job is seen first, and kept in it; a pod that is not there makes it fail. A job
-whose status has a phase was taken before a restart, and is followed, not requested again. A finished
-job is left alone: it is kept until it is deleted.
+whose status has a phase was taken before a restart, and is followed, not requested again. A
+finished job is left alone: it is kept until it is deleted.
 
 Not applied: `reservationOptions` and `deleteOptions`, and what a label or an annotation of the job
 says of the eviction; the status names them. Where the resource is not installed nothing is missing:

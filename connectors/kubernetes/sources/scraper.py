@@ -1,8 +1,8 @@
 """Asks many nodes in turn, each once an interval, without one delaying another.
 
-Each node has its own moment within the interval, which depends on nothing but its name, so the
-work is spread evenly and the time between two readings of a node hardly varies. A node whose moment
-has come waits in a lane, at most once, until a place is free; who waits longest is next. A node that
+Each node has its own moment within the interval, which depends on nothing but its name, so the work
+is spread evenly and the time between two readings of a node hardly varies. A node whose moment has
+come waits in a lane, at most once, until a place is free; who waits longest is next. A node that
 waits or is still being asked when its moment comes again is skipped. A node that failed has a lane
 with few places: many dead nodes wait for each other alone.
 
