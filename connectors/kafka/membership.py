@@ -5,10 +5,9 @@
     async with turn.writing() comes in as soon as no other process can be active; around each write
 
 The member that is assigned the cluster's partition of `placement-decisions` is active. When the
-group is rebalanced, nothing new is written, what is being written comes to its end, and how far
-everything is, is committed; only then does the group go on. If the partition comes back to this
-process, and no other process can have had it meanwhile, the turn goes on where it was; otherwise it
-is over.
+group is rebalanced, the active process begins no new write, finishes those under way and commits
+how far it is; only then does the group go on. If the partition comes back to this process, and no
+other process can have had it in between, the turn goes on where it was; otherwise it is over.
 
 What a turn permits, and when: `connectors.kafka.turn`.
 """

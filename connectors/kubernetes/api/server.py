@@ -6,8 +6,8 @@
     lines    the lines of a watch, until it ends
 
 Every request has a time limit and a number of requests under way at once. A request that was not
-answered raises `ApiUnreachable`: it may have been carried out. Nothing is sent again here but a
-request that was refused for its credentials (401), once, with credentials that were read anew.
+answered raises `ApiUnreachable`: it may have been carried out. Only a request that was refused for
+its credentials (401) is sent again here, once, with credentials that were read again.
 """
 
 import asyncio
