@@ -55,8 +55,8 @@ class Applied:
         self.failed[cluster] = None
         self.refused[cluster] = refusal
 
-    def pass_by(self, cluster: str) -> None:
-        """Time passes for a cluster that is set apart."""
+    def leave_out(self, cluster: str) -> None:
+        """The record changes nothing in a cluster that is set apart, and is not refused."""
         self.take_back(cluster)
         self.failed[cluster] = None
 

@@ -354,7 +354,7 @@ class ClusterState:
         self.inventory.advance(now_ms)
         self._judge_paused()
 
-    def pass_over(self, now_ms: int) -> None:
+    def skip_to(self, now_ms: int) -> None:
         """It is later now, and nothing is decided.
 
         As if the state had been put together from its rows now.
