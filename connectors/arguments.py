@@ -26,7 +26,7 @@ MetricsHost = Annotated[
     str,
     typer.Option(
         "--metrics-host",
-        help="Address on which they answer, such as 127.0.0.1; empty: all of this machine's.",
+        help="Address on which /metrics and /healthz answer, such as 127.0.0.1; empty: all.",
     ),
 ]
 

@@ -48,7 +48,7 @@ def worker(
         ),
     ] = None,
     check_topics: Annotated[
-        bool, typer.Option(help="Look whether all topics are there and as they must be.")
+        bool, typer.Option(help="Check that all topics exist and are as they must be.")
     ] = True,
 ) -> None:
     """Run the stages: windows and percentiles, placement decisions.

@@ -33,10 +33,10 @@ def replay(
     end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Compare only what is this cluster's.", callback=cluster_name),
+        typer.Option(help="Compare only this cluster's outputs and rows.", callback=cluster_name),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="A JSON list with one object a partition.")
+        bool, typer.Option("--json", help="A JSON list with one object per partition.")
     ] = False,
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.

@@ -42,14 +42,14 @@ _Hours = Annotated[
     typer.Option(
         parser=number("hours", *BOUNDS["hours"], whole=False),
         metavar="HOURS",
-        help="How long it is measured, after two hours of filling.",
+        help="How long nodes are measured, after two hours of filling.",
     ),
 ]
 _Load = Annotated[
     str,
     typer.Option(
         metavar="PERCENT",
-        help="Mean demand for CPU, of the nodes; several with commas, such as 40,55.",
+        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55.",
     ),
 ]
 _Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")]
@@ -66,21 +66,21 @@ _Interval = Annotated[
     ),
 ]
 _Policies = Annotated[
-    list[Path] | None, typer.Option(help="A policy of your own; may be given again.")
+    list[Path] | None, typer.Option(help="A policy of your own; may be repeated.")
 ]
 _Contenders = Annotated[
     str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
 ]
 _Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
+    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be repeated."),
 ]
 _Jobs = Annotated[
     int | None,
     typer.Option(
         parser=number("jobs", 1, 1_000),
         metavar="JOBS",
-        help="How many runs go side by side, each on a core; default: one a core.",
+        help="How many runs go side by side, each on a core; default: one per core.",
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -93,7 +93,7 @@ _Report = Annotated[
 _Keep = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of finished runs: what is there is not run again, the rest is added."
+        help="Directory of finished runs: runs in it are not run again, others are added."
     ),
 ]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from connectors.kafka.produce import Summary
     from connectors.kafka.topics import Finding, FoundTopic
 
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
 
 topics = typer.Typer(
     no_args_is_help=True, help="Make, show and check the topics that everything else needs."
@@ -106,7 +106,7 @@ def produce(
     ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
-        typer.Option(help="What a refused line does: stop the run, or be skipped."),
+        typer.Option(help="What happens at a refused line: the run stops, or the line is skipped."),
     ] = "stop",
     json: Json = False,
 ) -> None:

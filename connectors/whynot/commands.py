@@ -35,7 +35,7 @@ def why_not(
     ] = "1h",
     json: Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")] = False,
 ) -> None:
-    """Say why nothing was evicted from a cluster, a node, or why a pod was not.
+    """Say why nothing was evicted from a cluster or a node, or why a pod was not evicted.
 
     The answer comes from the records of the newest rounds: what they saw, what was to leave, and
     the first gate that stopped each hot node and pod, with numbers.

@@ -48,7 +48,7 @@ def test_help_says_that_json_is_a_list_as_it_is(embedded: RunningBroker) -> None
     result = replay(embedded, "--json")
     assert [each["verdict"] for each in json.loads(result.stdout)] == ["empty"] * 4
     said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
-    assert "A JSON list with one object a partition." in said
+    assert "A JSON list with one object per partition." in said
 
 
 def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
