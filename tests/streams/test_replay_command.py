@@ -16,7 +16,7 @@ from schemas.clock import ClockTick
 from schemas.codec import decode_as, encode
 from schemas.journal import JournalPart
 from schemas.partitions import partition_for
-from streams.replay_command import History
+from streams.cli import _History
 from tests.conftest import RunningBroker
 from tests.streams.builders import NOW_MS, nodes, request
 from tests.streams.replaying import HOME, replay
@@ -57,7 +57,7 @@ def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
     topic = "command-outcomes"
     for value in (b"a", b"b", b"c"):
         _append(embedded, topic, 0, value)
-    with History(connect(embedded.settings), 0) as history:
+    with _History(connect(embedded.settings), 0) as history:
         history.begin({topic: 1})  # by the topic before
         assert [each.value for each in history.through(topic, 1)] == [b"b"]
         history.begin_again(topic)
