@@ -17,7 +17,7 @@ import numpy.typing as npt
 Figures = npt.NDArray[np.int64]
 
 UNKNOWN = -1
-_INT64_MAX = 2**63 - 1
+INT64_MAX = 2**63 - 1
 #: Up to here lists are summed up and sorted in less time than arrays.
 LIST_MAX = 48
 
@@ -32,6 +32,12 @@ def _ranks(count: int, percents: tuple[int, ...]) -> list[int]:
     return [nearest_rank(count, percent) for percent in percents]
 
 
+def within(values: Figures, most: int) -> bool:
+    """Every value was measured, and none is above `most`."""
+    # Read without a sign, what was not measured is more than any amount: one look finds both.
+    return int(np.maximum.reduce(values.view(np.uint64), axis=None, initial=0)) <= most
+
+
 def measured(values: Figures) -> list[int]:
     """Indexes of the columns that have a value."""
     return np.flatnonzero((values >= 0).any(axis=0)).tolist()
@@ -43,7 +49,7 @@ def sums(values: Figures, starts: Sequence[int] | npt.NDArray[np.intp] = (0,)) -
     `starts` are the indexes with which the runs begin, ascending; there is at least one sample.
     """
     known = np.maximum(values, 0)
-    if known.size and int(known.max()) > _INT64_MAX // len(known):
+    if known.size and int(known.max()) > INT64_MAX // len(known):
         exact = np.add.reduceat(known.astype(object), starts)
         return [[int(total) for total in line] for line in exact]
     return np.add.reduceat(known, starts).tolist()  # type: ignore[no-any-return]
@@ -58,7 +64,7 @@ def means(values: Figures) -> list[int | None]:
     """Mean of each column, rounded down; None where nothing was measured."""
     if not len(values):
         return [None] * values.shape[1]
-    if int(values.min(initial=0)) >= 0 and int(values.max(initial=0)) <= _INT64_MAX // len(values):
+    if within(values, INT64_MAX // len(values)):
         return (values.sum(axis=0) // len(values)).tolist()  # type: ignore[no-any-return]
     return [
         total // count if count else None
@@ -98,12 +104,12 @@ def summary(values: Figures, percents: Sequence[int]) -> list[Sequence[int]] | N
         totals = list(map(sum, columns))
         for column in columns:
             column.sort()
-        if min(column[0] for column in columns) < 0:
+        if min([column[0] for column in columns]) < 0:
             return None
         lines = list(zip(*columns, strict=True))
         return [[total // length for total in totals], *(lines[rank] for rank in ranks)]
     ordered = np.sort(values, axis=0)
-    if int(ordered[0].min()) < 0 or int(ordered[-1].max()) > _INT64_MAX // length:
+    if int(ordered[0].min()) < 0 or int(ordered[-1].max()) > INT64_MAX // length:
         return None
     mean: list[int] = (values.sum(axis=0) // length).tolist()
     return [mean, *ordered[ranks].tolist()]

@@ -14,32 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.aggregate.lives import Lives, brought_up
-from streams.aggregate.percentile import UNKNOWN, Figures, counts, sums
+from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, counts, sums, within
 from streams.aggregate.reading import Amounts, Member
 
 #: Time (ms), table row, matrix of shape (members, 1 + resources).
 PodSample = tuple[int, int, Figures]
+#: A pod or a host application, and its average usage.
+MemberMean = tuple[Member, dict[str, int]]
 _BY_TIME = itemgetter(0)
-_INT64_MAX = 2**63 - 1
 
 #: Numbers of members, shape (members,).
 Numbers = npt.NDArray[np.int64]
-
-
-class MemberMean(NamedTuple):
-    """Average usage of a pod or a host application."""
-
-    member: Member
-    usage: dict[str, int]
 
 
 class _Order(NamedTuple):
     """By namespace and name."""
 
     numbers: bytes
-    """Numbers of the members of a sample, in its order."""
+    """Numbers of the members, of a sample or of a window, in its order."""
     lines: list[int]
-    """Their places in the sample."""
+    """Their places in it."""
     members: list[Member]
 
 
@@ -207,18 +201,19 @@ class PodWindow:
         if not len(newest) or len(lines) % len(newest):
             return None
         stack = lines.reshape(-1, *newest.shape)
-        if not (stack[:, :, 0] == newest[:, 0]).all():
+        number = newest[:, 0].tobytes()
+        if lines[:, 0].tobytes() != number * len(stack):
             return None
-        order = self._order(newest[:, 0])
+        order = self._order(newest[:, 0], number)
         figures = stack[:, :, 1:]
-        if order is None or int(figures.max(initial=0)) > _INT64_MAX // len(stack):
+        if order is None or not figures.size:
             return None
-        if figures.size and int(figures.min()) >= 0:
-            found = (figures.sum(axis=0) // len(stack)).tolist()
-            return [
-                MemberMean(member, dict(zip(resources, found[line], strict=True)))
-                for line, member in zip(order.lines, order.members, strict=True)
-            ]
+        most = INT64_MAX // len(stack)
+        if within(figures, most):
+            found = (np.add.reduce(figures) // len(stack)).tolist()
+            return _named(order, found, resources)
+        if int(figures.max()) > most:
+            return None
         divisors = (figures >= 0).sum(axis=0)
         found = (np.maximum(figures, 0).sum(axis=0) // np.maximum(divisors, 1)).tolist()
         means = []
@@ -226,18 +221,20 @@ class PodWindow:
             parts = zip(resources, found[line], divisors[line].tolist(), strict=True)
             usage = {resource: mean for resource, mean, count in parts if count}
             if usage:
-                means.append(MemberMean(member, usage))
+                means.append((member, usage))
         return means
 
-    def _order(self, number: Numbers) -> "_Order | None":
-        """In which order members are reported; None where two of them have the same name."""
-        key = number.tobytes()
+    def _order(self, number: Numbers, key: bytes) -> "_Order | None":
+        """In which order members are reported; None where two of them have the same name.
+
+        `key`: the bytes of their numbers.
+        """
         if self._ordered.numbers != key:
             names = {number: member for member, number in self.members.items()}
             members = [names[each] for each in number.tolist()]
-            lines = sorted(range(len(members)), key=members.__getitem__)
             if len({member[:2] for member in members}) < len(members):
                 return None
+            lines = sorted(range(len(members)), key=members.__getitem__)
             self._ordered = _Order(key, lines, [members[line] for line in lines])
         return self._ordered
 
@@ -245,20 +242,39 @@ class PodWindow:
         order = lines[:, 0].argsort(kind="stable")
         ordered = lines[order]
         number = ordered[:, 0]
-        begins = np.ones(len(number) + 1, dtype=np.bool_)
+        begins = np.empty(len(number) + 1, dtype=np.bool_)
+        begins[0] = begins[-1] = True
         np.not_equal(number[1:], number[:-1], out=begins[1:-1])
         bounds = begins.nonzero()[0]
-        starts, last_seen = bounds[:-1], order[bounds[1:] - 1]
-        names = {number: member for member, number in self.members.items()}
-        found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
-        line_sums, line_counts = sums(ordered[:, 1:], starts), counts(ordered[:, 1:], starts)
-        members = [names[each] for each in number[starts].tolist()]
-        if len({member[:2] for member in members}) == len(members):
+        starts, figures = bounds[:-1], ordered[:, 1:]
+        members = number[starts]
+        named = self._order(members, members.tobytes())
+        if named is not None and figures.size and within(figures, INT64_MAX // len(figures)):
+            divisors = np.diff(bounds)[:, np.newaxis]
+            found = (np.add.reduceat(figures, starts) // divisors).tolist()
+            return _named(named, found, resources)
+        line_sums, line_counts = sums(figures, starts), counts(figures, starts)
+        if named is not None:
             return [
-                MemberMean(members[line], usage)
-                for line in sorted(range(len(members)), key=members.__getitem__)
+                (member, usage)
+                for line, member in zip(named.lines, named.members, strict=True)
                 if (usage := _mean(resources, line_sums[line], line_counts[line]))
             ]
+        last_seen = order[bounds[1:] - 1]
+        return self._means_by_name(members, last_seen, line_sums, line_counts, resources)
+
+    def _means_by_name(
+        self,
+        number: Numbers,
+        last_seen: npt.NDArray[np.intp],
+        line_sums: list[list[int]],
+        line_counts: list[list[int]],
+        resources: Sequence[str],
+    ) -> list[MemberMean]:
+        """The means where members have one name; `last_seen`: greater of one that was seen later."""
+        names = {number: member for member, number in self.members.items()}
+        members = [names[each] for each in number.tolist()]
+        found: dict[tuple[str, str, str], tuple[Member, list[int], list[int]]] = {}
         for line in np.argsort(last_seen).tolist():
             member = members[line]
             entry = (member, line_sums[line], line_counts[line])
@@ -271,7 +287,7 @@ class PodWindow:
         for _, (member, totals, divisors) in sorted(by_name.items()):
             usage = _mean(resources, totals, divisors)
             if usage:
-                means.append(MemberMean(member, usage))
+                means.append((member, usage))
         return means
 
     def _forget_members(self) -> None:
@@ -291,6 +307,17 @@ def numbers(samples: Iterable[PodSample]) -> set[int]:
     """Numbers of all members in these samples."""
     matrices = [matrix[:, 0] for _, _, matrix in samples]
     return set(np.unique(np.concatenate(matrices)).tolist()) if matrices else set()
+
+
+def _named(
+    order: _Order, means: Sequence[Sequence[int]], resources: Sequence[str]
+) -> list[MemberMean]:
+    """Means of members by resource, of which all were measured, in their order."""
+    places = list(enumerate(resources))
+    return [
+        (member, {resource: means[line][place] for place, resource in places})
+        for line, member in zip(order.lines, order.members, strict=True)
+    ]
 
 
 def _mean(

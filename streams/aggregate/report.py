@@ -9,8 +9,7 @@ Pressure is that of the newest sample, and so is the source. The kernel has aver
 10, 60 and 300 seconds already, so no window keeps it, and no row.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -41,16 +40,22 @@ def report(
     `since_ms`.
     """
     newest_ms = int(node.samples.times[-1])
-    start = node.samples.index(newest_ms - policy.average_ms)
-    figures = node.samples.figures(start)
+    starts = {
+        duration_ms: node.samples.index(newest_ms - duration_ms)
+        for duration_ms in {policy.average_ms, *policy.durations_ms}
+    }
     # Windows often begin with the same sample: of a young node, and the shortest with the average's.
-    lines_from = cache(lambda start: summary(node.samples.figures(start), _PERCENTS))
-    lines = lines_from(start)
+    lines_from = {
+        start: summary(node.samples.figures(start), _PERCENTS) for start in {*starts.values()}
+    }
+    figures = node.samples.figures(starts[policy.average_ms])
+    lines = lines_from[starts[policy.average_ms]]
     averages = means(figures) if lines is None else lines[0]
     usage, system = _halves(averages, node.samples.resources)
     aggregated, aggregated_system = [], []
     for duration_ms in policy.durations_ms:
-        whole, part = _aggregate(node, newest_ms, duration_ms, lines_from)
+        start = starts[duration_ms]
+        whole, part = _aggregate(node, newest_ms, duration_ms, start, lines_from[start])
         if whole:
             aggregated.append({"duration_ms": duration_ms, "usage": whole})
         if part:
@@ -64,7 +69,8 @@ def report(
         namespace, name, _, priority_class = member
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
-            pods.append({"namespace": namespace, **fields})
+            fields["namespace"] = namespace
+            pods.append(fields)
             if lives is not None:
                 lived.append((lives.of.get(node.pods.members[member]), mean))
         else:
@@ -129,18 +135,18 @@ def _aggregate(
     node: NodeState,
     newest_ms: int,
     duration_ms: int,
-    lines_from: Callable[[int], Sequence[Sequence[int]] | None],
+    start: int,
+    lines: Sequence[Sequence[int]] | None,
 ) -> tuple[_Usage, _Usage]:
     """Figures of one window for the node and for its system part; empty where they are too young.
 
-    `lines_from`: the summary of all samples from an index on.
+    `lines`: the summary of the samples from index `start` on, with which the window begins.
     """
-    start = node.samples.index(newest_ms - duration_ms)
-    lines = lines_from(start)
+    resources = node.samples.resources
     if lines is not None:
         if 2 * (newest_ms - int(node.samples.times[start])) < duration_ms:
             return {}, {}
-        places = [(name, 2 * index) for index, name in enumerate(node.samples.resources)]
+        places = [(name, 2 * index) for index, name in enumerate(resources)]
         named = list(zip(_LINES, lines, strict=True))
         return (
             {kind: {name: line[place] for name, place in places} for kind, line in named},
@@ -162,7 +168,7 @@ def _aggregate(
     part: _Usage = {}
     for name, values in columns.items():
         given = [value if old else None for value, old in zip(values, old_enough, strict=True)]
-        usage, system = _halves(given, node.samples.resources)
+        usage, system = _halves(given, resources)
         if usage:
             whole[name] = usage
         if system:

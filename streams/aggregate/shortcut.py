@@ -52,10 +52,10 @@ _MEMORY = itemgetter("memory")
 #: Figures up to here can be added up for all pods of a sample without leaving 64 bits.
 _FIGURE_MAX = 2**52
 
-_OBJECT_NAME: TypeAdapter[str] = TypeAdapter(ObjectName)
-_SOURCE_NAME: TypeAdapter[str] = TypeAdapter(SourceName)
-_EPOCH_MS: TypeAdapter[int] = TypeAdapter(EpochMs)
-_DURATION_MS: TypeAdapter[int] = TypeAdapter(DurationMs)
+_OBJECT_NAME = TypeAdapter[str](ObjectName).validator
+_SOURCE_NAME = TypeAdapter[str](SourceName).validator
+_EPOCH_MS = TypeAdapter[int](EpochMs).validator
+_DURATION_MS = TypeAdapter[int](DurationMs).validator
 
 
 class _Unusual(Exception):
@@ -118,7 +118,7 @@ def _read(
         members, resources, figures, pod_fields = _pods(pods, memory_field)
         fields += len(pods) * pod_fields
         matrix = _matrix(node, members, resources, figures)
-        for resource, total in zip(resources, figures.sum(axis=0).tolist(), strict=True):
+        for resource, total in zip(resources, np.add.reduce(figures).tolist(), strict=True):
             if resource in rest:
                 rest[resource] -= total
         named = named.union(resources)
@@ -207,12 +207,12 @@ def _columns(amounts: list[dict[str, Any]]) -> tuple[tuple[str, ...], Figures]:
     """Names that all have, and the amounts, of shape (amounts, names)."""
     names = tuple(amounts[0])
     _require(set(map(len, amounts)) == {len(names)})
-    lines = list(map(itemgetter(*names), amounts))
+    lines = map(itemgetter(*names), amounts)
+    figures = list(chain.from_iterable(lines) if len(names) > 1 else lines)
     # Numpy would take truth values for integers.
-    _require(set(map(type, chain.from_iterable(lines) if len(names) > 1 else lines)) == {int})
-    figures = np.array(lines, dtype=np.int64).reshape(len(amounts), len(names))
-    _require(int(figures.min()) >= 0 and int(figures.max()) <= _FIGURE_MAX)
-    return names, figures
+    _require(set(map(type, figures)) == {int})
+    _require(min(figures) >= 0 and max(figures) <= _FIGURE_MAX)
+    return names, np.array(figures, dtype=np.int64).reshape(len(amounts), len(names))
 
 
 def _matrix(

@@ -41,8 +41,8 @@ def lives_of(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, st
         if life is None or not life.minutes:
             continue  # nothing is said of it, as in the columns
         if life.mean.keys() >= set(resources) <= life.deviation.keys():
-            pairs = [(life.mean[name], life.deviation[name]) for name in resources]
-            said[pod.namespace, pod.name] = _life(life.minutes, pairs)
+            figures = [part[name] for name in resources for part in (life.mean, life.deviation)]
+            said[pod.namespace, pod.name] = _life(life.minutes, figures)
     return said
 
 
@@ -50,20 +50,17 @@ def _in_columns(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str,
     lives = metric.lives
     if lives is None or not lives.mean.keys() >= set(resources) <= lives.deviation.keys():
         return {}
+    columns = [part[name] for name in resources for part in (lives.mean, lives.deviation)]
     found = {}
-    for index, (pod, minutes) in enumerate(zip(metric.pods, lives.minutes, strict=True)):
-        pairs = [(lives.mean[name][index], lives.deviation[name][index]) for name in resources]
-        if minutes and all(min(pair) >= 0 for pair in pairs):
-            found[pod.namespace, pod.name] = _life(minutes, pairs)
+    for pod, minutes, *figures in zip(metric.pods, lives.minutes, *columns, strict=True):
+        if minutes and min(figures, default=0) >= 0:
+            found[pod.namespace, pod.name] = _life(minutes, figures)
     return found
 
 
-def _life(minutes: int, pairs: Sequence[tuple[int, int]]) -> Life:
-    """A life of figures in units."""
-    figures = [min(minutes, MINUTES_MAX)]
-    for mean, deviation in pairs:
-        figures += (min(mean, AMOUNT_MAX) * PARTS, min(deviation, AMOUNT_MAX) * PARTS)
-    return tuple(figures)
+def _life(minutes: int, figures: Sequence[int]) -> Life:
+    """A life of means and deviations in units."""
+    return (min(minutes, MINUTES_MAX), *[min(each, AMOUNT_MAX) * PARTS for each in figures])
 
 
 def system_usage(metric: NodeMetric, resources: Sequence[str], *, whole: bool) -> list[int]:

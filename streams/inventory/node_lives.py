@@ -14,7 +14,7 @@ from schemas.pods import Pod
 from streams.inventory.demand import PodDemand
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.life import Life, lived
-from streams.inventory.metric_lives import lives_of, says_lives, system_usage
+from streams.inventory.metric_lives import system_usage
 from streams.inventory.recent import Recent, ahead, begun, followed
 from streams.inventory.usage_shares import WINDOW_MINUTES
 
@@ -61,14 +61,14 @@ class NodeLives:
         life, recent = self.of.get(key), self.recents.get(key)
         return life if life is None or recent is None else ahead(life, recent, WINDOW_MINUTES)
 
-    def due(self, metric: NodeMetric, resources: Sequence[str]) -> bool:
-        """A metric is to be added: it says lives of pods over these resources, or is a window
-        younger than the one before."""
+    def due(self, metric: NodeMetric, said: Mapping[tuple[str, str], Life]) -> bool:
+        """A metric is to be added: it says lives of pods, or is a window younger than the one
+        before."""
         now_ms, last_ms = metric.updated_at_ms, self.folded_at_ms
         if now_ms is None or last_ms is None:
             return now_ms is not None
         # Lives that say nothing of any pod come with averages, of which each counts once.
-        if says_lives(metric) and lives_of(metric, resources):
+        if said:
             return now_ms > last_ms
         # Who has said lives once will say them again: a window is waited for longer.
         return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
@@ -78,6 +78,7 @@ class NodeLives:
         metric: NodeMetric,
         held: Iterable[HeldPod],
         measured: Mapping[tuple[str, str], Sequence[int]],
+        said: Mapping[tuple[str, str], Life],
         fleet: FleetInForce,
         *,
         whole: bool,
@@ -88,12 +89,12 @@ class NodeLives:
             metric: the newest one.
             held: all pods of the node.
             measured: what it says of pods, by namespace and name, in units of each resource.
+            said: lives of pods that it says, in the same way.
             fleet: which resources, and how long the recent is.
             whole: it says what the node used and names no pod.
         """
         now_ms, horizon = metric.updated_at_ms or 0, fleet.recent_minutes
         window = self._window(now_ms)
-        said = lives_of(metric, fleet.resources)
         lives: dict[str, Life] = {}
         recents: dict[str, Recent] = {}
 

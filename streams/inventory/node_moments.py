@@ -17,9 +17,9 @@ from operator import add, sub
 from schemas.metrics import NodeMetric
 from streams.inventory import usage_shares as shares
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import NO_VOTES, votes
+from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import Life, first
-from streams.inventory.metric_lives import says_lives
+from streams.inventory.metric_lives import lives_of, says_lives
 from streams.inventory.node_lives import SYSTEM, HeldPod, NodeLives, age_minutes
 from streams.inventory.owner_sums import SUMS, OwnerSums
 from streams.inventory.owner_usage import owner_of
@@ -30,8 +30,8 @@ class NodeMoments:
     """Mean and variance of one node."""
 
     __slots__ = (
-        "_by_owner", "_corrections", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
-        "fleet", "lives", "others", "summed", "votes",
+        "_by_owner", "_corrections", "_figures", "_figures_of", "_metric", "_metric_ms", "_sums",
+        "_usages", "_whole", "_young", "fleet", "lives", "others", "summed", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
@@ -51,6 +51,9 @@ class NodeMoments:
         self._whole = False
         """The metric says what the node used and names no pod."""
         self._sums = (0,) * (SUMS * len(fleet.resources))
+        self._figures: list[tuple[float, float]] = []
+        self._figures_of: tuple[tuple[int, ...], tuple[Fleet, ...]] = ((), ())
+        """What those were worked out of: most metrics change nothing."""
         self.votes = self.others = NO_VOTES * len(fleet.resources)
         """What the node's pods say of the fleet: by resources that they ask for, and by those of
         which they ask for next to nothing."""
@@ -132,11 +135,12 @@ class NodeMoments:
             and metric.usage is not None
             and not any(pod.usage for pod in metric.pods)
         )
-        fold = fold and metric is not None and self.lives.due(metric, self.fleet.resources)
+        said = lives_of(metric, self.fleet.resources) if fold and metric is not None else {}
+        fold = fold and metric is not None and self.lives.due(metric, said)
         if fold or whole or self._whole:
             self._look_at(metric, whole=whole)
             if fold and metric is not None:
-                self.lives.fold(metric, pods, self._measured(), self.fleet, whole=whole)
+                self.lives.fold(metric, pods, self._measured(), said, self.fleet, whole=whole)
             self.sum_up(pods)
         else:
             # Only pods without a life go by the newest metric.
@@ -233,10 +237,12 @@ class NodeMoments:
         return held.pod.uid in self.lives.of or _minutes(held, at_ms) > 0
 
     def figures(self) -> list[tuple[float, float]]:
-        """Mean and variance by resource, in units and their squares."""
-        found = shares.figures(self._sums, self.fleet.figures)
+        """Mean and variance by resource, in units and their squares; not to be changed."""
+        sums, fleet = self._sums, self.fleet.figures
+        if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
+            self._figures, self._figures_of = shares.figures(sums, fleet), (sums, fleet)
         own = self._corrections
-        return found if own is None else own.corrected(found)
+        return self._figures if own is None else own.corrected(self._figures)
 
     def rough_figures(self, requested: Mapping[str, int], pods: int) -> list[tuple[float, float]]:
         """The same as long as no sums are kept: as if pods were alike and nothing of them measured.

@@ -83,7 +83,7 @@ class OverutilizationRiskScore(ExactScore):
 
     name = OVERUTILIZATION_RISK
     watches = Change.ALL
-    columns = ("_before", "_mean", "_per_unit", "_rows", "_square", "_variance")
+    columns = ("_before", "_given", "_mean", "_per_unit", "_rows", "_square", "_variance")
 
     def __init__(self, args: OverutilizationRiskArgs) -> None:
         self._resources = tuple(resource.name for resource in args.resources)
@@ -116,6 +116,8 @@ class OverutilizationRiskScore(ExactScore):
         self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
+        self._given: list[list[tuple[int, float, float]] | None] = []
+        """Capacity, mean and variance that those were worked out of."""
         self._kept = SizedCache[_Key, Merits](KEPT_BYTES_MAX, KEPT_MAX)
         self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
         """What was asked for once."""
@@ -149,18 +151,26 @@ class OverutilizationRiskScore(ExactScore):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out what the node costs as it is."""
+        moments, figures = node.moments, node.usage_figures()
+        if moments is not None:
+            self._fleet, self._owners = moments.fleet.figures, moments.fleet.risk_owners
+        if figures is None:
+            figures = [(0.0, 0.0)] * len(self._resources)
+        given = [
+            (node.capacity.get(resource, 0), mean, variance)
+            for resource, (mean, variance) in zip(self._resources, figures, strict=True)
+        ]
+        if given == self._given[row]:
+            return  # as after most metrics
+        self._given[row] = given
         if len(self._kept):
             self._changed.append(row)
             if len(self._changed) > len(self._rows):
                 self._forget()
-        moments, figures = node.moments, node.usage_figures()
-        if moments is not None:
-            self._fleet, self._owners = moments.fleet.figures, moments.fleet.risk_owners
         rows = self._rows[row] = []
-        for index, resource in enumerate(self._resources):
-            per_unit = 1.0 / (float(max(node.capacity.get(resource, 0), 0)) or 1.0)
+        for index, (capacity, mean, variance) in enumerate(given):
+            per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
-            mean, variance = (0.0, 0.0) if figures is None else figures[index]
             share = (mean * per_unit - self._hot[index]) * self._scale.mean
             spread = (variance * square + _OWN_VARIANCE) * self._scale.variance
             per_unit, square = per_unit * self._scale.mean, square * self._scale.variance

@@ -13,6 +13,7 @@ from streams.aggregate.percentile import (
     spans,
     summary,
     sums,
+    within,
 )
 
 PERCENTS = (50, 90, 95, 99)
@@ -66,6 +67,16 @@ def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> 
         for column in columns
     ]
     assert percentiles(values, PERCENTS) == expected
+
+
+@given(TABLES, VALUES)
+def test_values_are_within_an_amount_if_all_were_measured_and_none_is_above_it(
+    table: list[list[int]], most: int
+) -> None:
+    cells = [value for line in table for value in line]
+    values = np.array(table, dtype=np.int64)
+    assert within(values, most) == (min(cells) >= 0 and max(cells) <= most)
+    assert within(values[:0], 0)
 
 
 @given(TABLES, st.data())

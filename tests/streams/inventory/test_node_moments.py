@@ -110,6 +110,19 @@ def test_a_young_pod_is_measured_by_the_newest_metric(
     assert figures == pytest.approx((mean, variance), abs=1)
 
 
+def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> None:
+    moments, held = _moments(), _held("a")
+    moments.add(held)
+    assert moments.measure(_metric(5, a=900), [held], fold=True)
+    before = moments.figures()
+    assert moments.measure(_metric(6, a=100), [held], fold=True) is False
+    assert moments.figures() is before
+    moments.fleet.figures = (Fleet(usage_ppm=600_000, variance_ppm=40_000, spread_ppm=90_000),)
+    assert moments.figures()[0][0] == pytest.approx((600 * 3 + 900 * 5) / 8, abs=1)
+    moments.remove(held)
+    assert moments.figures() == [(0.0, 0.0)]
+
+
 @pytest.mark.parametrize(("args", "prior"), [({}, 30), ({"variancePriorMinutes": 5}, 5)])
 def test_a_life_is_added_up_one_window_apart(args: dict[str, int], prior: int) -> None:
     moments, held = _moments(**args), _held("a")
