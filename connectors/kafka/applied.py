@@ -15,7 +15,7 @@ import orjson
 from connectors.kafka.admin import extents_of
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
-from connectors.kafka.client import Connection
+from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
@@ -95,6 +95,21 @@ class Applied:
             if positions:
                 following[extent.partition] = positions.get(self._topic, -1) + 1
         return following
+
+
+def follow(
+    connection: Connection, topic: str, places: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """As `Applied.results`, of records that were written before.
+
+    Raises BrokerUnavailable, which says that they are written all the same.
+    """
+    try:
+        yield from Applied(connection, topic).results(places)
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            f"the record is written; whether a worker has applied it is not known: {error}"
+        ) from None
 
 
 def positions_after(records: Iterable[Record]) -> dict[str, int]:
