@@ -29,8 +29,9 @@ _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 #: Why a partition has another owner, of which the worker knows nothing.
 UNKNOWN_OWNER = (
-    "it was not heard of for longer than the session time-out, or a worker with another "
-    "LOADSTREAM_WORKER_STAGES runs beside it, whose group is another one"
+    "it was not heard of for longer than the session time-out, a worker with another "
+    "LOADSTREAM_WORKER_STAGES runs beside it, whose group is another one, or `loadstream mend` was "
+    "run meanwhile"
 )
 
 
