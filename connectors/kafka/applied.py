@@ -44,16 +44,16 @@ class Applied:
         self._topic = topic
         self._letters = Arrivals(connection, "dead-letters", topic)
         self._refused: dict[tuple[int, int], str] = {}
+        # Positions first: a dead letter is written behind its batch.
+        self._next = self._followed()
         # Letters have their source topic as key, so they are where a cluster of that name would be.
         past = Past(connection, "dead-letters", topic, LETTERS_MAX)
         for letter in past.newest(Looked(), any_cluster=True):
             self._note(letter)
-        self._next = self._followed()
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        # Positions first: a dead letter is written with its batch.
-        self._next = self._followed()
+        self._next = self._followed()  # first, as above
         for record in self._letters.take():
             self._note(decode("dead-letters", record.value))
 
@@ -64,15 +64,19 @@ class Applied:
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
 
     def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-        """Partition and state of each record, as soon as it is applied or refused.
+        """Partition and state of each record, once it is applied or refused.
 
-        Raises BrokerUnavailable.
+        What looks applied is looked at once more: its dead letter may be on its way. Raises
+        BrokerUnavailable.
         """
         left = list(places)
+        seen: set[tuple[int, int]] = set()
         while left:
             for place in list(left):
                 state = self.state(*place)
-                if state != WAITING:
+                if state == APPLIED and place not in seen:
+                    seen.add(place)
+                elif state != WAITING:
                     left.remove(place)
                     yield place[0], state
             if left:
