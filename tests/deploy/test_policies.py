@@ -20,22 +20,12 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.harness import Run
 from tests.streams.migration.builders import replica
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-POLICIES = DEPLOY / "policies"
+POLICIES = Path(__file__).parents[2] / "deploy/policies"
 
 
 @pytest.mark.parametrize("path", sorted(POLICIES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_policy_to_begin_with_can_be_read(path: Path) -> None:
     assert len(read_policy(path.read_text(encoding="utf-8"), KNOWN).digest) == 16
-
-
-def test_the_policy_that_keeps_what_0_1_0_did_has_its_plugins_and_no_others() -> None:
-    upgrade = (DEPLOY / "README.md").read_text(encoding="utf-8").partition("\nFrom 0.1.0:")[2]
-    document = upgrade.partition("\n```yaml\n")[2].partition("\n```\n")[0]
-    plugins = read_policy(document, KNOWN).plugins
-    scores = [(each.name, each.weight) for each in plugins.score]
-    assert scores == [("LoadAwareScheduling", 1), ("NodeResourceLimitsAware", 1)]
-    assert [each.name for each in plugins.balance] == ["LowNodeLoad"]
 
 
 def commanded(
