@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from benchmarks.figures import Unproven
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import connect
+from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender as KafkaSender

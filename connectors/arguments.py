@@ -26,7 +26,7 @@ MetricsHost = Annotated[
     str,
     typer.Option(
         "--metrics-host",
-        help="Address on which they answer, such as 127.0.0.1; empty: all of this machine's.",
+        help="Address on which /metrics and /healthz answer, such as 127.0.0.1; empty: all.",
     ),
 ]
 
@@ -37,7 +37,7 @@ def cluster_name(name: str | None) -> str | None:
 
 
 def node_name(name: str | None) -> str | None:
-    """Checks the name of a node that is asked about; none: nobody asks about one."""
+    """Checks the name of a node that is asked about; none: no node is asked about."""
     return name if name is None else as_field(_usage, "node")(name)
 
 

@@ -15,7 +15,7 @@ _ATTEMPTS = 1000
 _claims: list[int] = []
 
 
-#: Of the networks that are kept for examples: nobody is there, and nothing is sent.
+#: Of the networks that are reserved for examples: no host has it, and nothing is sent.
 _ELSEWHERE = ("203.0.113.1", 9)
 
 

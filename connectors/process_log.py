@@ -1,8 +1,8 @@
 """The log of a process beside a cluster: one line an event on standard error.
 
-What it says at `info` is its own story: which duty it has, what is listed, what fails and since
-when. Chatter of libraries stays out. While no broker can be reached aiokafka says so hundreds of
-times a second; here it is one line when that begins and one when it is over.
+At `info` a process reports on itself: which duty it has, what is listed, what fails and since when.
+Messages of libraries are left out. While no broker can be reached, aiokafka says so hundreds of
+times a second; here there is one line when that begins and one when it is over.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class _Printable(logging.Formatter):
 class FirstOfKind(logging.Filter):
     """Lets of aiokafka's complaints the first of each kind through, until the kind is over.
 
-    Outside of an event loop nobody could say when that is, and all go through.
+    Outside of an event loop that time is not known, and all go through.
     """
 
     def __init__(self, quiet_s: float = QUIET_S) -> None:

@@ -27,7 +27,7 @@ def export(
     directory: Annotated[
         Path | None,
         typer.Option(
-            help="Write here instead of where they are checked in; files of others stay there."
+            help="Write here instead of where they are checked in; other files there stay."
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,

@@ -5,7 +5,8 @@
     scheduling-requests, policies, clock ──────┼─▶ cluster ──▶ journal, placement-decisions,
     command-outcomes ──────────────────────────┘               eviction-commands, dead-letters
 
-Nothing here does I/O, but for `export`, which writes what others need to `schemas/published`.
+Nothing here does I/O, but for `export`, which writes what others need to `schemas/published`, and
+what settings need: `connection`, `environment` and `announcement`.
 
 Messages, by topic:
 
@@ -49,6 +50,7 @@ Messages, by topic:
     capacity        what a node has to give, with overcommitment or without
     printable       text of others as text and nothing else
     connection      how to reach Kafka: settings of every client
+    environment     what is wrong with variables that settings are read from
     announcement    where a local broker writes its address
 
     contract        JSON Schema of a message

@@ -2,8 +2,8 @@
 
 A complaint names the field by its path, what was found there and what is allowed, and the latter is
 read from the same JSON Schema that is published, so the two cannot differ; where fields do not fit
-each other, it is what their validator says. Records are foreign and
-large, therefore everything quoted from one is cut to a bound and escaped.
+each other, it is what their validator says. Records are foreign and large, therefore everything
+quoted from one is cut to a bound and escaped.
 """
 
 import json

@@ -257,6 +257,9 @@ class ClusterRow(Message):
     """Time of the last round of rebalancing; none: there was none."""
     round_ticks_ahead: Count | None = None
     """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
+    hot_nodes: Count | None = None
+    """Nodes that the last round has found hot or at risk; none: 0, or an earlier version has written
+    the row."""
     collect_relayed_at_ms: StateMs | None = None
     """The log's time at which the collect policy was handed on to the aggregate stage last; none:
     it was not."""

@@ -1,6 +1,7 @@
 """What is decided. Each line imports only lines below it, and of ours otherwise `schemas` only.
 
-cli        commands of the streams; the only module that imports connectors
+cli        commands of the streams; with replay_command the only one that imports connectors
+replay_command `loadstream replay`: reads recorded topics and has them compared
 app        the worker: Faust's app, stages and endpoints, put together
 mend       lets a worker start again from damaged rows or a damaged journal
 agents     the two Faust agents: a stage, its topics, its tables

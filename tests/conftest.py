@@ -35,8 +35,9 @@ from connectors.brokers.distribution import KafkaUnavailable
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.process import Broker
 from connectors.brokers.server import KafkaServer
-from connectors.kafka.admin import create_topics, find_topics, read_extents
+from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
+from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import compare_all, expected_topics
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build

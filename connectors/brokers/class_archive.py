@@ -2,11 +2,13 @@
 
 A JVM that starts Kafka reads and checks some nine thousand classes, which is half of all that the
 start costs. With an archive (application class data sharing) it maps them instead. The first start
-makes it: a broker is started once, used a little and stopped. Meanwhile others start without.
+makes the archive: a broker is started once, used a little and stopped. Other brokers that start at
+that time do without.
 
-The archive fits one Java and these very jars, so both are in its name; the JVM looks again, and does
-without where it does not fit. An empty file says that none came of it: this Java makes none, or the
-machine was too busy. After a day it is tried again. No broker fails to start for want of an archive.
+The archive fits one Java and these jars, so both are in its name; the JVM checks this again, and
+does without if it does not fit. An empty file says that there is no archive: this Java makes none,
+or the machine was too busy. After a day it is tried again. Every broker starts without an archive
+too.
 """
 
 import fcntl
@@ -54,7 +56,7 @@ def archived_classes(train: Callable[[str], None]) -> tuple[str, ...]:
 
 
 def _make(archive: Path, train: Callable[[str], None]) -> None:
-    """Make it unless somebody else does at this time; what cannot be made is an empty file."""
+    """Make it unless another process is making it; what cannot be made is an empty file."""
     with archive.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

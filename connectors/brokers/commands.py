@@ -35,14 +35,14 @@ def broker(
     directory: Annotated[
         Path | None,
         typer.Option(
-            help="Keep the records here; only with --kafka. Otherwise they go at the end."
+            help="Keep the records here; only with --kafka. Otherwise they are deleted at the end."
         ),
     ] = None,
 ) -> None:
     """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
 
-    The embedded broker needs nothing installed, keeps about 5 MB a partition and forgets all at its
-    end. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
+    The embedded broker needs nothing installed and keeps about 5 MB per partition; its data is gone
+    when it ends. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
     """
     if not kafka and (port is not None or directory is not None):
         raise typer.BadParameter(

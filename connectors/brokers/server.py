@@ -46,7 +46,7 @@ _FIXED_PROPERTIES = {
     # How soon a killed broker is missed: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # Two records a second that say nothing: a third of what a broker takes that nobody uses.
+    # Two records a second that say nothing: a third of what an idle broker takes.
     "metadata.max.idle.interval.ms": "0",
     # Few threads and small buffers: it shares the machine with what is tested.
     "num.network.threads": "2",

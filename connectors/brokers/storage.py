@@ -1,8 +1,8 @@
 """The formatted storage of a broker: a tool of Kafka's writes it, and its result is kept.
 
 Two files: `meta.properties` says whose storage it is, `bootstrap.checkpoint` has the first records
-of a cluster's metadata, the versions of features. The second depends on nothing but the jars, so the
-tool, a JVM that takes more than a second of CPU, runs once. Users that are known from the start
+of a cluster's metadata, the versions of features. The second depends on nothing but the jars, so
+the tool, a JVM that takes more than a second of CPU, runs once. Users that are known from the start
 stand in it too: with such it is not kept.
 """
 

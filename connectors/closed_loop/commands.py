@@ -7,7 +7,8 @@ command line or a trace is wrong.
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,14 +42,14 @@ _Hours = Annotated[
     typer.Option(
         parser=number("hours", *BOUNDS["hours"], whole=False),
         metavar="HOURS",
-        help="How long it is measured, after two hours of filling.",
+        help="How long nodes are measured, after two hours of filling.",
     ),
 ]
 _Load = Annotated[
     str,
     typer.Option(
         metavar="PERCENT",
-        help="Mean demand for CPU, of the nodes; several with commas, such as 40,55.",
+        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55.",
     ),
 ]
 _Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")]
@@ -65,21 +66,21 @@ _Interval = Annotated[
     ),
 ]
 _Policies = Annotated[
-    list[Path] | None, typer.Option(help="A policy of your own; may be given again.")
+    list[Path] | None, typer.Option(help="A policy of your own; may be repeated.")
 ]
 _Contenders = Annotated[
     str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
 ]
 _Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be given again."),
+    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be repeated."),
 ]
 _Jobs = Annotated[
     int | None,
     typer.Option(
         parser=number("jobs", 1, 1_000),
         metavar="JOBS",
-        help="How many runs go side by side, each on a core; default: one a core.",
+        help="How many runs go side by side, each on a core; default: one per core.",
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -92,7 +93,7 @@ _Report = Annotated[
 _Keep = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of finished runs: what is there is not run again, the rest is added."
+        help="Directory of finished runs: runs in it are not run again, others are added."
     ),
 ]
 
@@ -159,20 +160,13 @@ def _compare(
     from importlib.metadata import version
 
     from connectors.closed_loop.comparison import compare
-    from connectors.closed_loop.contenders import (
-        UnknownContender,
-        WrongPolicy,
-        contenders,
-        known_contenders,
-    )
-    from connectors.closed_loop.kept import KeptRuns, UnreadableRun
-    from connectors.closed_loop.runs import RunDied, runs
-    from connectors.closed_loop.scenario import ImpossibleScenario
+    from connectors.closed_loop.contenders import contenders, known_contenders
+    from connectors.closed_loop.kept import KeptRuns
+    from connectors.closed_loop.runs import runs
     from connectors.closed_loop.traces import model_traces, read_traces
-    from connectors.simulated.tracefiles import TraceError
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
-    try:
+    with _as_messages():
         make = contenders(chosen, files, make_stages)
         traces = (
             model_traces()
@@ -189,6 +183,19 @@ def _compare(
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
         several = runs(count, chosen, files, make_stages, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
+
+
+@contextmanager
+def _as_messages() -> Iterator[None]:
+    """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
+    from connectors.closed_loop.contenders import UnknownContender, WrongPolicy
+    from connectors.closed_loop.kept import UnreadableRun
+    from connectors.closed_loop.runs import RunDied
+    from connectors.closed_loop.scenario import ImpossibleScenario
+    from connectors.simulated.tracefiles import TraceError
+
+    try:
+        yield
     except RunDied as error:
         _say(f"loadstream closed-loop: {error}")
         raise typer.Exit(1) from None
@@ -208,7 +215,7 @@ def _check_report(path: Path) -> None:
     if path.suffix not in REPORT_SUFFIXES:
         expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
     elif not all(_writable(file) for file in _report_files(path)):
-        expected = "a file that may be written, in a directory that there is"
+        expected = "a file that can be written, in a directory that exists"
         if path.suffix == ".md":
             expected += f", and beside it {_report_files(path)[-1].name} as well"
     else:

@@ -1,7 +1,7 @@
 """Who may be compared: policies, which both stages decide by, and rules of other schedulers.
 
-policies/*.yaml   built-in policies, by the names of their files
-rules/*.py        rules of placement that are not ours, by the names of their modules
+policies/*.yaml   built-in policies, by the names of their files rules/*.py        rules of
+placement that are not ours, by the names of their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -98,7 +98,7 @@ def contenders(
                 f"{file} cannot be read: {error.strerror}; expected a policy file"
             ) from None
     if not found:
-        raise UnknownContender(f"found nobody; expected one or more of {expected}")
+        raise UnknownContender(f"found no contender; expected one or more of {expected}")
     return found
 
 

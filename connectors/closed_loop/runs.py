@@ -132,7 +132,7 @@ class SideBySide:
                     "of memory; give fewer with --jobs, and with --keep what has ended stays"
                 ) from None
             except BaseException:
-                for child in active_children():  # a run takes minutes, and nobody wants it now
+                for child in active_children():  # a run takes minutes, and is not wanted any more
                     child.terminate()
                 raise
 

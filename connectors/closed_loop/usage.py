@@ -3,8 +3,9 @@
     bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ what each gets
 
 A pod has a slot from its binding until it is deleted; a terminating one still uses what it used,
-beside what comes in its place. What a node wants itself comes on top. A node gives no more than it has: what is short is short for all of
-its pods alike, and for the node's own part, so a saturated node reports less than is wanted.
+beside what comes in its place. What a node wants itself comes on top. A node gives no more than it
+has: what is short is short for all of its pods alike, and for the node's own part, so a saturated
+node reports less than is wanted.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@
 
 What nodes used comes in by bins of time, rounds, commands and verdicts as they were read. A node is
 hot from the first bin in which its mean usage is above the share of its cores from which the policy
-calls it hot, to the first in which it is not; what left it in between belongs to that time. Hot-node
-minutes are counted in the same way, so the live view and the summary agree. Of dry commands, which
-come again and again while a node stays hot, the first one for each node is shown.
+calls it hot, to the first in which it is not; what left it in between belongs to that time.
+Hot-node minutes are counted in the same way, so the live view and the summary agree. Of dry
+commands, which come again and again while a node stays hot, the first one for each node is shown.
 """
 
 from collections import Counter, deque

@@ -196,7 +196,7 @@ def _suggestions(output: Path, *, traced: bool) -> list[tuple[str, str]]:
     us = _command()
     lines = [
         (f"{us} tail placement-decisions", "in a second terminal, while the demo runs"),
-        (f"{us} why-not demo", "in a second terminal: why no more is evicted than is"),
+        (f"{us} why-not demo", "in a second terminal: why not more is evicted"),
         (f"{us} policy check {output / 'policy.yaml'}", "the policy of this run in full"),
     ]
     if _KOORDINATOR.is_file():

@@ -3,8 +3,8 @@
 The scenario's clock runs at its speed as long as the worker keeps up. Where it falls behind, the
 clock is held until it has caught up, because the embedded broker keeps only about 5 MB a partition:
 a slow machine gets through less of the scenario, not through a broken one. Whatever happens, the
-broker and the worker are gone at the end, and the end comes within two minutes,
-but for the comparison.
+broker and the worker are gone at the end, and the end comes within two minutes, but for the
+comparison.
 """
 
 import signal

@@ -15,7 +15,7 @@ from connectors.demo.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of running the cluster, and what came of it."""
+    """One way of running the cluster, and its result."""
 
     name: str
     hot_minutes: float

@@ -3,7 +3,7 @@
     client            a connection, or a clear reason why there is none
     diagnosis         that reason, found step by step; tls_failures: why a handshake fails
     failures          the connection of a command, and its expected failures as sentences
-    admin             topics on a broker: find, make, mend, extents
+    admin             topics on a broker: find, make, mend; extents: what their partitions hold
     topics            which topics must exist, and how they differ from those that do
     reader            records of partitions from given offsets on
     tail              a whole topic, bounded or followed; selection: which of its records

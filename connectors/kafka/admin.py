@@ -1,4 +1,4 @@
-"""Topics on a broker: read them, make those that are missing, mend settings, read their extent.
+"""Topics on a broker: read them, make those that are missing, mend settings.
 
 On the embedded broker topics are made by asking for their metadata, and their settings are unknown:
 it does not answer such requests.
@@ -6,10 +6,10 @@ it does not answer such requests.
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.client import Connection
+from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import (
     ACKNOWLEDGED_TWICE,
     EMBEDDED_PARTITIONS,
@@ -19,22 +19,8 @@ from connectors.kafka.topics import (
     compare_all,
 )
 
-_LEADER_TIMEOUT_S = 30.0
 #: How long brokers may answer with a setting as it was before they took a new one.
 _SETTING_TIMEOUT_S = 30.0
-#: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
-_LEADER_ERRORS = frozenset(
-    (
-        "FENCED_LEADER_EPOCH",
-        "LEADER_NOT_AVAILABLE",
-        "NOT_LEADER_FOR_PARTITION",
-        "REPLICA_NOT_AVAILABLE",
-        "UNKNOWN_LEADER_EPOCH",
-        "UNKNOWN_TOPIC_OR_PART",
-        # librdkafka's own word for having found no leader at all.
-        "_NOENT",
-    )
-)
 _EMBEDDED_REASON = "the embedded broker has no topic settings and answers no question about them"
 
 
@@ -42,19 +28,9 @@ class TopicsRefused(RuntimeError):
     """Topics exist with another number of partitions; nothing was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What one partition holds."""
-
-    partition: int
-    first_offset: int
-    next_offset: int
-    """Offset that the next record gets; the difference is the most records that there can be."""
-
-
 def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
     """Those of the topics that exist."""
-    metadata = _call(connection, lambda t: connection.admin.list_topics(timeout=t)).topics
+    metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
     names = [name for name in names if name in metadata and metadata[name].error is None]
     configs = _configs(connection, names)
     found = {}
@@ -114,7 +90,7 @@ def create_topics(
     missing = [topic for topic in expected if topic.name not in found]
     if connection.embedded:
         for topic in missing:
-            _call(connection, lambda t, n=topic.name: connection.admin.list_topics(n, timeout=t))
+            _make_by_asking(connection, topic.name)
     elif missing:
         missing = _create(connection, missing)
         # A topic that was made has leaders on all brokers a moment later; its offsets show that.
@@ -130,6 +106,10 @@ def create_topics(
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
         _mend(connection, mended)
     return made, _report_after(connection, expected, mended)
+
+
+def _make_by_asking(connection: Connection, name: str) -> None:
+    connection.ask(lambda timeout_s: connection.admin.list_topics(name, timeout=timeout_s))
 
 
 def _report_after(
@@ -197,7 +177,7 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
         except KafkaException as error:
             # The comparison afterwards shows whether what another client made is right.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise BrokerUnavailable(_refusal("create topic", name, error, connection)) from None
+                raise connection.refusal("create topic", name, error) from None
     return [topic for topic in missing if topic.name in made]
 
 
@@ -230,121 +210,4 @@ def _mend(connection: Connection, findings: list[Finding]) -> None:
         try:
             answer.result()
         except KafkaException as error:
-            raise BrokerUnavailable(
-                _refusal("set settings of topic", resource.name, error, connection)
-            ) from None
-
-
-def partitions_of(connection: Connection, topic: str) -> int:
-    """How many a topic has. Raises BrokerUnavailable if it does not exist."""
-    topics = _call(connection, lambda t: connection.admin.list_topics(timeout=t)).topics
-    if topic not in topics or topics[topic].error is not None:
-        raise BrokerUnavailable(
-            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
-            "topics with `loadstream topics create`"
-        )
-    return len(topics[topic].partitions)
-
-
-def check_partitions(connection: Connection, topic: str) -> None:
-    """Raises BrokerUnavailable where a topic has another number of partitions than the settings say."""
-    found, said = partitions_of(connection, topic), connection.settings.partitions
-    if found != said:
-        raise BrokerUnavailable(
-            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says {said}: set it "
-            f"to {found}"
-        )
-
-
-def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
-    """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
-    found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
-    return read_extents(connection, [found])[topic]
-
-
-def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
-    """First offset of each partition with a record so new; -1: it has none."""
-    from confluent_kafka.admin import OffsetSpec
-
-    places = [(topic, number) for number in range(partitions)]
-    found = _read_offsets(connection, places, OffsetSpec.for_timestamp(since_ms))
-    return [found[place] for place in places]
-
-
-def read_extents(
-    connection: Connection, topics: Iterable[FoundTopic]
-) -> dict[str, tuple[Extent, ...]]:
-    """First and next offset of every partition of the topics."""
-    from confluent_kafka.admin import OffsetSpec
-
-    topics = list(topics)
-    places = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
-    if not places:
-        return {}
-    first, following = (
-        _read_offsets(connection, places, spec)
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
-    return {
-        topic.name: tuple(
-            Extent(p, first[topic.name, p], following[topic.name, p])
-            for p in range(topic.partitions)
-        )
-        for topic in topics
-    }
-
-
-def _read_offsets(
-    connection: Connection, places: list[tuple[str, int]], spec: Any
-) -> dict[tuple[str, int], int]:
-    """One offset of each partition; a leader that is being chosen is waited for."""
-    from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
-
-    offsets: dict[tuple[str, int], int] = {}
-    deadline = time.monotonic() + _LEADER_TIMEOUT_S
-    while True:
-        missing = {TopicPartition(*place): spec for place in places if place not in offsets}
-        if not missing:
-            return offsets
-        timeout_s = connection.settings.connect_timeout_s
-        answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
-        for place, answer in answers.items():
-            try:
-                found = answer.result().offset
-            except KafkaException as error:
-                waits = error.args[0].name() in _LEADER_ERRORS and time.monotonic() < deadline
-                if not waits:
-                    what = f"{place.topic} partition {place.partition}"
-                    raise BrokerUnavailable(
-                        _refusal("report the offsets of", what, error, connection)
-                    ) from None
-            else:
-                if found == OFFSET_INVALID:  # librdkafka's word for no answer in time
-                    raise _silent(connection, timeout_s)
-                offsets[place.topic, place.partition] = found
-        if len(offsets) < len(places):
-            time.sleep(0.05)
-            # librdkafka takes a topic that was missing for missing still, for half a minute, unless
-            # it hears otherwise.
-            _call(connection, lambda t: connection.admin.list_topics(timeout=t))
-
-
-def _call(connection: Connection, request: Any) -> Any:
-    from confluent_kafka import KafkaException
-
-    timeout_s = connection.settings.connect_timeout_s
-    try:
-        return request(timeout_s)
-    except KafkaException:
-        raise _silent(connection, timeout_s) from None
-
-
-def _silent(connection: Connection, waited_s: float) -> BrokerUnavailable:
-    """That no broker has answered, and why."""
-    connection.admin.poll(0)  # runs the error callback
-    return BrokerUnavailable(connection.failures.explain(connection.settings, waited_s))
-
-
-def _refusal(action: str, name: str, error: Any, connection: Connection) -> str:
-    servers = ",".join(connection.settings.servers())
-    return f"{servers} did not {action} {name}: {error.args[0].str()}"
+            raise connection.refusal("set settings of topic", resource.name, error) from None

@@ -1,10 +1,9 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
 Every batch of the journal says which offset of each input topic was applied last. So a record up to
-that offset was applied, unless `dead-letters` holds it. A batch counts when it is whole, and not
-where its writer had lost the partition. Committed offsets of the consumer group
-would not do: what a worker reads ahead, as policies when it takes a partition over, it never
-commits.
+that offset was applied, unless `dead-letters` holds it. A batch counts if it is whole and its
+writer had not lost the partition. Committed offsets of the consumer group would not do: a worker
+never commits what it reads ahead, such as policies when it takes a partition over.
 """
 
 import time
@@ -12,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter

@@ -1,7 +1,7 @@
 """What comes to one partition from now on, looked at again and again without a consumer group."""
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.partitions import partition_for
 

@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.kafka.admin import Extent, extents_of
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import Extent, extents_of
 from connectors.kafka.reader import read_range
 from schemas.codec import decode
 from schemas.partitions import partition_for

@@ -8,6 +8,7 @@ broker that starts looks the same.
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,26 @@ class Connection:
     """Whether it is librdkafka's mock cluster, of which less can be known."""
     brokers: int
     """How many there are."""
+
+    def ask(self, request: Callable[[float], Any]) -> Any:
+        """What `request` gets within the time that it is given; raises BrokerUnavailable."""
+        from confluent_kafka import KafkaException
+
+        timeout_s = self.settings.connect_timeout_s
+        try:
+            return request(timeout_s)
+        except KafkaException:
+            raise self.silent(timeout_s) from None
+
+    def silent(self, waited_s: float) -> BrokerUnavailable:
+        """That no broker has answered, and why."""
+        self.admin.poll(0)  # runs the error callback
+        return BrokerUnavailable(self.failures.explain(self.settings, waited_s))
+
+    def refusal(self, action: str, name: str, error: Any) -> BrokerUnavailable:
+        """That a broker did not do something, and what it said."""
+        servers = ",".join(self.settings.servers())
+        return BrokerUnavailable(f"{servers} did not {action} {name}: {error.args[0].str()}")
 
 
 def connect(settings: KafkaSettings) -> Connection:

@@ -19,12 +19,12 @@ from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo, print_json
 
 if TYPE_CHECKING:
-    from connectors.kafka.admin import Extent
     from connectors.kafka.client import Connection
+    from connectors.kafka.extents import Extent
     from connectors.kafka.produce import Summary
     from connectors.kafka.topics import Finding, FoundTopic
 
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
 
 topics = typer.Typer(
     no_args_is_help=True, help="Make, show and check the topics that everything else needs."
@@ -76,7 +76,8 @@ def check(json: Json = False) -> None:
 def list_(json: Json = False) -> None:
     """Show all topics: partitions, copies, and the records that they hold at most."""
     with as_messages():
-        from connectors.kafka.admin import find_topics, read_extents
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.extents import read_extents
         from connectors.kafka.topics import expected_names
 
         connection = connect_as_configured()
@@ -105,7 +106,7 @@ def produce(
     ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
-        typer.Option(help="What a refused line does: stop the run, or be skipped."),
+        typer.Option(help="What happens at a refused line: the run stops, or the line is skipped."),
     ] = "stop",
     json: Json = False,
 ) -> None:

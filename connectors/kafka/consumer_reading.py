@@ -1,8 +1,8 @@
 """A record read as its consumer reads it: what a worker would refuse, beyond the schema.
 
-A worker also refuses by what it knows (a sample older than its window, a clock that is ahead), which
-cannot be seen from a record alone, and by limits of its own (amounts beyond any machine, pods that
-ask for too much), which are not looked at here.
+A worker also refuses by what it knows (a sample older than its window, a clock that is ahead),
+which cannot be seen from a record alone, and by limits of its own (amounts beyond any machine, pods
+that ask for too much), which are not looked at here.
 """
 
 from typing import Any

@@ -2,12 +2,12 @@
 
     Membership.run(work)      joins the group and stays in it
     work(turn)                runs as long as this process is the active one
-    async with turn.writing() comes in as soon as nobody else can be active; around each write
+    async with turn.writing() comes in as soon as no other process can be active; around each write
 
-The member that is assigned the cluster's partition of `placement-decisions` is active. When the group is
-rebalanced, nothing new is written, what is being written comes to its end, and how far everything
-is, is committed; only then does the group go on. If the partition comes back to this process, and
-nobody else can have had it meanwhile, the turn goes on where it was; otherwise it is over.
+The member that is assigned the cluster's partition of `placement-decisions` is active. When the
+group is rebalanced, the active process begins no new write, finishes those under way and commits
+how far it is; only then does the group go on. If the partition comes back to this process, and no
+other process can have had it in between, the turn goes on where it was; otherwise it is over.
 
 What a turn permits, and when: `connectors.kafka.turn`.
 """
@@ -29,7 +29,7 @@ from schemas.partitions import partition_for
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a group is joined anew, in seconds.
+#: Pause before a group is joined again, in seconds.
 REJOIN_S = 1.0
 #: How long a group waits for its members at a rebalance, in seconds: longer than writes may take to
 #: come to their end, and the commit after them. One that is gone is given up after `SESSION_S`.
@@ -89,7 +89,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         """Stay in the group, and do the work whenever it is this process's turn.
 
         Returns only by cancellation, or raises what `work` raises; where that is aiokafka's
-        KafkaError the group is joined anew. The group is left either way.
+        KafkaError the group is joined again. The group is left either way.
         """
         self._work = work
         while True:
@@ -98,7 +98,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             except* KafkaError as errors:
                 why = "; ".join(str(each) or type(each).__name__ for each in errors.exceptions)
                 if why != self._why_out:
-                    logger.warning("%s: left the group: %s; it is joined anew", self.group, why)
+                    logger.warning("%s: left the group: %s; it is joined again", self.group, why)
                 self._why_out = why
             await asyncio.sleep(REJOIN_S)
 

@@ -1,11 +1,11 @@
 """Sends records without blocking the event loop; for processes that stand between Kafka and others.
 
-As `sender`, whose calls block: each record is acknowledged by all replicas, retries double nothing,
-and keys choose partitions by the contract's partitioner. While brokers are away, or a partition has no
-leader, records wait for as long as it takes, and who sends more waits with them; only at the end what
-still waits is dropped after `CLOSE_S`. A record that a broker refuses raises, here or at the next call: the process then ends, and
-what is not marked as done comes again.
-A record that no reader would take is refused by name, before it is sent.
+It does the same as `sender`, whose calls block: each record is acknowledged by all replicas,
+retries double nothing, and keys choose partitions by the contract's partitioner. While brokers are
+away, or a partition has no leader, records wait without a limit, and so do calls that send more.
+Only at the end records that still wait are dropped after `CLOSE_S`. If a broker refuses a record,
+this or the next call raises: the process then ends, and what is not marked as done comes again. A
+record that no reader would take is refused by name, before it is sent.
 """
 
 import asyncio

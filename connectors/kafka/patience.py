@@ -1,9 +1,9 @@
-"""Clients of aiokafka bear brokers that go away: what it does not see to itself.
+"""Lets clients of aiokafka go on after brokers were away, where aiokafka itself does not.
 
-Under uvloop a write to a connection that has just been lost raises what aiokafka does not take for a
-lost connection. The fetch that meets it ends, and with it all reading, without a word to the reader:
-an active member would stay active and never read again. And a producer gives up a record whose
-partition has no leader for as long as a request may take.
+Under uvloop a write to a connection that was just lost raises an error that aiokafka does not
+recognize as a lost connection. The fetch that gets it ends, and with it all reading, without a
+message to the reader: an active member would stay active and never read again. And a producer gives
+up a record if its partition has no leader for as long as a request may take.
 
 The worker's clients have the same in `streams.worker.patience`, with which nothing can be shared.
 """

@@ -1,6 +1,6 @@
 """JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
 
-A line goes as it stands, with unknown fields, so that a newer producer loses nothing; they are
+A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
 warned of, since most are mistyped. Its key, partition and timestamp come from the message
 (`connectors.kafka.records`). What is refused is reported with the number of the line and never
 sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
 
-from connectors.kafka.admin import partitions_of
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import partitions_of
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender
 from schemas.codec import decode, encode

@@ -13,8 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import BrokerUnavailable, Connection, Failures, client_options
+from connectors.kafka.extents import extents_of
 from schemas.limits import BATCH_BYTES_MAX
 
 #: Timestamp of a record without one.
@@ -31,7 +31,7 @@ _AHEAD_KIB = 16 * 1024
 
 
 class Record(NamedTuple):
-    """One record as it stands in its partition."""
+    """One record of a partition, unchanged."""
 
     topic: str
     partition: int

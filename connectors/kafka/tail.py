@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
-from connectors.kafka.admin import Extent, extents_of, offsets_since
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import Extent, extents_of, offsets_since
 from connectors.kafka.reader import Gap, Partition, Reader
 from connectors.units import duration_ms
 from schemas.base import INT64_MIN

@@ -49,13 +49,13 @@ Last = Annotated[
     typer.Option(
         parser=number("records", 1, 100_000),
         metavar="RECORDS",
-        help="Only this number of records, the newest.",
+        help="Only the newest records, this many.",
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    bool, typer.Option("--follow", "-f", help="Go on with new records, until Ctrl-C.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a record.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
 
 
 def tail(
@@ -71,7 +71,7 @@ def tail(
     """Show a topic's records as sentences.
 
     The order holds within a partition, so within a cluster. Without --follow it ends at the record
-    that is newest when it begins.
+    that is the newest one at its start.
     """
     target = topic_of(topic)
     selection = _selection(target, cluster, pod)

@@ -2,11 +2,11 @@
 
 A process that stood still, or was cut off from its brokers, learns too late that another is active.
 So `writing` asks the group's coordinator, by a commit, unless it has confirmed a moment ago. After
-that the coordinator gives the partition to nobody else for the session time-out, and a confirmation
+that the coordinator gives the partition to nobody else for the session timeout, and a confirmation
 counts for half of it.
 
-Not guaranteed: that a request which was sent before the turn was over does not arrive later. What is
-written must bear that: bindings and evictions name the pod's uid.
+Not guaranteed: that a request which was sent before the turn was over does not arrive later. What
+is written must bear that: bindings and evictions name the pod's uid.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 #: The topic whose partition says who is active.
 LOCK = "placement-decisions"
-#: A member that was not heard of for so long is replaced, in seconds.
+#: A member that was silent for this time is replaced, in seconds.
 SESSION_S = 10.0
-#: How long a confirmation counts, in seconds: well below the session time-out.
+#: How long a confirmation counts, in seconds: well below the session timeout.
 LEASE_S = SESSION_S / 2
 #: How often what is done is committed, in seconds.
 COMMIT_S = 1.0
@@ -83,7 +83,7 @@ class Turn:
             yield record
 
     def ahead(self, topic: str) -> int:
-        """Records of a topic that were read and nobody has asked for yet."""
+        """Records of a topic that were read and not asked for yet."""
         return self._arrived[topic].qsize()
 
     def done(self, topic: str, next_offset: int) -> None:
@@ -95,7 +95,7 @@ class Turn:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Around each write; waits while the group is being rebalanced or nobody confirms.
+        """Around each write; waits while the group is being rebalanced or does not confirm.
 
         Raises TurnOver.
         """
@@ -167,7 +167,7 @@ class Turn:
 
     @property
     def is_unbroken(self) -> bool:
-        """Nobody else can have been active since `suspend`: the group confirmed it a moment ago.
+        """No other process was active since `suspend`: the group confirmed it a moment ago.
 
         A process that stood still may have been replaced meanwhile, and get the partition back.
         """

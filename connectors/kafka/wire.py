@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import connect
+from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.sender import Sender
 from schemas.codec import decode

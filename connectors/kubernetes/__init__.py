@@ -1,6 +1,6 @@
 """A real Kubernetes cluster behind the ports: what there is, what it uses, what is done to it.
 
-    commands          `loadstream kubernetes ...`
+    commands          `loadstream kubernetes ...`; arguments: what several of them take
     demo              `loadstream kubernetes demo`: loadstream on a control plane of this machine
     duties            the processes between a cluster and Kafka: watch, collect, bind, evict
     watch             what there is, and what wants a node

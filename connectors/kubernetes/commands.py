@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.arguments import (
-    MetricsHost,
-    MetricsPort,
-    as_field,
-    check_metrics,
-    make_directory,
-    number,
-)
+from connectors.arguments import MetricsHost, MetricsPort, as_field, check_metrics
+from connectors.kubernetes.arguments import Context, Kubeconfig, Sources, read_source_file
+from connectors.kubernetes.demo.commands import demo
 from connectors.terminal import echo
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from connectors.kubernetes.duties.process import Make
-    from connectors.kubernetes.sources.settings import SourceSettings
 
 app = typer.Typer(
     name="kubernetes",
@@ -44,13 +38,6 @@ Cluster = Annotated[
     str,
     typer.Option(callback=as_field(_usage, "cluster"), help="The cluster's name in all records."),
 ]
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        help="A kubeconfig; without one: KUBECONFIG, the pod's service account, or ~/.kube/config."
-    ),
-]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
 
 
 def _names(given: list[str] | None) -> list[str] | None:
@@ -70,43 +57,6 @@ Schedulers = Annotated[
         show_default="loadstream",
     ),
 ]
-Sources = Annotated[
-    Path | None,
-    typer.Option(
-        "--sources",
-        help="YAML file with the usage sources; without one: every kubelet's /metrics/resource.",
-    ),
-]
-Nodes = Annotated[
-    int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
-]
-Pods = Annotated[
-    int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
-]
-Output = Annotated[
-    Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
-]
-Plain = Annotated[
-    bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
-]
-Observe = Annotated[
-    bool,
-    typer.Option(
-        "--observe", help="Look at the cluster of the current kubeconfig instead; change nothing."
-    ),
-]
-Seconds = Annotated[
-    int,
-    typer.Option(
-        parser=number("seconds", 10, 86_400),
-        metavar="SECONDS",
-        help="With --observe: for how long.",
-    ),
-]
-
-#: Options of the demo without, and with --observe.
-_OF_RUN = ("nodes", "pods", "plain")
-_OF_OBSERVATION = ("kubeconfig", "context", "sources", "seconds")
 
 
 @app.command()
@@ -180,107 +130,7 @@ def all_duties(
     _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
 
 
-@app.command()
-def demo(
-    asked: typer.Context,
-    nodes: Nodes = 200,
-    pods: Pods = 1000,
-    output: Output = Path("demo-output/kubernetes"),
-    plain: Plain = False,
-    observe: Observe = False,
-    seconds: Seconds = 180,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    sources: Sources = None,
-) -> None:
-    """Run a real control plane here, and let loadstream place and rebalance pods on it.
-
-    API server, etcd and controllers are Kubernetes' own; kwok plays the kubelets. It takes two to
-    four minutes, and some more the first time, to build them with Go. Exit code 0: all went as it
-    should, by the API server's own audit log; 1: something did not; 2: there is no Go. With
-    --observe no binder and no evictor runs, so nothing can be changed.
-    """
-    _refuse_without_effect(asked, observe=observe)
-    make_directory(output, "--output")
-    if observe:
-        return _observe(kubeconfig, context, sources, output.absolute(), seconds)
-    from rich.console import Console
-
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
-    from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
-    from connectors.kubernetes.demo.picture import draw
-    from connectors.kubernetes.demo.processes import ProcessDied
-    from connectors.kubernetes.demo.runner import run
-    from connectors.kubernetes.demo.story import Size
-    from connectors.kubernetes.demo.view import shown
-
-    try:
-        echo("the control plane is built, where it is not in the cache ...")
-        binary = build()
-        with shown(Console(), plain=plain) as show:
-            story, summed = run(binary, output.absolute(), Size(nodes, pods), show)
-    except ControlPlaneUnavailable as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    except (BrokerUnavailable, WireError, ProcessDied, OSError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    hottest = max(story.looks, key=lambda look: len(look.hot))
-    draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
-    text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
-    (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
-    echo(text)
-    echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
-    raise typer.Exit(1 if summed.problems else 0)
-
-
-def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
-    """Options that change nothing with, or without, --observe are errors of the command line."""
-    names = _OF_RUN if observe else _OF_OBSERVATION
-    for name in names:
-        source = asked.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            also = "does not go" if observe else "goes"
-            raise typer.BadParameter(f"it {also} with --observe", param_hint=f"--{name}")
-
-
-def _observe(
-    kubeconfig: Path | None,
-    context: str | None,
-    sources: Path | None,
-    output: Path,
-    seconds: int,
-) -> None:
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
-    from connectors.kubernetes.api.access import access
-    from connectors.kubernetes.api.errors import AccessError
-    from connectors.kubernetes.demo.observation import Seen, observe
-    from connectors.kubernetes.demo.processes import ProcessDied
-
-    _read_sources(sources)
-
-    def show(seen: Seen) -> None:
-        echo(
-            f"{seen.at_s:4.0f} s: {len(seen.allocatable_millicores)} nodes, "
-            f"{len(seen.observed.cpu)} measured, {len(seen.pods)} pods, "
-            f"{seen.observed.dry} dry evictions"
-        )
-
-    try:
-        access(kubeconfig, context)
-        seen = observe(kubeconfig, context, sources, output, seconds, show)
-    except (AccessError, BrokerUnavailable, WireError, ProcessDied, OSError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    for line in seen.lines():
-        echo(line)
-    raise typer.Exit(0 if seen.allocatable_millicores else 1)
+app.command()(demo)
 
 
 def _watch(schedulers: list[str] | None) -> "Make":
@@ -297,23 +147,7 @@ def _collect(file: Path | None) -> "Make":
 
     from connectors.kubernetes.duties import kinds
 
-    return partial(kinds.collect, sources=_read_sources(file))
-
-
-def _read_sources(file: Path | None) -> "tuple[SourceSettings, ...]":
-    from connectors.kubernetes.sources.base import known_settings
-    from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
-
-    try:
-        text = DEFAULT_TEXT if file is None else file.read_bytes()
-        return read_sources(text, known_settings(), str(file or "sources"))
-    except SourcesError as error:
-        raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
-    except OSError as error:
-        raise typer.BadParameter(
-            f"{file} cannot be read: {error.strerror}; expected a file of usage sources",
-            param_hint="--sources",
-        ) from None
+    return partial(kinds.collect, sources=read_source_file(file))
 
 
 def _run(
@@ -330,8 +164,8 @@ def _run(
 
     with as_messages():
         from connectors import event_loop, process_log
-        from connectors.kafka.admin import check_partitions
         from connectors.kafka.client import connect
+        from connectors.kafka.extents import check_partitions
         from connectors.kafka.turn import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError

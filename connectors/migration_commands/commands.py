@@ -88,7 +88,7 @@ Wait = Annotated[
     bool, typer.Option("--wait", help="Follow the request to its answer, until it is done.")
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="JSON: the request, and with --wait one object an answer.")
+    bool, typer.Option("--json", help="JSON: the request, and with --wait one object per answer.")
 ]
 
 
@@ -195,22 +195,23 @@ def resume(
 def abort(
     cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
-    """Give a migration up; room that is held for it is given back. A pod that has left has left."""
+    """Give a migration up; room that is held for it is given back. A pod that has left is not moved back."""
     _switch(cluster, which, "abort", "is to be given up", reason, wait=wait, json=json)
 
 
 def migrations(
     cluster: Cluster,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that have ended, and nodes undrained.")
+        bool,
+        typer.Option("--all", help="Also those that have ended, and nodes that were undrained."),
     ] = False,
     back: Annotated[
         str,
         typer.Option(
-            help="Of those that have ended, look so long back from the newest record: 10m, 1h, 2d."
+            help="For those that have ended, how far to look back from the newest record: 10m, 1h, 2d."
         ),
     ] = "1d",
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Show the newest state of a cluster's migrations and drains, oldest change first."""
     from connectors.migration_commands.states import read_states
@@ -285,7 +286,7 @@ def _check_pod(namespace: str, name: str, uid: str | None) -> None:
 def _pod_ref(
     connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
 ) -> "PodRef":
-    """The pod of a name, by the uid that was heard of last. Raises BrokerUnavailable."""
+    """The pod of a name, by the uid that was reported last. Raises BrokerUnavailable."""
     from connectors.migration_commands.pods import find_pod
     from schemas.pods import PodRef
 

@@ -1,4 +1,4 @@
-"""Which pod a name means: the one that was heard of last on topic `pod-lifecycle`."""
+"""Which pod a name means: the one that was reported last on topic `pod-lifecycle`."""
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection

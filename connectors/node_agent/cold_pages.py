@@ -1,4 +1,4 @@
-"""Memory that nobody has touched for a while, as kidled counts it.
+"""Memory that was not touched for a while, as kidled counts it.
 
 Kernels with kidled (Anolis OS, Alibaba Cloud Linux) have a file `memory.idle_page_stats` in each
 memory cgroup: a line for each class of pages, with bytes by how long they have been idle. All of

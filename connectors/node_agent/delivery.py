@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from connectors.kafka.admin import partitions_of
 from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.extents import partitions_of
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender
 from schemas.codec import encode

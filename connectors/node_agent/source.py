@@ -104,7 +104,9 @@ class AgentSource(UsageSource):
         now_ms = wall_clock.now_ms()
         if not EPOCH_MS_MIN <= now_ms <= EPOCH_MS_MAX:
             year = datetime.fromtimestamp(now_ms / 1_000, UTC).year
-            raise OSError(EIO, f"its clock says {year}; samples are of 2000 to 2100: set it right")
+            raise OSError(
+                EIO, f"its clock says {year}; samples must be from 2000 to 2100: correct the clock"
+            )
         self._seen = {}
         usage, memory, interval_ms = self._measure_node()
         if not usage and self._node_counter is None:

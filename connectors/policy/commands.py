@@ -70,13 +70,13 @@ def check(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Also look whether the policy fits what is known of this cluster.",
+            help="Also check whether the policy fits what is known of this cluster.",
             callback=cluster_name,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Print the effective policy and what of the file has no effect, or every error at once.
+    """Print the effective policy and fields of the file without effect, or every error at once.
 
     What is printed is YAML that reads back to the same policy.
     """
@@ -179,7 +179,7 @@ def history(
     document: Annotated[
         bool, typer.Option("--document", help="Also print each document as it was written.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a policy.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per policy.")] = False,
 ) -> None:
     """Show the cluster's policies, oldest first: the last one holds.
 

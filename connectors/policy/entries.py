@@ -30,7 +30,7 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
     What no worker would apply is reported and left out: records that cannot be read, and those that
     a wrong key or partitioner has put where the cluster's worker does not look.
     """
-    from connectors.kafka.admin import partitions_of
+    from connectors.kafka.extents import partitions_of
     from connectors.kafka.reader import Gap
     from connectors.kafka.tail import read_entries
     from schemas.partitions import mislabelled, misplaced

@@ -1,7 +1,7 @@
 """What a policy needs of a cluster and does not find: its schedulers, labels, priority classes.
 
-Until it is there the pods concerned stay, and every round says so; the command that checks or applies
-the policy warns at once.
+Until it is there the pods concerned stay, and every round says so; the command that checks or
+applies the policy warns at once.
 """
 
 from collections import Counter

@@ -30,8 +30,8 @@ def profile(
 ) -> None:
     """Print what pods of a cluster, or of one owner, are expected to use of their requests.
 
-    It is learned from pods that were measured, where a policy enables OverutilizationRisk or its
-    `loadAware.estimateBy` is not `requests`; by owner where that or `profiles` is `owner`.
+    It is learned from pods that were measured, if the policy enables OverutilizationRisk or its
+    `loadAware.estimateBy` is not `requests`; by owner if that or `profiles` is `owner`.
     """
     with as_messages():
         from connectors.profiles.reading import read_profiles

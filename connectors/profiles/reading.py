@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from connectors.kafka.admin import extents_of
 from connectors.kafka.client import Connection
+from connectors.kafka.extents import extents_of
 from connectors.kafka.presence import last_tick_ms, seek_cluster, silence
 from connectors.kafka.reader import Record, read_range
 from connectors.kafka.topics import changelog_name

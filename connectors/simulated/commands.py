@@ -71,8 +71,8 @@ def simulate(
 
     with as_messages():
         from connectors.brokers.foreground import terminable
-        from connectors.kafka.admin import partitions_of
         from connectors.kafka.client import connect
+        from connectors.kafka.extents import partitions_of
         from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
         from connectors.simulated.continuous import ContinuousSimulation

@@ -31,11 +31,11 @@ def why_not(
     ] = None,
     pod: Annotated[str | None, typer.Option(help="Ask about this pod: NAMESPACE/NAME.")] = None,
     back: Annotated[
-        str, typer.Option(help="Look at rounds so long before the newest one: 10m, 1h, 2d.")
+        str, typer.Option(help="How far to look back from the newest round: 10m, 1h, 2d.")
     ] = "1h",
     json: Annotated[bool, typer.Option("--json", help="The answer as one JSON object.")] = False,
 ) -> None:
-    """Say why nothing was evicted from a cluster, a node, or why a pod was not.
+    """Say why nothing was evicted from a cluster or a node, or why a pod was not evicted.
 
     The answer comes from the records of the newest rounds: what they saw, what was to leave, and
     the first gate that stopped each hot node and pod, with numbers.

@@ -92,8 +92,8 @@ def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]
     ]
     if skipped:
         yield (
-            "Skipped in the newest round (no metric, too old a one, or one without a resource that the pool "
-            f"goes by; such a node is never hot): {', '.join(skipped)}."
+            "Skipped in the newest round (no metric, a metric that is too old, or one without a resource "
+            f"that the pool looks at; such a node is never hot): {', '.join(skipped)}."
         )
     for pool in newest.pools:
         yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."
@@ -122,7 +122,7 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
     share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
     by = f", measured by {metric.source}" if metric.source else ""
     yield (
-        f"Its newest metric is of {evidence.at(metric.updated_at_ms)}{by}: it uses "
+        f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it uses "
         f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
     )
     if evidence.stateless:

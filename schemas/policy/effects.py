@@ -124,6 +124,12 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
         yield from _of_profiles_alone(policy, why)
     if not by_risk:
         yield ("riskMoves",), f"plugins.balance does not enable {OVERUTILIZATION_RISK}"
+    yield from _of_load_aware(policy, filters, scores)
+    yield from _of_aggregated(policy)
+
+
+def _of_load_aware(policy: Policy, filters: set[str], scores: set[str]) -> Iterator[Found]:
+    """Arguments of the load-aware filter and score."""
     name, args = LOAD_AWARE, policy.load_aware
     here = ("loadAware",)
     for enabled, point, own, aggregated in (
@@ -156,7 +162,6 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     ):
         if seconds is not None and seconds <= 0:
             yield (*here, field), f"{seconds} is off, as it is by default"
-    yield from _of_aggregated(policy)
 
 
 def _of_profiles_alone(policy: Policy, why: str) -> Iterator[Found]:

@@ -1,5 +1,5 @@
-"""Checks, shares and limits of evictions that change nothing: a gate lifts them, another field takes
-their place, or they are off.
+"""Checks, shares and limits of evictions that change nothing: a gate lifts them, another field
+takes their place, or they are off.
 
 Part of what `effects` lists.
 """

@@ -1,5 +1,5 @@
-"""Values of a policy that others leave nothing to say: the top level of `rebalance` where pools take
-all nodes, a weight without a threshold, a window that is open only while an earlier one is, an
+"""Values of a policy that others leave nothing to say: the top level of `rebalance` where pools
+take all nodes, a weight without a threshold, a window that is open only while an earlier one is, an
 entry that gives nothing.
 
 Part of what `effects` lists.

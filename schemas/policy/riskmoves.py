@@ -1,9 +1,9 @@
-"""`riskMoves`: arguments of the strategy OverutilizationRisk, which moves the pods whose move lowers
-the risk of overutilization most.
+"""`riskMoves`: arguments of the strategy OverutilizationRisk, which moves the pods whose move
+lowers the risk of overutilization most.
 
 Nodes cost what the score of that name says by `overutilizationRisk`; with several resources it is
-the sum of their costs, each times its weight over the largest. Limits on what moves at once, windows and protections are those of all
-moves.
+the sum of their costs, each times its weight over the largest. Limits on what moves at once,
+windows and protections are those of all moves.
 """
 
 from typing import Annotated

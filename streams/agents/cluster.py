@@ -22,7 +22,7 @@ from streams.worker.tables import RowTable
 from streams.worker.takeover import Rows
 from streams.worker.telemetry import Telemetry
 
-#: Inputs that somebody waits for an answer to: a decision, a command, or that time goes on. The
+#: Inputs whose senders wait for an answer: a decision, a command, or that time goes on. The
 #: others say what is, and what comes after them sees it.
 ANSWERED = frozenset({"scheduling-requests", "migration-requests", "policies", "clock"})
 

@@ -49,7 +49,7 @@ class Intake:
         self._limits = limits
         self._counts = counts
         self.metrics: dict[int, list[OutputRecord]] = {}
-        """What samples have emitted, by their offsets, until somebody takes it."""
+        """What samples have emitted, by their offsets, until it is taken."""
 
     def apply(self, record: InputRecord) -> Refusal | None:
         """Take a record in, or say why not."""

@@ -28,7 +28,7 @@ class PartitionClock:
 
     @property
     def now_ms(self) -> int | None:
-        """The time; None until enough samples were heard to tell."""
+        """The time; None until there were enough samples to know it."""
         if len(self.heard_ms) < HEARD_MAX:
             return None
         return sorted(self.heard_ms)[HEARD_MAX // 2]

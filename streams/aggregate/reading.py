@@ -44,7 +44,7 @@ class SampleFigures:
     source: str | None = None
     """What measured it; none: not said."""
     matrix: Figures | None = None
-    """The members as the node's `PodWindow.matrix` has them; none: nobody has made it yet."""
+    """The members as the node's `PodWindow.matrix` has them; none: it is not made yet."""
 
 
 def read(sample: NodeUsage, value: bytes, memory_field: str) -> SampleFigures:

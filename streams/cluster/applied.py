@@ -1,7 +1,7 @@
-"""One record of a batch and what it came to, cluster by cluster, until the batch is over.
+"""One record of a batch and its results, cluster by cluster, until the batch is over.
 
-A tick is for all clusters of a partition. Where one of them fails, its part is taken back and made
-again without the failure, while the others keep theirs.
+A tick is for all clusters of a partition. If one of them fails, its results are taken back and made
+again without the failure, while the other clusters keep theirs.
 """
 
 from collections.abc import Iterator
@@ -55,8 +55,8 @@ class Applied:
         self.failed[cluster] = None
         self.refused[cluster] = refusal
 
-    def pass_by(self, cluster: str) -> None:
-        """Time passes for a cluster that is set apart."""
+    def leave_out(self, cluster: str) -> None:
+        """The record changes nothing in a cluster that is set apart, and is not refused."""
         self.take_back(cluster)
         self.failed[cluster] = None
 

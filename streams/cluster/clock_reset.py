@@ -1,18 +1,17 @@
 """Time that is set back: the rows of a state as they would be if it had never been so late.
 
-A clock that was ahead leaves its mark in everything that has a time: reservations that end in a
-year, rounds that are due in a year. Ages and waits are differences of such times and of now, so all
-of them move with it, each by the same rule. Where `was_ms` is the time before and `now_ms` the time
-that is set:
+A clock that was ahead affects everything that has a time: reservations that end in a year, rounds
+that are due in a year. Ages and waits are differences between such times and now, so all times
+change together, by one rule. With `was_ms` the time before and `now_ms` the time that is set:
 
     up to now_ms                   stays: it was written before the clock ran ahead
     after now_ms, up to was_ms     becomes now_ms: it has happened, or is due
     after was_ms                   becomes now_ms and the time that was left, a deadline that is to come
 
 The rule never changes the order of two times. It is applied to rows, since rows are the state: the
-stage is put together from them again, as after a restart, and they are journaled as any other
-change, so that restart and replay come to the same. Lengths of time, which have names like times,
-are below every time that there can be (`EPOCH_MS_MIN`), and stay. Pure: rows in, rows out.
+stage is put together from them again, as after a restart. The rows are journaled like any other
+change, so restart and replay give the same result. Durations, whose names look like those of times,
+are below every possible time (`EPOCH_MS_MIN`), and stay. Pure: rows in, rows out.
 
 Not undone: what was decided while the clock was ahead. Reservations that ended then have ended.
 """

@@ -1,12 +1,11 @@
-"""The clusters of one partition, each applied for itself: a defect of loadstream touches one of
-them.
+"""The clusters of one partition, applied one by one: a defect of loadstream affects one of them.
 
-Where applying a record, encoding what it causes or writing its rows raises, the cluster's state in
-memory counts for nothing any more: it is put together again from its rows as they were before the
-batch, and the batch's records are applied to it again without the one that failed, which becomes a
-dead letter. This is the same wherever batches end and whenever a worker starts again. `failures`
-says when a cluster is set apart instead. A row that cannot be written is noticed at the end of its
-batch, unless a later record of the same batch has replaced it.
+If applying a record, encoding its results or writing its rows raises an exception, the cluster's
+state in memory is not used any more. The state is put together again from its rows as they were
+before the batch. Then the batch's records are applied to it again without the one that failed,
+which becomes a dead letter. The result does not depend on where batches end or when a worker starts
+again. `failures` says when a cluster is set apart instead. A row that cannot be written is noticed
+at the end of its batch, unless a later record of the same batch has replaced it.
 """
 
 import logging
@@ -80,7 +79,7 @@ class Clusters:
             self.failures.set_back(each.set_back_from_ms, now_ms)
         self.failures.tidy(now_ms)
         for cluster in self.failures.all_apart():
-            self._pass_by(cluster, each)
+            self._tick_apart(cluster, each)
         for cluster in sorted(self.states):
             self.apply(cluster, each)
 
@@ -211,7 +210,7 @@ class Clusters:
                         )
                         self._step(cluster, each, position)
                     elif tick:
-                        self._pass_over(cluster, each)
+                        self._skip_tick(cluster, each)
                     self._write(cluster, self._changes(cluster))
                 except Exception as error:
                     return each, error
@@ -237,16 +236,16 @@ class Clusters:
         for each in self.done:
             each.take_back(cluster)
 
-    def _pass_over(self, cluster: str, each: Applied) -> None:
-        """It is later, or earlier, for a cluster that a tick has made fail."""
+    def _skip_tick(self, cluster: str, each: Applied) -> None:
+        """Set the time of a cluster that this tick has made fail, without its decisions."""
         state, now_ms = self.states[cluster], each.message.now_ms
         if each.set_back_from_ms is not None:
             state = self._set_back(state, each.set_back_from_ms, now_ms)
-        state.pass_over(now_ms)
+        state.skip_to(now_ms)
 
-    def _pass_by(self, cluster: str, each: Applied) -> None:
-        """Time passes for a cluster that is set apart; where it is set back, so are its rows."""
-        each.pass_by(cluster)
+    def _tick_apart(self, cluster: str, each: Applied) -> None:
+        """A tick for a cluster that is set apart: if time is set back, its rows are, too."""
+        each.leave_out(cluster)
         if each.set_back_from_ms is None:
             return
         try:
@@ -285,7 +284,7 @@ class Clusters:
         self.failures.set_apart(cluster, reason, self.now_ms or 0)
         for other in missed:
             if isinstance(other.message, ClockTick):
-                self._pass_by(cluster, other)
+                self._tick_apart(cluster, other)
             elif other.concerns(cluster) and cluster not in other.failed:
                 other.fail(cluster, self.failures.miss(cluster, other.record.topic))
         row = self.failures.rows[cluster]

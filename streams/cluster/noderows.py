@@ -1,8 +1,8 @@
 """What is known of a node, as JSON: rows of table `nodes`.
 
-A row is written with each metric, and is what `encode` says of a `NodeRow`, but put together from
-parts: what Kubernetes says of the node stays for hours and is encoded once, and of a metric, which
-has a part for each pod, what JSON can take as it is is not copied before.
+A row is written with each metric. It is the same as `encode` makes of a `NodeRow`, but is put
+together from parts: what Kubernetes says of the node stays for hours and is encoded once. A metric
+has a part for each pod; values that JSON can take unchanged are not copied before.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """What a node holds, pod by pod, as JSON: the items of rows of table `reserved_pods`.
 
-A decision adds one pod to a node, and its item is written with each decision. It is what `encode`
-says of a `HeldPod`, but put together from a pod's own fields: containers and other large parts,
-which all pods of a kind have in common, are encoded once a kind. Of the state by which it counts
-for estimation only what differs is kept, and where nothing does, no empty list of it either.
+A decision adds one pod to a node, and the pod's item is written with each decision. It is the same
+as `encode` makes of a `HeldPod`, but is put together from the pod's own fields: containers and
+other large parts, which all pods of a kind have in common, are encoded once per kind. Of the state
+by which the pod counts for estimation only the differences are kept; if there are none, not even
+an empty list.
 """
 
 from typing import Any

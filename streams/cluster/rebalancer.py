@@ -4,11 +4,11 @@
                      │
                      └──▶ the record of the round
 
-Rounds follow the log's clock: one at most per `deschedulingInterval`, at times that are the
-cluster's own, so that the clusters of a partition do not all make theirs at one tick. After an
-outage one round is made, not all that were missed. Over many nodes a round takes some ticks to
-prepare: those before it is due, and where there were too few of them, after an outage or a change
-of policy, it is put off by as many as are missing.
+Rounds follow the log's clock: at most one per `deschedulingInterval`. Each cluster has times of its
+own, so that the clusters of a partition do not all make their rounds at one tick. After an outage
+one round is made, not all that were missed. A round over many nodes is prepared at the ticks before
+it is due. If there were too few of them, after an outage or a change of policy, the round is
+delayed by the ticks that are missing.
 """
 
 import logging
@@ -141,7 +141,7 @@ class Rebalancer:
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:
         """Let the memory of moves know what the round saw."""
         memory = self._memory
-        memory.moves.observe({name for pool in outcome.pools for name in pool.hot_names}, now_ms)
+        memory.moves.observe(outcome.hot_names, now_ms)
         for unmovable in outcome.unmovable:
             memory.unmovable.mark(
                 unmovable.pod,
@@ -168,9 +168,10 @@ class Rebalancer:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def restored(self, last_round_ms: int | None, ticks_ahead: int) -> None:
+    def restored(self, last_round_ms: int | None, ticks_ahead: int, hot_nodes: int) -> None:
         """Nodes, pods and tables are there again: go on with rounds as before."""
         self.last_round_ms, self.ticks_ahead = last_round_ms, ticks_ahead
+        self.balancer.hot_nodes = hot_nodes
         self._inventory.move_thresholds()
         if ticks_ahead:
             # The ticks before have done so; the round must not do all of it.

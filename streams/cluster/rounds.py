@@ -1,4 +1,4 @@
-"""The record of a round, made from what the round came to.
+"""The record of a round, made from the results of the round.
 
 Bounded, and what is left out is counted.
 """

@@ -1,9 +1,9 @@
 """How many rows each table has of a cluster, so that a row that is gone is noticed.
 
 The cluster's own row names the counts, and is written with every batch. When a state is put
-together, the rows found are compared with them: a row that was deleted, or lost by a broker, would
-otherwise go unnoticed, as a node whose pods take no room. Keys are kept of tables with few rows; of
-the others the state counts itself.
+together, the rows found are compared with them. Otherwise a row that was deleted, or lost by a
+broker, would not be noticed: its node's pods would take no room. Keys are kept for tables with few
+rows; the state itself counts the others.
 """
 
 from collections import defaultdict

@@ -230,7 +230,7 @@ class ClusterState:
         pod = lifecycle.pod
         change = pod_change(self.inventory, lifecycle)
         if pod.node is not None and not change.over:
-            # Only then it takes room, and a node that nobody has named may come with it.
+            # Only then it takes room, and a node that was not named before may come with it.
             if change.before is None and len(self.inventory.where) >= PODS_MAX:
                 return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
             full = self._full(pod.node)
@@ -354,7 +354,7 @@ class ClusterState:
         self.inventory.advance(now_ms)
         self._judge_paused()
 
-    def pass_over(self, now_ms: int) -> None:
+    def skip_to(self, now_ms: int) -> None:
         """It is later now, and nothing is decided.
 
         As if the state had been put together from its rows now.

@@ -95,7 +95,7 @@ def figures_of(state: ClusterState) -> ClusterFigures:
         stale_nodes=stale,
         pods=len(state.inventory.where),
         pending_requests=len(state.placement.pending),
-        hot_nodes=state.rebalancer.balancer.rounds.counters.hot_nodes,
+        hot_nodes=state.rebalancer.balancer.hot_nodes,
         migrations=sum(map(live, state.migrations.lifecycle.registry)),
         nodes_by_estimates=estimated,
         newest_metric_age_ms=age_ms,

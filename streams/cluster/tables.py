@@ -149,7 +149,7 @@ def count_as_changed(state: ClusterState) -> None:
 
 
 def begin_rows(state: ClusterState) -> None:
-    """Where nobody keeps rows: have the next ones that are asked for be the first and all of them.
+    """Where rows are not kept: have the next ones that are asked for be the first and all of them.
 
     What was asked for before may be gone since, which was noted nowhere.
     """
@@ -158,7 +158,7 @@ def begin_rows(state: ClusterState) -> None:
 
 
 def settle(state: ClusterState) -> None:
-    """Where nobody keeps rows: note all that has changed as written, and make no rows of it."""
+    """Where rows are not kept: note all that has changed as written, and make no rows of it."""
     _settle_own(state)
     state.placement.pending.forget_changed()
     for table in state.tables:
@@ -209,7 +209,7 @@ def restore(
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in state.tables:
         table.restore(read(table.name))
-    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0)
+    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0, row.hot_nodes or 0)
     state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     inventory.changed_nodes.clear()
@@ -271,6 +271,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         endings=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
         round_ticks_ahead=state.rebalancer.ticks_ahead or None,
+        hot_nodes=state.rebalancer.balancer.hot_nodes or None,
         collect_relayed_at_ms=state.collect.at_ms,
         rows=_row_counts(state),
     )

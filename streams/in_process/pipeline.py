@@ -7,7 +7,7 @@
 Records are numbered as a broker would number them. What the aggregate stage makes of a batch comes
 after the batch's other records; a collect policy that the cluster stage writes comes before the
 samples of the next batch. Nothing is journaled: what is in memory is all there is, and the stages
-make no rows, which nobody would read. Pure: the same records in the same batches give the same
+make no rows, which would not be read. Pure: the same records in the same batches give the same
 outputs.
 """
 

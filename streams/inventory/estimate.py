@@ -10,7 +10,7 @@ pods of the cluster or of its owner use of it, plus a margin, at most its limit:
     need x usage + margin x need x sqrt(variance + spread)
 
 A factor that the pod's own annotation names goes before that, and so does the rule above for a
-resource of which nobody keeps profiles.
+resource of which no profiles are kept.
 """
 
 import re
@@ -329,7 +329,7 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
     expected = round_half_away(float(base) * float(factor) / 100)
     if 0 < limit < expected:
         return limit
-    # An annotation may hold any factor: what comes of it stays an amount, if a negative one.
+    # An annotation may hold any factor: the result stays an amount, if a negative one.
     if -INT64_MAX <= expected <= INT64_MAX:
         return expected
     return INT64_MAX if expected > 0 else -INT64_MAX

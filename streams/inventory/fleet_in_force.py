@@ -38,12 +38,12 @@ class FleetInForce:
         Args:
             args: of the score by risk, whose resources and priors hold for all profiles.
             figures: of the fleet.
-            owners: somebody else than the score asks for those of owners.
+            owners: something else than the score asks for those of owners.
             risk: nodes are judged by their risk; else estimates alone ask, which go by means.
         """
         self.args = args
         self.recent_minutes = args.recent_minutes if risk else 0
-        """Within which what was used lately is forgotten; 0: nobody asks for it."""
+        """Within which what was used lately is forgotten; 0: it is not asked for."""
         self.resources = tuple(resource.name for resource in args.resources)
         self.forms = tuple(map(forms_of, self.resources))
         """Names under which pods ask for each of them."""
@@ -57,7 +57,7 @@ class FleetInForce:
 
     @property
     def figures(self) -> tuple[Fleet, ...]:
-        """What is expected of pods of nobody, by resource."""
+        """What is expected of pods without an owner, by resource."""
         return self._figures
 
     @figures.setter

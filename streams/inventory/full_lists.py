@@ -22,13 +22,13 @@ class FullLists:
         self.ending.pop(what, None)
 
     def named(self, what: str, list_id: str | None) -> str | None:
-        """The list that a record names; what is heard of after a list's end is there."""
+        """The list that a record names; what is reported after a list's end is there."""
         if list_id is None and what in self.ending:
             return self.ending[what][0]
         return list_id
 
     def under_way(self, what: str) -> str | None:
-        """The list that has begun; what is heard of for the first time before its end is there."""
+        """The list that has begun; what is reported for the first time before its end is there."""
         begun = self.begun.get(what)
         return None if begun is None else begun[0]
 

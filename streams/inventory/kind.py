@@ -56,7 +56,7 @@ class Kind:
     owner: str | None = None
     """The owner by whose pods usage is expected, as `owner_usage` names it; none: by all pods."""
     anybodys: "Kind | None" = None
-    """Of an owner's: the same kind of anybody's pods."""
+    """Of an owner's kind: the same kind without the owner."""
 
     @cached_property
     def prod(self) -> bool:

@@ -48,7 +48,7 @@ class NodeLives:
         self.of: dict[str, Life] = {}
         """By pod uid, and the system part; pods that have gone since the last addition included."""
         self.recents: dict[str, Recent] = {}
-        """What each of these used lately; empty: nobody asks, or no metric has said it yet."""
+        """What each of these used lately; empty: not asked for, or no metric has said it yet."""
         self.folded_at_ms: int | None = None
         """Update time of the metric that was added last."""
         self.whole = False
@@ -137,7 +137,7 @@ class NodeLives:
         return max(1, min((now_ms - self.folded_at_ms) // 60_000, WINDOW_MINUTES))
 
     def forget_recents(self) -> bool:
-        """Nobody asks what was used lately; answers whether anything was known of it."""
+        """What was used lately is not asked for any more; answers whether it was known."""
         known = bool(self.recents)
         self.recents = {}
         return known

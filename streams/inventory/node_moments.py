@@ -1,6 +1,6 @@
 """Mean and variance of what one node is going to use: the sums over the pods that it holds.
 
-They are linear in what is expected of pods that nobody has measured (`usage_shares`), so figures of
+They are linear in what is expected of pods that were not measured (`usage_shares`), so figures of
 the fleet may change at any time, and pods are added and taken away exactly: no order of events
 shows.
 
@@ -38,7 +38,7 @@ class NodeMoments:
         """Without pods and metrics; `summed`: keep sums from the beginning."""
         self._follow(fleet)
         self.summed = summed
-        """Sums are kept; else lives alone are, until somebody sets this and calls `sum_up`."""
+        """Sums are kept; else lives alone are, until this is set and `sum_up` is called."""
         self.lives = NodeLives()
         """What is kept: all else is worked out from these."""
         self._young: dict[str, Life] = {}
@@ -189,7 +189,7 @@ class NodeMoments:
             self._measured()  # now, so that a metric is not kept for its lives
 
     def _measured(self) -> dict[tuple[str, str], tuple[int, ...]]:
-        """What the newest metric says of pods: of most it is asked by nobody."""
+        """What the newest metric says of pods: of most it is never asked."""
         metric = self._metric
         if metric is not None:
             resources = self.fleet.resources

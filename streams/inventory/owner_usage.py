@@ -334,7 +334,7 @@ def owner_figures(total: tuple[int, ...], fleet: Fleet, alike: int) -> OwnerFigu
 
     Args:
         total: its sums, in thousandths: pods, shares, squares, variances.
-        fleet: what is expected of pods of nobody.
+        fleet: what is expected of pods without an owner.
         alike: `alike_ppm` of all owners.
     """
     milli, shares, squares, variances = total

@@ -1,7 +1,7 @@
 """Which pods belong to one controller, and which of them are not ready.
 
 Kept as pods come and go, so that a limit per workload costs no walk over the cluster. A
-replacement's reservation belongs to nobody.
+replacement's reservation belongs to no owner.
 """
 
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ class Recounting:
         """Count by another policy from now on, node by node."""
         self._wanted = estimator
         if self._to.counts_like(estimator):
-            # One estimator for both ways to ask, so that nobody need compare them.
+            # One estimator for both ways to ask, so that they need not be compared.
             self._to = estimator
             if not self.under_way:
                 self._before = estimator

@@ -43,7 +43,7 @@ class UsageHistory:
         self.changed = True
 
     def keep(self, pools: set[str]) -> None:
-        """Forget the pools that nobody asks about any more."""
+        """Forget the pools that are not asked about any more."""
         for pool in [each for each in self.means if each not in pools]:
             del self.means[pool]
             self.changed = True

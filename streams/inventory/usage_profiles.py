@@ -30,7 +30,7 @@ class NoProfiles:
         return {}
 
     def tells(self, owner: str | None) -> bool:
-        """Of nobody."""
+        """Of no owner."""
         return False
 
 

@@ -38,7 +38,7 @@ def mend_command(
             int, typer.Option(min=0, help="The partition that no worker starts from.")
         ],
         yes: Annotated[
-            bool, typer.Option("--yes", help="Mend it; what is listed is lost.")
+            bool, typer.Option("--yes", help="Mend it; everything that is listed is lost.")
         ] = False,
         json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     ) -> None:

@@ -1,9 +1,9 @@
 """Which disruption budgets of a namespace cover a pod, without asking every budget.
 
-A selector that requires a label to have one of some values is found by these values, one that
-requires a label to be there by the label; only what is left is asked of every pod. Budgets of equal
-selectors are one question, and pods of equal labels one answer, kept until a selector of the
-namespace changes.
+A selector that requires one of some values of a label is found by these values, and a selector that
+requires a label to exist is found by the label; only the other selectors are compared with every
+pod. Budgets with equal selectors are one question, and pods with equal labels one answer, which is
+kept until a selector of the namespace changes.
 """
 
 from collections.abc import Iterator, Mapping

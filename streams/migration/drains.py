@@ -4,9 +4,8 @@ Such a node takes no new pods from us, and every pod of it that may be evicted g
 which is arbitrated like all others. The drain is finished when no such pod is left; the node stays
 cordoned until the drain is taken back, or the node goes.
 
-Where evictions are dry, a drain is dry too: the node stays open, each pod gets one migration that
-is taken note of, and then the drain is over. A drain that was begun before waits until evictions
-are carried out again.
+If evictions are dry, a drain is dry too: the node stays open, each pod gets one dry migration, and
+then the drain is over. A drain that began before waits until evictions are carried out again.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""From a migration that may begin to its eviction command, and again where a command failed.
+"""From a migration that may begin to its eviction command, and to another one if that failed.
 
     Running ──▶ room held (ReservationFirst) ──▶ budget and rate allow it ──▶ command
                      ▲                                                          │

@@ -1,7 +1,7 @@
 """Where migrations are changed: one place, so that every change is in a row and reported once.
 
-A report leaves when a phase, a reason, a condition or a pause has changed, and when what only waits
-begins to wait for something else.
+A report is published when a phase, a reason, a condition or a pause has changed, and when a waiting
+migration begins to wait for something else.
 """
 
 from collections.abc import Callable

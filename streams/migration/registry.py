@@ -1,11 +1,11 @@
 """All migrations of a cluster, as rows, with what limits count by.
 
-A migration stands in the registry while it is live, and after its end for as long as a command of
-it may still be carried out: until then its pod must not be commanded again, and it fills its
-limits. A pod has one migration at most.
+A migration is in the registry while it is live, and after its end as long as a command of it may
+still be carried out: until then there must be no other command for its pod, and it counts in its
+limits. A pod has at most one migration.
 
-What limits ask is counted as rows come and go: a question costs the same whether ten or two
-thousand are under way.
+The numbers that limits need are counted as rows come and go: a question costs the same with ten
+migrations as with two thousand.
 """
 
 from collections.abc import Iterable, Iterator

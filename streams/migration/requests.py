@@ -1,8 +1,8 @@
 """What users ask for: migrate a pod, pause, resume or abort a migration, drain a node.
 
-A request that names nothing that there is, or something that cannot be done now, is refused with a
-sentence. A pod that must not be evicted gets a migration that has failed at once, so that the
-answer is where all answers are.
+A request for something that does not exist, or that cannot be done now, is refused with a sentence.
+A pod that must not be evicted gets a migration that fails at once, so that the answer is where all
+answers are.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Room for a replacement: where it would go, and holding it there until the replacement comes.
 
 The room is held as a pod of its own, with an id that no pod has and without an owner, so that
-nothing takes it for a replica; by whose pods its usage is expected is said by an annotation, where
-somebody asks. It is taken through the same filters and scores as every placement.
+nothing takes it for a replica. Where usage is expected by owners, an annotation names the owner.
+The room is taken through the same filters and scores as every placement.
 """
 
 from schemas.base import STRING_MAP_MAX

@@ -7,7 +7,7 @@
 A replacement is a pod of the same controller that asks for a node, or is seen on one, after the
 command; pods of an owner replace its migrating pods in the order of the migrations. It is given the
 room that is held. Deadlines end everything: the room is given back, and the reason is Timeout.
-While a migration is paused its deadline waits, and the time for which room is held does not:
+While a migration is paused its deadline does not run, but the time for which room is held does:
 ReservationExpired.
 """
 
@@ -128,7 +128,7 @@ class Tracking:
         self._replacement_gone(uid, "the replacement is gone as well; waiting for another", cause)
 
     def withdrawn(self, uid: str, cause: Cause) -> None:
-        """A pod wants no node any more; one that has a node has been bound by somebody else."""
+        """A pod wants no node any more; one that has a node has been bound by another program."""
         found = self.lifecycle.inventory.held(uid)
         if found is None or found[1].pod.node is None:
             text = "the replacement wants no node any more; waiting for another"

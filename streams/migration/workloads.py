@@ -1,8 +1,8 @@
 """How many replicas the owners of pods want.
 
-A `WorkloadState` says it. Where none came for an owner, the pods that are held count instead, which
-is conservative: a pod that has been evicted and not yet replaced lowers the number and with it the
-limits, never raises them. The text of every gate says which of the two it went by.
+A `WorkloadState` says it. If none came for an owner, the pods that are held count instead, which is
+conservative: a pod that was evicted and not yet replaced lowers the number, and with it the limits;
+it never raises them. The text of every gate says which of the two it used.
 """
 
 from dataclasses import dataclass

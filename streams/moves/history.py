@@ -24,7 +24,7 @@ from streams.moves.loops import loop_of
 from streams.moves.owner import owner_key
 from streams.stage.tracked_table import TrackedRows
 
-#: Most owners that are remembered; the one of which nothing was heard longest is forgotten first.
+#: Most owners that are remembered; the one that was silent longest is forgotten first.
 OWNERS_MAX = 10_000
 
 _NOWHERE: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
                 self._deadlines.expect(self._due_ms(row), owner)
 
     def shorten_waits(self, now_ms: int) -> None:
-        """Nobody is frozen for longer than the policy says from now on."""
+        """No owner is frozen for longer than the policy says from now on."""
         for owner, row in sorted(self.rows.items()):
             latest_ms = now_ms + self._freeze_ms(row.freezes)
             if row.frozen_until_ms > latest_ms:

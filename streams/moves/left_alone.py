@@ -1,10 +1,10 @@
 """What a node would use if no pod that is followed had left it or come to it.
 
-A move is judged beside nodes that were as hot as its source. Under a lively load pods of other moves
-leave and come to these too. What such a pod uses is known since its move was planned, so it is
-worked out: added where it has left, deducted where it has come. Usage is an average over a window,
-so a pod counts by the part of the window that has passed since; what had passed when the move was
-made was in the figures by which they were as hot.
+A move is judged beside nodes that were as hot as its source. Under a lively load pods of other
+moves leave and come to these too. What such a pod uses is known since its move was planned, so it
+is worked out: added where it has left, deducted where it has come. Usage is an average over a
+window, so a pod counts by the part of the window that has passed since; what had passed when the
+move was made was in the figures by which they were as hot.
 
 A node is compared with no longer where the usage of such a pod is not known, or where more pods
 than `WORKED_OUT_MAX` would have to be worked out: the rest would be guesswork.

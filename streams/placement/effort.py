@@ -1,8 +1,8 @@
 """How much one tick may do for pods that wait, so that no number of them stalls the cluster's other
 inputs.
 
-Counted is what is asked and answered, never what it took: a worker whose caches are cold does the
-same as one that has run for days. What is left over waits for the next tick.
+It counts questions and answers, never the time that they took: a worker whose caches are cold does
+the same as one that has run for days. What is left over waits for the next tick.
 """
 
 from streams.inventory.kind import Kind

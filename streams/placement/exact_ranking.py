@@ -1,10 +1,10 @@
 """The ranking of a policy whose only score is exact: nodes are chosen by its merits.
 
-Whole numbers from 0 to 100 are made anew for all nodes whenever the best one changes, which it does
-with each placement. Alone, a score needs no common measure with others: merits decide, and only the raw
-scores of nodes that a decision names are worked out and stretched. The best node is the same either
-way, since it alone comes to 100; among the next best, merits tell apart what whole numbers would
-put level.
+Whole numbers from 0 to 100 must be made again for all nodes whenever the best node changes, which
+happens with each placement. A single score needs no common measure with other scores. So merits
+decide, and raw scores are computed and stretched only for nodes that a decision names. The best
+node is the same in both ways, since it alone gets 100. Among the next best, merits distinguish
+nodes that would be equal in whole numbers.
 """
 
 from math import inf

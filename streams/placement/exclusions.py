@@ -1,8 +1,9 @@
 """Nodes that one owner's pods must stay away from, on top of what holds for their kind.
 
-Pods of one kind share a ranking; whose they are is no part of a kind. So what an owner's memory
-forbids is looked at after the ranking, which is never computed again for it: the best node that is
-not forbidden. An owner without memory costs a look-up, a cluster without memory nothing.
+Pods of one kind share a ranking, and their owner is no part of the kind. So the nodes that an
+owner's memory forbids are left out after the ranking, which is not computed again for this: the
+best node that is not forbidden is taken. An owner without memory costs a look-up, a cluster without
+memory nothing.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,16 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group (an owner's in one of their own, where
-estimates go by owners): while no node takes the kind, one look at the nodes that have changed
-answers for the whole group. Groups are tried at clock ticks, the pod
-that is first in priority and arrival before all others, no sooner than their back-off allows; the
-back-off doubles with each failure up to a limit, and so long after its end a group is tried even if
-nothing seems to have changed. So nothing is tried in a busy loop and nothing is forgotten. A pod
-whose binding failed waits on its own before it joins its group again, and so does one whose owner
-is kept away from every node that would take its kind.
+Pods of one kind share one result, so they wait in one group (with estimates by owner: in one group
+per owner and kind). While no node takes the kind, one look at the nodes that have changed answers
+for the whole group. Groups are tried at clock ticks, first the one whose pod is first in priority
+and arrival, and not before their back-off is over. The back-off doubles with each failure up to a
+limit; that limit after its end a group is tried even if nothing seems to have changed. So nothing
+is tried in a busy loop, and nothing is forgotten. A pod whose binding failed waits alone before it
+joins its group again. So does a pod whose owner must stay away from every node that would take its
+kind.
 
-A decision has a time, so what comes before the clock's first tick is only kept, unseen, until then.
+A decision has a time. So a request that comes before the clock's first tick is only kept, unseen,
+until then.
 """
 
 import heapq
@@ -203,7 +204,7 @@ class PendingRequests:
             group.version = -1
 
     def shorten_backoffs(self, policy: Policy, now_ms: int) -> list[str]:
-        """Nobody waits for longer than a policy says from now on; answers with the uids of pods
+        """No pod waits for longer than a policy says from now on; answers with the uids of pods
         whose own back-off ends sooner."""
         for group in self._groups.values():
             if group.retry_at_ms <= now_ms:
@@ -234,7 +235,7 @@ class PendingRequests:
         chances.
 
         Args:
-            owner_of: who a pod's kind depends on now; none: nobody.
+            owner_of: the owner that a pod's kind depends on now; none: on no owner.
             kind_of: the kind that takes the place of another one, for an owner.
         """
         before, self._groups = self._groups, {}
@@ -297,7 +298,7 @@ class PendingRequests:
             yield key, group, unchanged
 
     def forget_changed(self) -> None:
-        """Nobody asks which groups have changed."""
+        """It is not asked which groups have changed."""
         self._changed_groups.clear()
 
     def groups(self) -> Iterator[Group]:
@@ -333,7 +334,7 @@ class PendingRequests:
         return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
 
     def next_of(self, group: Group) -> Waiting | None:
-        """The request of a group that is to be placed first; None: nobody waits in it any more."""
+        """The request of a group that is to be placed first; None: no pod waits in it any more."""
         while group.heap:
             priority, sequence, uid = group.heap[0]
             waiting = self._waiting.get(uid)

@@ -1,12 +1,13 @@
 """Requests in, decisions out: place, reserve, wait, try again.
 
 A request is tried when it arrives, unless pods of its kind wait already; then it shares their
-result. One that comes before the first tick of the clock is kept until then, because a decision has
-a time. What cannot be placed waits (see `pending`) and is tried at clock ticks, as many as one tick
-may (see `effort`). A decision takes its room at once, so two requests never see the same room; the
-room is given back when the binding fails, the pod goes, or the reservation's time is over
-unconfirmed. A request ends without a node when it is withdrawn, when its pod goes, and when a
-binding finds that the pod has gone: the record that says so may have come before the request.
+result. A request that comes before the first tick of the clock is kept until then, because a
+decision has a time. A pod that cannot be placed waits (see `pending`) and is tried again at clock
+ticks, as far as the effort of a tick allows (see `effort`). A decision takes its room at once, so
+two requests never see the same room. The room is given back when the binding fails, when the pod
+goes, or when the reservation expires without confirmation. A request ends without a node when it is
+withdrawn, when its pod goes, and when a binding finds that the pod has gone: the record that says
+so may have come before the request.
 """
 
 from schemas.base import EPOCH_MS_MAX
@@ -123,7 +124,7 @@ class Placement:
         return [decision for decisions in judged for decision in decisions]
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
-        """Something came of a binding.
+        """The outcome of a binding.
 
         A pod that is gone never comes back under its uid, so its request ends with any outcome that
         says so, also with that of an earlier decision.
@@ -157,7 +158,7 @@ class Placement:
         return []
 
     def bound(self, uid: str, node: str, cause: Cause) -> list[PlacementDecision]:
-        """A pod was seen on a node; if it still waited for one, somebody else placed it."""
+        """A pod was seen on a node; if it still waited for one, another program placed it."""
         waiting = self._forget(uid)
         if waiting is None:
             return []

@@ -1,8 +1,9 @@
 """Chooses a node for a kind of pod, looking only at nodes that have changed.
 
 For each kind of pod the placer keeps a `Ranking`: which filter refuses each node, and each node's
-total. A ranking that is asked again looks at the nodes that have changed since, one by one, and
-computes everything anew only when it is new, far behind, or places of nodes have moved.
+total. A ranking that is used again looks at the nodes that have changed since then, one by one. It
+computes everything again only if it is new, if it is far behind, or if indexes of nodes have
+changed.
 """
 
 from collections.abc import Callable, Sequence

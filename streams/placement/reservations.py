@@ -1,7 +1,7 @@
 """When reservations end: room that a decision took, unless the pod's lifecycle confirms it before.
 
-What is remembered here is only when to look; whether a pod is still held by the decision that
-reserved its room, the node says.
+Only the times to look are remembered here. The node says whether a pod is still held by the
+decision that reserved its room.
 """
 
 import heapq
@@ -28,7 +28,7 @@ class KeptRoom(Protocol):
 
 
 class NoKeptRoom:
-    """Nobody keeps room."""
+    """No room is kept."""
 
     def awaits(self, pod: Pod) -> bool:
         """No."""

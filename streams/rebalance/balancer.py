@@ -6,7 +6,8 @@
 
 In a round `Rules` are asked about each pod in turn: what protects it, whether another try is worth it,
 which nodes are no target for it, and which gate stops it now. A gate's scope says whether it ends more
-than the pod's turn. Nothing is changed but the counters, the history, and what the rules change.
+than the pod's turn. Nothing is changed but the counters, the history, the number of hot nodes,
+and what the rules change.
 
 Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when
 the replacement asks for a node, by the same view of usage.
@@ -69,9 +70,12 @@ class Balancer:
         self._judged_by: object = None
         self._packed_by: object = None
         """What of the policy the columns depend on."""
+        self.policy: Policy
         self.rounds: Rounds
         self.risk_moves: RiskMoves | None = None
         """None: the policy does not name them."""
+        self.hot_nodes = 0
+        """Nodes that the last round has found hot or at risk; one that was paused has found none."""
         self._counts: dict[Watch, Counted] = {}
         """What rounds count under the policy."""
         self.set_policy(policy)
@@ -97,6 +101,8 @@ class Balancer:
                     rounds.counters.take(row)
                 # Those dropped since rows were written last are among the changed ones only.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
+                if policy.plugins.balance != self.policy.plugins.balance:
+                    self.hot_nodes = 0  # what was found by another strategy says nothing any more
             self.rounds, self._counts = rounds, counts
             self.history.fill(rounds.filled)
         self._judged_by = judged_by
@@ -157,6 +163,7 @@ class Balancer:
         if self.risk_moves is not None:
             # Last, since it goes by the sum over all nodes: what is planned before changes it.
             self.risk_moves.round(given, outcome, summing=inventory.moments.summing)
+        self.hot_nodes = len(outcome.hot_names)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()
         return outcome

@@ -50,13 +50,6 @@ class Counters(TrackedTable[str, dict[Watch, Counter]]):
         self._count_timeout_ms = count_timeout_ms
         self._least_ms = 2 * interval_ms
 
-    @property
-    def hot_nodes(self) -> int:
-        """Nodes that were hot in the last round that judged them."""
-        return sum(
-            any(counter.abnormal for counter in of_node.values()) for of_node in self.rows.values()
-        )
-
     def hot(self, node: str, watch: Watch, condition: AnomalyCondition, now_ms: int) -> Counter:
         """The node is over in this round."""
         counter = self._find(node, watch, condition.timeout_ms, now_ms)

@@ -263,6 +263,11 @@ class RoundOutcome:
     """
 
     @property
+    def hot_names(self) -> set[str]:
+        """Nodes that are hot or at risk in any pool, those included whose pods had no turn."""
+        return {name for pool in self.pools for name in pool.hot_names}
+
+    @property
     def moves(self) -> list[Candidate]:
         """All pods that leave, in order."""
         return [move for pool in self.pools for move in pool.moves]

@@ -54,7 +54,7 @@ class PackedPods:
         Args:
             source: the pods as the node has them.
             before: the node's pods until now; those that stay as they were are not ranked again.
-            by_uid: put them into ascending order of uids; what was heard of first must not matter.
+            by_uid: put them into ascending order of uids; what was reported first must not matter.
         """
         self.source = list(source)
         self.held = sorted(source, key=_uid) if by_uid else self.source

@@ -10,7 +10,7 @@ DEAD_LETTERS_TOPIC = "dead-letters"
 
 
 def too_long(output: OutputRecord) -> Refusal | None:
-    """Why an output cannot be published: nobody reads one of its length; None: it can."""
+    """Why an output cannot be published: no reader takes one of its length; None: it can."""
     if len(output.value) <= VALUE_BYTES_MAX:
         return None
     return Refusal(

@@ -1,14 +1,14 @@
-"""Journal records: one batch to records, and the tail of a journal to what it comes to.
+"""Journal records: one batch to records, and the tail of a journal to rows and outputs.
 
-A batch becomes one record, or several where it would be too large for one; it holds only when all
-of them are there. Writers follow each other: a record that *opens* begins the epoch that has its
+A batch becomes one record, or several if it would be too large for one; it counts only when all of
+them are there. Writers follow each other: a record that *opens* begins the epoch that has its
 offset for a number, and batches of other epochs after it are of a writer that has lost the
 partition, so they do not count.
 
-A record that does not say that it is of this journal is foreign: somebody has produced it by
-mistake. It is passed over. Nothing of ours can hide behind that: batches are numbered without gaps,
-so a batch that is missing is an error, and so is a record that says it is ours and cannot be read.
-Pure: bytes in, bytes out.
+A record that does not say that it is of this journal is foreign: it was produced by mistake, and is
+skipped. No record of ours can be lost in this way: batches are numbered without gaps, so a batch
+that is missing is an error, and so is a record that says it is ours and cannot be read. Pure: bytes
+in, bytes out.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ class Place:
     """How far a partition's journal is known."""
 
     epoch: int = -1
-    """Offset of the opening record of the writer that owns the partition; -1: nobody has opened it."""
+    """Offset of the opening record of the partition's owner; -1: it was never opened."""
     sequence: int = -1
     """Number of the last whole batch."""
     offset: int = -1

@@ -70,7 +70,7 @@ class Changes:
             newest.items.clear()
 
     def __iter__(self) -> Iterator[tuple[str, str, bytes | None]]:
-        """Changes that come to the same, as `add` takes them."""
+        """Changes with the same effect, as `add` takes them."""
         for (table, key), newest in self._rows.items():
             if newest.known:
                 yield table, key, newest.value

@@ -48,7 +48,7 @@ class ClusterFigures:
     pending_requests: int
     """Requests that wait for a node."""
     hot_nodes: int
-    """Nodes above a high threshold in the last round, or in a row that no round has ended since."""
+    """Nodes above a high threshold, or at risk, in the last round."""
     migrations: int
     """Migrations that wait or are under way."""
     newest_metric_age_ms: int | None

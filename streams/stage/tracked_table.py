@@ -1,8 +1,8 @@
 """What is kept of one table, by key, and which of it has changed since its rows were written last.
 
-A part of a state that is kept in a table holds it as one of these, and the state lists them: rows are
-written, restored and counted by that list alone. `TrackedRows` keeps the rows themselves; what is kept in
-another form says how it becomes rows (`row`) and comes from them (`take`).
+A part of a state that is kept in a table holds it as one of these, and the state lists them: rows
+are written, restored and counted by that list alone. `TrackedRows` keeps the rows themselves; what
+is kept in another form says how it becomes rows (`row`) and comes from them (`take`).
 """
 
 from abc import ABC, abstractmethod

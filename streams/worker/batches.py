@@ -4,11 +4,10 @@ Faust's own `take` acknowledges by itself and forbids table writes. Here the rec
 parcels are collected until there are enough of them, or enough bytes, or the first one has waited
 long enough; they are handed out in the order of their partitions' logs, and their parcels are
 acknowledged by the code that has made their effects durable. A batch costs a journal record and two
-trips to the broker however small it is, so records that nobody waits for an answer to stay longer,
-until one comes that somebody does wait for: that one meets the newest state all the same, and one
-batch does for all. Records that were fetched before a
-rebalance are not handed out after it: they may belong to another worker now, and to this one they
-come again.
+trips to the broker however small it is. So records that need no quick answer wait longer, until one
+comes that does: it meets the newest state all the same, and one batch is enough for all. Records
+that were fetched before a rebalance are not handed out after it: they may belong to another worker
+now, and to this one they come again.
 """
 
 import asyncio
@@ -64,7 +63,7 @@ class Batches:
     def __init__(
         self, app: Any, limits: BatchLimits, patient: Collection[str] = frozenset()
     ) -> None:
-        """`patient` are topics whose records nobody waits for an answer to."""
+        """`patient` are topics whose records need no quick answer."""
         self._app = app
         self._limits = limits
         self._patience_s = max(limits.wait_s, limits.patience_s)
@@ -76,7 +75,7 @@ class Batches:
         self._held = True
         self._some = asyncio.Event()
         self._hurried = asyncio.Event()
-        """A batch is complete, or somebody waits for one of its records."""
+        """A batch is complete, or one of its records needs a quick answer."""
         self._full = asyncio.Event()
         self._room = asyncio.Event()
 

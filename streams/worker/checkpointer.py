@@ -2,13 +2,13 @@
 gone.
 
 Right after rows were written the local tables reflect exactly one place of the journal. If a
-checkpoint is due then, references to the rows are taken at once, and pieces are made of them and
+checkpoint is due then, references to the rows are taken at once. Pieces are made of them and
 written one after the other while batches go on: one checkpoint at a time, one piece in flight, by a
-producer of its own. One is due when the log's clock enters the next interval, so that neither
-restarts nor rebalances make them more, and fewer only where the writer ended in the middle; where
-time was ahead and is set right, intervals are counted from there. A partition that goes stops its
-checkpoint: without a closing piece it is none. That one cannot be written is reported and stops
-nothing else.
+separate producer. A checkpoint is due when the log's clock enters the next interval. So restarts
+and rebalances do not make more of them, and there are fewer only if the writer ended in the middle.
+If time was ahead and was reset, intervals are counted from there. When the worker loses a
+partition, its checkpoint stops: without a last piece it does not count. A checkpoint that cannot be
+written is reported and stops nothing else.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Checkpointer:
         self._intervals.setdefault(partition, self._interval(_now_ms(clock)))
 
     def closed(self, partition: int) -> None:
-        """It is somebody else's."""
+        """It belongs to another worker."""
         self._intervals.pop(partition, None)
         if self._task is not None and self._task.partition == partition:
             self._task.stopped = True

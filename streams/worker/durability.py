@@ -75,5 +75,5 @@ class Durability(Protocol):
         ...
 
     def close(self, partition: int) -> None:
-        """The partition belongs to somebody else now."""
+        """The partition belongs to another worker now."""
         ...

@@ -1,21 +1,20 @@
 """A publisher whose rows the brokers take from one worker at a time, partition by partition.
 
     claim(topics, partition)   a producer of the partition's own; a record in each topic shuts out all before it
-    write_rows(...)            through that producer; `LostOwnership` where somebody else has claimed since
+    write_rows(...)            through that producer; `LostOwnership` if another one claimed since
 
-A worker that stood still for longer than its session has a successor and does not know. What it
-goes on to write would put old rows over newer ones, and no look at a clock before a write can rule
-that out: it may be stopped between the look and the write. So the broker decides. Each partition
-has a producer of its own, under an id that belongs to the partition and not to the worker; the
-broker numbers those who claim it, and once the newest has written a record, it refuses an older
-one's. No transactions are opened: the id alone makes the fence, and what is written has no markers
-in between.
+If a worker stood still for longer than its session, another worker has taken over, and the first
+one does not know it. Its further writes would replace newer rows with old ones. Looking at a clock
+before a write cannot prevent that: the worker may stop between the look and the write. So the
+broker decides. Each partition has a producer of its own, under an id that belongs to the partition
+and not to the worker. The broker numbers the producers that claim it, and when the newest has
+written a record, it refuses records of older ones. No transactions are opened: the id alone makes
+the fence, and there are no markers between records.
 
 A claim holds in each topic that it names from its record in that topic on.
 
-Where a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an
-id that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets do not follow on
-each other.
+If a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
+that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets are not consecutive.
 """
 
 import asyncio
@@ -75,7 +74,7 @@ class FencedPublisher(Publisher):
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def claim(self, topics: Sequence[str], partition: int) -> dict[str, int]:
-        """From now on nobody who has claimed the partition of these topics before can write to it.
+        """From now on no worker that claimed the partition of these topics before can write to it.
 
         Answers with the offsets of the records that say so, deletions of a row that never is; what
         others have written stands before them. Another claim of the same must name the same topic

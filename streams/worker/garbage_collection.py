@@ -1,8 +1,8 @@
-"""When Python looks for cycles of objects that nobody needs.
+"""When Python looks for cycles of objects that are not needed any more.
 
-Messages and state are trees, which go by counting references alone. Looking through a large
-cluster's million objects for cycles takes a second in which nothing is decided, and while a cluster
-is put together from its rows it happens again and again: half of the time of a recovery.
+Messages and state are trees, for which counting references is enough. Looking through the million
+objects of a large cluster for cycles takes a second in which nothing is decided. While a cluster is
+put together from its rows this happens again and again: it takes half of the time of a recovery.
 """
 
 import gc

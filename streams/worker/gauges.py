@@ -98,7 +98,9 @@ def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
     age = _gauge("newest_metric_age_seconds", "Log time since the newest sample.", "cluster")
     pods = _gauge("pods", "Pods that take room.", "cluster")
     pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
-    hot = _gauge("hot_nodes", "Nodes above a high threshold in the last round.", "cluster")
+    hot = _gauge(
+        "hot_nodes", "Nodes above a high threshold, or at risk, in the last round.", "cluster"
+    )
     moving = _gauge("migrations", "Migrations that wait or are under way.", "cluster")
     estimated = _gauge(
         "nodes_judged_by_estimates",

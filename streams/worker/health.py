@@ -1,11 +1,11 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again under
-it; if not, it is to be started again. Ready: it has its partitions, a broker answers, it is not far
-behind, and its topics and clocks are as they must be (`Notices`); if not, it is to be waited for,
-or what is said is to be done. A batch that waits for brokers which are gone is no batch that hangs:
-another start would not bring them back. Both are asked for from another thread than the one that
-works, so they answer also when that one hangs.
+Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again while
+it ran; if not, it must be started again. Ready: it has its partitions, a broker answers, it is not
+far behind, and its topics and clocks are as they must be (`Notices`); if not, wait, or do what the
+message says. A batch that waits for brokers which are away does not hang: a new start would not
+bring them back. Another thread than the one that works answers both, so it answers even if the
+worker hangs.
 """
 
 import time

@@ -55,7 +55,7 @@ class RowWriter:
         await self._publisher.claim([table.changelog for table in self._tables], partition)
 
     def release(self, partition: int) -> None:
-        """The partition belongs to somebody else now."""
+        """The partition belongs to another worker now."""
         self._publisher.release(partition)
 
     async def write(self, partition: int, changes: Collection[RowChange]) -> None:
@@ -135,19 +135,11 @@ class JournalFirst:
                 f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
                 f"its end. {journal.REMEDY}"
             )
-        changes = Changes()
         reader = journal.Reader(known, partition)
-        # Piece by piece: after a long time without written rows the tail is of any length.
-        async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, known.offset + 1, opened + 1
-        ):
-            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
-            for (table, key), value in tail.rows.items():
-                changes.add(table, key, value)
+        changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
         redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
         # Whole from now on, and written by the next flush: another rebalance may have begun
-        # meanwhile, which drops the tables' rows and has somebody else write them.
+        # meanwhile, which drops the tables' rows and has another worker write them.
         whole = Changes()
         for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
             whole.add(change.table, change.key, change.value)
@@ -166,6 +158,19 @@ class JournalFirst:
             self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
 
+    async def _publish_tail(
+        self, reader: journal.Reader, partition: int, begin: int, end: int
+    ) -> Changes:
+        """Publish the outputs of the journal from one offset to another; answers with its rows."""
+        changes = Changes()
+        # Piece by piece: after a long time without written rows the tail is of any length.
+        async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
+            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
+            for (table, key), value in tail.rows.items():
+                changes.add(table, key, value)
+        return changes
+
     async def append(self, batches: Sequence[Applied]) -> Journaled:
         """Append the batches, each to the journal of its partition.
 
@@ -181,7 +186,7 @@ class JournalFirst:
         # Not before: a place that is written says that all up to it was published.
         for batch, place in zip(journaled.batches, journaled.places, strict=True):
             if (before := self._places.get(batch.partition)) is None or before.epoch != place.epoch:
-                continue  # the next batch has found out that the partition is somebody else's
+                continue  # the next batch has found out that the partition is another worker's
             self._places[batch.partition] = place
             unwritten = self._unwritten[batch.partition]
             for row in batch.result.rows:
@@ -191,7 +196,7 @@ class JournalFirst:
         """Write rows when they have waited long enough, or are many; batches may be committed
         meanwhile.
 
-        Those of a partition that may be somebody else's by now stay: its owner redoes them.
+        Those of a partition that may be another worker's by now stay: its owner redoes them.
         """
         if not force:
             await self._flush(due=False)
@@ -256,7 +261,7 @@ class JournalFirst:
                 f"{offset + 1} now: it was deleted and made again, or the broker has lost its end. Start the worker "
                 f"again, which goes on from its tables"
             )
-        # Somebody else has written in between: a successor, or a predecessor that does not know
+        # Another writer has written in between: a successor, or a predecessor that does not know
         # yet.
         reader = journal.Reader(place, partition)
         dead: list[OutputRecord] = []
@@ -306,7 +311,7 @@ class JournalFirst:
             self._checkpoints.written(partition, place, clock, self._writer.references)
 
     async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
-        """Whether all were written: not once the partition may be somebody else's."""
+        """Whether all were written: not once the partition may be another worker's."""
         piece: list[RowChange] = []
         size = 0
         pace = Pace()

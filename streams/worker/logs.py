@@ -1,11 +1,11 @@
 """Logs of a worker: one line of JSON an event where a machine reads, plain text in a terminal.
 
 Everything goes through the standard library's logging, ours as well as Faust's and aiokafka's, so
-that all of it comes out in one form, and passes one place where secrets are blotted out and, for a
-terminal, control characters. What Faust says at every start of every part of it, and its tables of
-dozens of lines, is for debugging and has that level here. What the libraries say over and over, as
-aiokafka does a hundred times a second of a broker that is gone, is logged once in a while, with how
-often it was left out.
+that all of it has one form, and passes one place where secrets and, for a terminal, control
+characters are removed. What Faust logs at the start of each of its parts, and its tables of dozens
+of lines, has the level `debug` here. Messages that libraries repeat, as aiokafka does a hundred
+times a second for a broker that is away, are logged once in a while, with the number of times that
+they were left out.
 """
 
 import logging

@@ -2,10 +2,11 @@
 
     brokers refuse (no right to the group, a session that they do not allow) ──▶ log, `/readyz`; tried again
 
-The client's coordinator stops at what it cannot mend by itself and waits until its caller takes
-note. Faust never asks, so a worker would stand still without a word, also after somebody has given
-it the right that it lacked. Here it is asked all the time: what it says is reported, and it goes
-on trying. Where the coordinator has ended the worker ends, since nothing else would bring it back.
+The client's coordinator stops at errors that it cannot repair by itself, and waits until its caller
+asks for them. Faust never asks, so a worker would stand still without a message, even after it was
+given the right that it lacked. Here the coordinator is asked all the time: its errors are reported,
+and it goes on trying. If the coordinator has ended, the worker ends too, since nothing else would
+bring it back.
 
 Not guaranteed: that other clients of the same group are workers.
 """

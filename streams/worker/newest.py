@@ -1,7 +1,7 @@
 """Rows as they are now, whether they have reached their tables or not.
 
-Rows are written lazily: the tables lack what the journal has, and the journal what batches under
-way have changed. A stage that puts one cluster together again needs all of it.
+Rows are written lazily: the tables lack changes that are in the journal, and the journal lacks
+changes of batches under way. A stage that puts one cluster together again needs all of them.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,8 @@
-"""What is wrong with a stage's surroundings now: said once in the log, and by health for as long as
-it lasts.
+"""What is wrong with a stage's surroundings now: logged once, and reported by health as long as it
+lasts.
 
-A worker can be alive and do all that it may, and a topic or a clock still keeps decisions from
-being right. Each watcher reports all that it finds, look after look; the log says what has begun
-and what is over.
+Even if a worker is alive and does all that it can, a topic or a clock may make its decisions wrong.
+Each watcher reports all that it finds at each look; the log says what has begun and what is over.
 """
 
 import logging

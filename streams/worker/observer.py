@@ -1,9 +1,9 @@
 """Looks at the stages of a worker every few seconds, from within its event loop.
 
-Out come the `Look` that `/metrics` shows and the signs of life that `/healthz` and `/readyz` go by.
-How far the topics reach is asked of the brokers over a connection of its own: so a broker that is
-gone shows, and neither the answer nor its absence holds up the work. Nothing in here can stop a
-worker.
+The results are the `Look` that `/metrics` shows, and the signs of life that `/healthz` and
+`/readyz` use. The brokers are asked for the ends of topics over a separate connection: so a broker
+that is away shows, and neither the answer nor its absence holds up the work. Nothing here can stop
+a worker.
 """
 
 import asyncio

@@ -1,12 +1,12 @@
 """What the tables know of the journal when a partition is taken over, and whether they are still
 whole.
 
-Table `journal_positions` has two rows of a partition: up to where all rows reflect the journal, and
-the ids that the last owner found of the journal and of the changelogs. A journal with another id
-was deleted and made again. Then the tables are all that is left, whole up to a few seconds before:
-the partition goes on from them and from the opening record of the first owner who has found the new
-journal. Batches are numbered on, so that nobody takes the first one there for the first of all. A
-changelog with another id has lost its rows, and nothing can be gone on from.
+Table `journal_positions` has two rows per partition: the place in the journal up to which all rows
+reflect it, and the ids of the journal and of the changelogs that the last owner found. A journal
+with another id was deleted and made again. Then only the tables are left, complete up to a few
+seconds before: the partition goes on from them and from the opening record of the first owner that
+found the new journal. Batches continue the old numbers, so that the first one there is not taken
+for the first of all. A changelog with another id has lost its rows; then no partition can go on.
 """
 
 import logging

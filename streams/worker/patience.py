@@ -1,12 +1,12 @@
-"""Brokers that go away are waited for: a worker ends by no answer that is missing.
+"""Brokers that go away are waited for: a missing answer never ends a worker.
 
-aiokafka reconnects by itself, but for three things, which are seen to here. A client that starts
-while no broker answers raises. A producer gives up what no leader has taken for 40 s. And under
-uvloop a write to a connection that has just been lost raises what aiokafka does not take for a lost
-connection, so that the fetch that meets it ends the consumer.
+aiokafka reconnects by itself, with three exceptions, which are handled here. A client that starts
+while no broker answers raises. A producer gives up records that no leader has taken for 40 s. And
+under uvloop a write to a connection that was just lost raises an error that aiokafka does not
+recognize as a lost connection, so the fetch that gets it ends the consumer.
 
-How long brokers have been silent is reported by health and metrics, and a stop does not wait for
-them (`stopping`).
+Health and metrics report how long brokers have been silent, and a stop does not wait for them
+(`shutdown`).
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 While a batch is on its way to the broker the next one is applied to the state in memory, so neither
 the broker nor this process waits for the other. A batch is made durable in two steps, and while one
 is in the second the next one is in the first: both travel in one request. The order is that of
-applying: a batch is made durable, reported of and acknowledged when all before it were. The first
-that cannot be made durable ends it; what was applied after it counts for nothing then.
+applying: a batch is made durable, reported and acknowledged when all before it were. The first
+batch that cannot be made durable ends the pipeline; what was applied after it does not count then.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ class Pipeline:
         await self._durability.flush(force=True)
 
     def give_up(self) -> None:
-        """What is under way will never be durable; nobody waits for it any longer."""
+        """What is under way will never be durable; it is not waited for any longer."""
         self._over = True
         while not self._waiting.empty():
             self._waiting.get_nowait()

@@ -1,11 +1,11 @@
 """Writes of a stage to Kafka, by an idempotent producer of our own.
 
-Faust's producer costs as much a message as Faust's consumer and tells nobody when a batch is safe.
-Here a call returns when the brokers have acknowledged everything that it was given. What goes to
-one partition is handed to the producer whole, since a call a record costs more than deciding what
-it says. Records to one partition keep their order, also through retries; nothing is written twice
-by one producer. A record that cannot be written is an error: the caller has state in memory that is
-not durable, and must not go on.
+Faust's producer costs as much per message as Faust's consumer, and does not say when a batch is
+safe. Here a call returns when the brokers have acknowledged everything that it was given. All
+records for one partition are handed to the producer together, since one call per record costs more
+than the decision in it. Records for one partition keep their order, even with retries; one producer
+writes nothing twice. A record that cannot be written is an error: the caller has state in memory
+that is not durable, and must not go on.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 
 #: Why a partition has another owner, of which the worker knows nothing.
 UNKNOWN_OWNER = (
-    "it was not heard of for longer than the session time-out, a worker with another "
-    "LOADSTREAM_WORKER_STAGES runs beside it, whose group is another one, or `loadstream mend` was "
-    "run meanwhile"
+    "brokers did not hear from it for longer than the session timeout, a worker with another "
+    "LOADSTREAM_WORKER_STAGES, and so of another group, runs beside it, or `loadstream mend` was run "
+    "meanwhile"
 )
 
 

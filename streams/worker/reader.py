@@ -32,7 +32,7 @@ class Unread(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record as it stands in a partition."""
+    """One record of a partition, unchanged."""
 
     offset: int
     key: bytes | None

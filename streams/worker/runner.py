@@ -1,18 +1,18 @@
 """Runs the stages of the partitions that this worker owns.
 
-A batch goes through in this order, and nothing is skipped: look whether the records follow on those
-applied last (`sequence`); apply them to the state in memory; make the result durable
-(`durability`); acknowledge the events, which lets Faust commit their offsets. A crash in between
-repeats: the state starts again from what is durable, and records that it knows already are passed
-over. Any error stops the worker, since the state in memory may be ahead of what is durable by then.
-That is the rule while all is well, too: the next batch is applied while the one before is on its
-way to the broker.
+A batch takes these steps in this order: check that the records follow directly on those applied
+last (`sequence`); apply them to the state in memory; make the result durable (`durability`);
+acknowledge the events, which lets Faust commit their offsets. After a crash in between, steps are
+repeated: the state starts again from what is durable, and records that it knows already are
+skipped. Any error stops the worker, since the state in memory may then be ahead of what is durable.
+It is also ahead when all is well: the next batch is applied while the one before is on its way to
+the broker.
 
-Time that was lost is made up for before anything else is applied (`ticker`). While a topic is
-missing or not what it was, nothing is applied (`topic_watch`).
+After an outage partitions are brought to the present before anything else is applied (`ticker`).
+While a topic is missing or not what it was, nothing is applied (`topic_watch`).
 
-On a rebalance the batches under way are finished first; which partitions are owned, and their state,
-is the business of `takeover`.
+On a rebalance the batches under way are finished first. `takeover` knows which partitions are
+owned, and their state.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class StageRunner:
         telemetry: Telemetry | None = None,
     ) -> None:
         """`build` makes the stage of a partition from its rows, which may be none; `patient` are
-        topics whose records nobody waits for an answer to."""
+        topics whose records need no quick answer."""
         self._app = app
         self.topics = frozenset(topics)
         self._tables = {table.name: table for table in tables}
@@ -311,7 +311,7 @@ class StageRunner:
         self._telemetry.revoked(self.name)
         story.revoked(self.name, self.stages)
         self._batches.hold()
-        await self._settle()  # its rows are in the changelog before anybody reads that
+        await self._settle()  # its rows are in the changelog before that is read
 
     async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
         self._takeover.assigned(self, assigned)

@@ -1,5 +1,5 @@
-"""Records in the order of their offsets: repeated ones dropped, and what Faust passed over read and
-put in front."""
+"""Records in the order of their offsets: repeated ones are dropped, and those that Faust left out
+are read and put in front."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection

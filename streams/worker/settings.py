@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.connection import SettingsError, problems_of, unknown_variables
+from schemas.connection import SettingsError
+from schemas.environment import problems_of, unknown_variables
 from schemas.policy import Policy, PolicyError, read_policy
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"
@@ -32,7 +33,7 @@ class WorkerSettings(BaseSettings):
     """Which stages this worker runs: both, or one where a large fleet separates them."""
     clock: Literal["wall", "external"] = "wall"
     """wall: the worker writes the time into topic `clock` for each partition that it owns.
-    external: somebody else does, as in a demonstration or a replay whose time runs faster."""
+    external: another program does, as in a demonstration whose time runs faster."""
     tick_interval_s: Annotated[float, Field(gt=0, le=5)] = 1.0
     """Seconds between two clock records; reservations and back-offs end at ticks. Far less than
     `ticker.LATE_S`, after which a clock counts as one that stood still."""
@@ -44,15 +45,14 @@ class WorkerSettings(BaseSettings):
     batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
     """Batch size, in bytes, that is not added to any more."""
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 4.0
-    """Longest time that a record waits for others. Those that nobody waits for an answer to wait for
-    one that somebody does wait for: see `BatchLimits.patience_s`."""
+    """Longest time that a record waits for others. Records that need no quick answer wait for one
+    that does: see `BatchLimits.patience_s`."""
     session_timeout_s: Annotated[float, Field(ge=6, le=90)] = 6.0
-    """A worker that is not heard of for so long loses its partitions. Faust's default of a minute
-    would leave a cluster without decisions for as long after a crash. Kafka lets nobody join with
-    less than 6 (`group.min.session.timeout.ms`), and Faust takes no more than its time-out of a
-    request, 90."""
+    """A worker that is silent for this time loses its partitions. Faust's default of a minute would
+    leave a cluster without decisions for as long after a crash. Kafka lets no worker join with less
+    than 6 (`group.min.session.timeout.ms`), and Faust takes at most its request timeout, 90."""
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=30)] = 2.0
-    """Seconds between two signs of life; a third of the session time-out or less, so that one lost
+    """Seconds between two signs of life; a third of the session timeout or less, so that one lost
     on its way loses no partitions."""
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
     """How many other workers keep a copy of a partition's rows, so that taking it over reads few of

@@ -2,13 +2,13 @@
 
 Asked to stop, a worker makes durable what it has applied, writes its rows and leaves its group. For
 all of that it needs brokers, and while none answers Faust and its clients wait for them, each in
-its own way and some for ever. So a thread of its own ends the process when its time is up. Nothing
-is lost by that: what is not in the journal was reported to nobody, and the next owner redoes the
-rest, as after any crash.
+its own way and some for ever. So a separate thread ends the process when its time is up. Nothing is
+lost by that: what is not in the journal was not published, and the next owner redoes the rest, as
+after any crash.
 
-A worker that has failed has nothing to make durable. It leaves its group, which may hang where it
-was thrown out of that, so it is given less time: nobody serves its partitions better than the one
-that starts in its place.
+A worker that has failed has nothing to make durable. It leaves its group, which may hang if the
+group has removed it, so it is given less time: the worker that starts in its place serves its
+partitions better.
 """
 
 import logging

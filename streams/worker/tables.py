@@ -1,14 +1,14 @@
 """Tables of raw rows: recovered by Faust, written by us.
 
-Faust recovers a table from its changelog but logs a row that it cannot decode as a warning and goes
-on without it, and its own writes cost a message each. So keys and values are plain bytes to Faust,
-which then has nothing to decode; the stage reads the rows and refuses what it cannot read. Changes
-are written to the changelog by `Publisher.write_rows` and, once acknowledged, to the local copy by
-`store`.
+Faust recovers a table from its changelog. But it only logs a warning for a row that it cannot
+decode, and goes on without it, and its own writes cost a message each. So keys and values are plain
+bytes for Faust, which then has nothing to decode; the stage reads the rows and refuses what it
+cannot read. Changes are written to the changelog by `Publisher.write_rows` and, once acknowledged,
+to the local copy by `store`.
 
 A row's key begins with its partition and a slash, so rows of a lost partition can be found and
-dropped. A row too long for one record is several here and in the changelog (`long_rows`), and one
-to everybody else.
+dropped. A row that is too long for one record is several rows here and in the changelog
+(`long_rows`), and one row for all other code.
 """
 
 import time
@@ -185,7 +185,7 @@ class RowTable:
                 del self._chunks[row]
 
     def keep_only(self, partitions: Collection[int]) -> None:
-        """Drop the rows of all other partitions: somebody else writes them now."""
+        """Drop the rows of all other partitions: other workers write them now."""
         self._table.kept = frozenset(partitions)
         data, read_to = self._table.data, self._table.read_to
         for tp in [tp for tp in read_to if tp.partition not in partitions]:

@@ -1,12 +1,12 @@
 """Takes over the partitions that Faust assigns to this worker, and drops those that are gone.
 
-On a rebalance the batches under way are finished first (`runner`). State and rows of partitions that
-are gone are dropped, and when Faust has recovered the tables, the state of every partition is built
-from its rows: also of one that stayed, since another worker may have had it meanwhile without this
-one noticing.
+On a rebalance the batches under way are finished first (`runner`). State and rows of partitions
+that are gone are dropped. When Faust has recovered the tables, the state of every partition is
+built from its rows, even if the partition stayed: another worker may have had it in between,
+unnoticed.
 
-Partitions may be taken away at any moment of this. So a takeover is of one generation, and after
-each wait it is given up if that is over: the next assignment begins another one.
+Partitions may be taken away at any time during this. So a takeover belongs to one generation, and
+after each wait it is given up if that generation is over: the next assignment begins another one.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 The registry is an argument, so that tests and several workers in one process do not share figures.
 Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
-values: stages, topics, tables, categories, outcomes, filters. What is looked at now and then
-instead of counted as it happens is in `gauges`.
+values: stages, topics, tables, categories, outcomes, filters. Figures that are looked at from time
+to time, and not counted as they happen, are in `gauges`.
 """
 
 import time
@@ -148,7 +148,8 @@ class Telemetry:
             "Most records at once that were fetched and not durable, since the start.",
         )
         self._copies = self._gauge(
-            "standby_partitions", "Partitions of others of whose rows a copy is kept."
+            "standby_partitions",
+            "Partitions of other workers of which this one keeps a copy of the rows.",
         )
 
         self._topic_problems = self._gauge(

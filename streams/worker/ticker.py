@@ -4,25 +4,25 @@ The cluster stage's `now` is the time of the last tick applied, so this is the o
 decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
 still in the log until it has caught up.
 
-**Time does not run away.** A client that may write to the topic could otherwise stop a partition's
-time, by one tick in the far future. So ticks that are read are held against the worker's own time,
-and those that are too far from it are marked as refused (`checked`) before the stage sees them. A
-partition whose time is ahead already is waited for no longer than that: the worker goes on to tell
-its own time, which the stage ignores until it has come so far, or until an operator sets the time
-right (`ClockTick.reset`); health says so meanwhile.
+**Time does not run away.** Otherwise a client that may write to the topic could stop a partition's
+time, by one tick in the far future. So ticks that are read are compared with the worker's own time,
+and those that are too far ahead of it are marked as refused (`checked`) before the stage sees them.
+If a partition's time is ahead already, the worker goes on writing its own time. The stage ignores
+that until it reaches the partition's time, or until an operator resets the time
+(`ClockTick.reset`); health says so meanwhile.
 
-**Time does not overtake what has happened.** Topics keep no order among each other, and a
-reservation that ends by time must not end while its confirmation waits to be read. So a time is
-given in two steps: it is taken together with where the topics `KNOWN_FIRST` end then (`Mark`), and
-written once all of that is applied. What is not applied soon is read in front of everything else.
+**Time does not overtake what has happened.** There is no order between topics, and a reservation
+must not expire while its confirmation waits to be read. So a time is given in two steps: it is
+taken together with the ends of the topics `KNOWN_FIRST` at that time (`Mark`), and written when
+everything before these ends is applied. What is not applied soon is read before everything else.
 
-**Time that was lost is made up for first.** After an outage, of the worker or of the brokers,
-partitions are brought into the present before anything else is applied: what has happened and what
-was decreed, then a tick, then the rest. So nothing is decided by a time that is long gone, nor by a
-policy that was replaced.
+**After an outage time comes first.** After an outage of the worker or of the brokers, partitions
+are brought to the present before anything else is applied: first what has happened and the
+policies, then a tick, then the rest. So nothing is decided with a time that has long passed, nor
+with a policy that was replaced.
 
-Not guaranteed: what reaches Kafka after the mark. And a flood does not stop time: past `hold_max_s`
-it is given whatever waits.
+Not guaranteed: what reaches Kafka after the mark. And too many records do not stop time: after
+`hold_max_s` it is written, whatever waits.
 """
 
 import asyncio

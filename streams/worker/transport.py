@@ -10,14 +10,14 @@ stream and acknowledgement each have their share. So what a fetch brought of a p
 a `Parcel`, one message to Faust with many records in it: flow control, generations and commits stay
 Faust's, and cost once a parcel. Changelogs, which Faust reads for itself, come as always.
 
-A fetch that is under way while partitions change hands may bring records that nobody may have just
-then. Faust lets go of them although its consumer has read past them; of a changelog nothing else
-might follow, and recovery would wait for them for ever. Here they are given back: reading goes on
-from the first of them.
+A fetch that is under way while partitions change hands may bring records that no worker may have at
+that moment. Faust drops them although its consumer has read past them. In a changelog no other
+record might follow, and recovery would wait for them for ever. Here they are given back: reading
+goes on from the first of them.
 
 Faust also empties its queues each time that it resumes the flow, which it does once more when
-recovery is over. Rows of a standby copy that wait in one just then are not read again: the copy
-would lack them for good, and nobody would notice. Here what flows already is left as it is.
+recovery is over. Rows of a standby copy that wait in one at that moment are not read again: the
+copy would lack them for ever, without a notice. Here a flow that goes on already is left as it is.
 
 Faust starts an app's tasks only when its tables are recovered; its companions run from the start
 on.
@@ -68,7 +68,7 @@ class _PromptThread(AIOKafkaConsumerThread):
         """Let reading go on from the first of two offsets, where it has come to the second and
         nowhere else.
 
-        In the thread that fetches, so that nobody seeks in between.
+        In the thread that fetches, so that no seek comes in between.
         """
         consumer: Any = self._ensure_consumer()
         subscription = consumer._subscription.subscription  # noqa: SLF001 - `position` may wait

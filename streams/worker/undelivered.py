@@ -1,8 +1,8 @@
 """Notices records that were never delivered and that nothing follows.
 
-Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. Where a
-further record of the partition comes, the gap shows and is read (`runner`). Where none comes, as in
-a quiet cluster, nobody would ever know: so every few seconds the ends of the partitions are
+Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. If a
+further record of the partition comes, the gap shows and is read (`runner`). If none comes, as in a
+quiet cluster, the gap would never be noticed. So every few seconds the ends of the partitions are
 compared with what was applied, and what has not moved between looks is read. Partitions that end
 before what was applied of them are reported, which holds the stage: what is written there from now
 on would be taken for applied.
@@ -89,7 +89,7 @@ class Watched(Protocol):
         undelivered: bool = False,
     ) -> bool:
         """Apply a topic's records below `end` in front of all else, while `generation` lasts;
-        whether that was done in time. `undelivered`: nobody delivers them."""
+        whether that was done in time. `undelivered`: they will not be delivered."""
         ...
 
 
@@ -160,7 +160,7 @@ class UndeliveredWatch:
         # Else its last offsets hold no record, as where a producer has ended a transaction.
         if following > first:
             logger.warning(
-                "%s, partition %d: read from offset %d to %d, which nobody had delivered",
+                "%s, partition %d: read from offset %d to %d, which were not delivered",
                 topic,
                 partition,
                 first,

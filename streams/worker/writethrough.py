@@ -1,11 +1,11 @@
 """Outputs first, then every changed row: enough for a stage whose outputs are the same whenever
 they are made.
 
-A crash in between repeats the outputs. Who takes a partition over claims its changelog before
-anything else, which shuts out all former owners (see `fence`), and reads what these have written
-after Faust had recovered the table: from then on nothing comes to the rows but its own. A former
-owner that goes on publishes outputs of one batch at most, the same bytes as its successor's, and
-fails at their rows.
+After a crash in between the outputs are repeated. A worker that takes a partition over first claims
+its changelog, which shuts out all former owners (see `fence`), and reads what these have written
+after Faust had recovered the table: from then on only its own rows are written. A former owner that
+goes on publishes outputs of at most one batch, the same bytes as its successor's, and fails at
+their rows.
 """
 
 import asyncio

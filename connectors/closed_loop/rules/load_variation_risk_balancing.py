@@ -1,9 +1,9 @@
 """Trimaran's LoadVariationRiskBalancing: evens out mean usage plus its standard deviation.
 
 With mu the measured mean and the pod's request, and sigma the measured standard deviation, both as
-shares of the node between 0 and 1, a resource scores (1 - (mu + margin sigma^(1 / sensitivity)) / 2)
-x 100, with margin and sensitivity 1. A node has the lower of its scores of cpu and memory, rounded;
-the higher where one is not measured, since what is not measured scores 0.
+shares of the node between 0 and 1, a resource scores (1 - (mu + margin sigma^(1 / sensitivity)) /
+2) x 100, with margin and sensitivity 1. A node has the lower of its scores of cpu and memory,
+rounded; the higher where one is not measured, since what is not measured scores 0.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/loadvariationriskbalancing, `computeScore`
 of analysis.go and `Score` of loadvariationriskbalancing.go, with `GetMuSigma` of

@@ -1,11 +1,10 @@
 """Trimaran's TargetLoadPacking: fills nodes up to a target of cpu usage, then spreads.
 
-With u the node's expected cpu usage in percent and x the target (40), the score is
-(100 - x) u / x + x up to the target, x (100 - u) / (100 - x) above it and 0 above 100, rounded. So
-a node just below the target has about 100 and one just above it about 39. Expected are the measured
-usage, the pod, and the pods that were bound after the measurement or less than a minute before; a
-pod is expected to use 1.5 times its request, 1000m if it has none. A node that is not measured
-scores 0.
+With u the node's expected cpu usage in percent and x the target (40), the score is (100 - x) u / x
++ x up to the target, x (100 - u) / (100 - x) above it and 0 above 100, rounded. So a node just
+below the target has about 100 and one just above it about 39. Expected are the measured usage, the
+pod, and the pods that were bound after the measurement or less than a minute before; a pod is
+expected to use 1.5 times its request, 1000m if it has none. A node that is not measured scores 0.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/targetloadpacking/targetloadpacking.go,
 `Score` and `PredictUtilisation`, with its defaults. Unlike there, limits are not known, a request

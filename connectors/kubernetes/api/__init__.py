@@ -4,6 +4,7 @@
     plugin        credentials from a plugin's process, which ends in any case
     client_parts  what is used of kubernetes-asyncio, without the rest of it
     errors        what goes wrong with a request, and the server's own words for it
+    session       connections, made anew when certificates have changed; proxies
     server        requests, pages of a list, the lines of a watch
     list_watch    one collection, followed for ever: a list, then its changes
 

@@ -2,9 +2,10 @@
 
 A kubeconfig (`--kubeconfig`, or `KUBECONFIG`, or `~/.kube/config`) with one of its contexts; inside
 a cluster, without one, the service account of the pod. `KUBECONFIG` may name several files, which
-are taken together as kubectl does: what is in the first of them counts. Credentials change while a process runs:
-service account tokens every hour, those of plugins when they say so. `renew` reads them again, and
-the session is made anew where certificates may have changed.
+are merged as kubectl does it: what is in the first of them counts. Credentials change while a
+process runs: service account tokens every hour, those of plugins when they say so. A configuration
+that is asked for as `renewed` reads them again, and the session is made anew where certificates may
+have changed.
 """
 
 import asyncio
@@ -95,7 +96,7 @@ class Access:
     def _has_read(self, reading: "asyncio.Task[Configuration]") -> None:
         self._reading = None
         if not reading.cancelled():
-            reading.exception()  # said to those who wait; perhaps nobody does any more
+            reading.exception()  # raised for those who wait, who may have gone
 
 
 def _files(configuration: Configuration | None) -> set[str]:

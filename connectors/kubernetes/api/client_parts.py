@@ -1,10 +1,10 @@
 """The parts of kubernetes-asyncio that are used: configurations, credentials, the session.
 
-Its packages import a class for each kind of object and for each group of the API, some eight hundred
-modules, when any part is imported. Here they are imported as packages that import nothing: 36 MB less
-of memory, and 0.4 s less of CPU at the start of each process. Where kubernetes-asyncio was imported
-before, its parts are taken; where it is imported afterwards, it is whole but for
-`new_client_from_config`, which nobody here needs.
+Its packages import a class for each kind of object and for each group of the API, some eight
+hundred modules, when any part is imported. Here they are imported as packages that import nothing:
+36 MB less of memory, and 0.4 s less of CPU at the start of each process. If kubernetes-asyncio was
+imported before, its parts are used; if it is imported afterwards, it is complete except for
+`new_client_from_config`, which is not needed here.
 """
 
 import sys
@@ -52,7 +52,7 @@ else:
     with _packages_alone() as _client:
         from kubernetes_asyncio.client.configuration import Configuration
 
-        # What credentials are loaded into, and what would use them, which nobody here does.
+        # What credentials are loaded into, and what would use them, which is not done here.
         _client.Configuration, _client.ApiClient = Configuration, None
         from kubernetes_asyncio.client.rest import RESTClientObject
         from kubernetes_asyncio.config import (

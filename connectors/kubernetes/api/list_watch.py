@@ -1,4 +1,5 @@
-"""Follows one collection of an API server for ever: a list, then its changes, and anew if need be.
+"""Follows one collection of an API server for ever: a list, then its changes, and again if
+necessary.
 
     Begun, Present, Present, ..., Ended     a list, complete
     Changed, Deleted, ...                   what happened after it, in the server's order
@@ -6,16 +7,16 @@
     Absent                                  the collection is not served, or may not be read
 
 A watch that ends, breaks off or falls silent goes on from the resource version that was read last,
-so nothing is missed and nothing comes twice. A list follows where that is impossible: the version is
-too old (410), or unknown to a server whose store was put back. Such a server accepts the watch and is
-silent until its own versions get there; so it is asked for the version before a watch goes on. A page
-that does not come is asked for again some times, and no page before it. A list that cannot be completed
-comes without its `Ended` and is followed by another `Begun`; one after the other they come with
-growing pauses.
+so nothing is missed and nothing comes twice. If that is impossible, a list follows: the version is
+too old (410), or unknown to a server whose store was set back. Such a server accepts the watch and
+is silent until its own versions reach it; so the server is asked for its version before a watch
+goes on. A page that does not come is requested again a few times, but no page before it. A list
+that cannot be completed has no `Ended`, and another `Begun` follows; the pauses between such lists
+grow.
 
-Nothing is kept here but the resource version. What a list no longer has, the reader must find by
-comparing. Requests that fail are repeated with growing pauses, for ever; `failing_since_s` tells
-since when.
+Only the resource version is kept here. The reader must compare lists to find what a list no longer
+has. Requests that fail are repeated for ever, with growing pauses; `failing_since_s` says since
+when they fail.
 """
 
 import asyncio
@@ -149,7 +150,7 @@ class ListWatch:
                     async for event in changes:
                         yield event
             except _Outdated as outdated:
-                logger.info("%s: %s; it is listed anew", self.path, outdated)
+                logger.info("%s: %s; it is listed again", self.path, outdated)
                 self._version = None
                 await self._before_list()
             except (ApiError, ApiUnreachable, AccessError) as error:

@@ -1,7 +1,7 @@
-"""Credentials from a plugin, as kubernetes-asyncio runs it, but that it ends with who waits for it.
+"""Credentials from a plugin, run as by kubernetes-asyncio, but it ends when it is not waited for.
 
-A plugin that hangs, as on a network that drops what it sends, is given up by `access`. Its process is
-ended then: it would stay otherwise, one more with each attempt, and hold up the end of ours.
+`access` gives up a plugin that hangs, for example on a network that drops its packets. Then its
+process is ended: otherwise it would stay, one more with each attempt, and hold up the end of ours.
 
 Source: kubernetes-asyncio's config/exec_provider.py, `ExecProvider.run`.
 """

@@ -6,28 +6,23 @@
     lines    the lines of a watch, until it ends
 
 Every request has a time limit and a number of requests under way at once. A request that was not
-answered raises `ApiUnreachable`: it may have been carried out. Nothing is sent again here but a
-request that was refused for its credentials (401), once, with credentials that were read anew.
+answered raises `ApiUnreachable`: it may have been carried out. Only a request that was refused for
+its credentials (401) is sent again here, once, with credentials that were read again.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
 
 from connectors.kubernetes.api.access import Access
-from connectors.kubernetes.api.client_parts import RESTClientObject
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable, api_error
+from connectors.kubernetes.api.session import Sessions
 
 #: Time that a request may take, in seconds: the API server gives up after 60 itself.
 REQUEST_S = 65.0
@@ -37,10 +32,6 @@ CONNECT_S = 10.0
 IN_FLIGHT_MAX = 64
 #: Largest answer that is read as one: a page of 500 large objects.
 BODY_MAX_BYTES = 256 * 1024 * 1024
-#: Certificates are looked at for changes this often at most, in seconds: a system call for each file.
-LOOK_S = 1.0
-#: What is read ahead of an answer: objects of a watch may be as large as etcd allows, 1.5 MiB.
-_READ_AHEAD_BYTES = 2 * 1024 * 1024
 _JSON = "application/json"
 
 Query = Mapping[str, str | int]
@@ -73,17 +64,25 @@ class Response:
         return api_error(self.status, self.headers, self.body)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent."""
+
+    method: str
+    path: str
+    query: Query | None = None
+    body: Any = None
+    content_type: str = _JSON
+    accept: str = _JSON
+
+
 class ApiServer:
     """One API server; an asynchronous context manager."""
 
     def __init__(self, access: Access, *, in_flight_max: int = IN_FLIGHT_MAX) -> None:
         self.access = access
         self._slots = asyncio.Semaphore(in_flight_max)
-        self._sessions: dict[tuple[Any, ...], _Session] = {}
-        """By what they were made from; all but the newest end with their last use."""
-        self._newest: tuple[Any, ...] = ()
-        self._looked: tuple[Any, float] = (None, 0.0)
-        """The configuration whose certificates were looked at last, and when."""
+        self._sessions = Sessions(access)
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,10 +97,7 @@ class ApiServer:
 
     async def close(self) -> None:
         """Close all connections."""
-        self._looked = (None, 0.0)
-        while self._sessions:
-            _, used = self._sessions.popitem()
-            await used.http.close()
+        await self._sessions.close()
 
     async def send(
         self,
@@ -129,12 +125,11 @@ class ApiServer:
             ApiUnreachable: no answer came.
             AccessError: the credentials cannot be read.
         """
+        request = _Request(method, path, query, body, content_type, accept)
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
         async with self._slots:
             for renewed in (False, True):
-                timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
-                async with self._asked(
-                    method, path, query, body, content_type, timeout, accept, renewed=renewed
-                ) as answer:
+                async with self._answer(request, timeout, renewed=renewed) as answer:
                     response = Response(answer.status, answer.headers, await _whole(answer))
                 if response.status != 401:
                     break
@@ -191,11 +186,10 @@ class ApiServer:
             ApiError: the server refused it.
             ApiUnreachable: the connection broke, or nothing came for too long.
         """
+        request = _Request("GET", path, query)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
         for renewed in (False, True):
-            async with self._asked(
-                "GET", path, query, None, _JSON, timeout, _JSON, renewed=renewed
-            ) as answer:
+            async with self._answer(request, timeout, renewed=renewed) as answer:
                 if answer.status == 401 and not renewed:
                     continue
                 if answer.status != 200:
@@ -207,35 +201,26 @@ class ApiServer:
                 return
 
     @asynccontextmanager
-    async def _asked(
-        self,
-        method: str,
-        path: str,
-        query: Query | None,
-        body: Any,
-        content_type: str,
-        timeout: aiohttp.ClientTimeout,
-        accept: str,
-        *,
-        renewed: bool,
+    async def _answer(
+        self, request: _Request, timeout: aiohttp.ClientTimeout, *, renewed: bool
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer, its body unread; what breaks is ApiUnreachable."""
         configuration = await self.access.configuration(renewed=renewed)
-        headers = {"Accept": accept, "User-Agent": "loadstream"}
+        headers = {"Accept": request.accept, "User-Agent": "loadstream"}
         if token := await configuration.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         data = None
-        if body is not None:
-            data = orjson.dumps(body)
-            headers["Content-Type"] = content_type
+        if request.body is not None:
+            data = orjson.dumps(request.body)
+            headers["Content-Type"] = request.content_type
         host = str(configuration.host).rstrip("/")
         try:
             async with (
-                self._session(configuration) as session,
+                self._sessions.use(configuration) as session,
                 session.http.request(
-                    method,
-                    f"{host}{path}",
-                    params=query,
+                    request.method,
+                    f"{host}{request.path}",
+                    params=request.query,
                     data=data,
                     headers=headers,
                     timeout=timeout,
@@ -248,93 +233,9 @@ class ApiServer:
             raise
         except (aiohttp.ClientError, OSError) as error:  # a certificate that cannot be read as well
             why = str(error) or type(error).__name__
-            raise ApiUnreachable(f"API server {host}: {method} {path}: {why}") from error
-
-    @asynccontextmanager
-    async def _session(self, configuration: Any) -> AsyncIterator["_Session"]:
-        """The session for this configuration's certificates; older ones end with their last use."""
-        used = self._current(configuration)
-        used.users += 1
-        try:
-            yield used
-        finally:
-            used.users -= 1
-            if len(self._sessions) > 1:
-                await self._close_older()
-
-    def _current(self, configuration: Any) -> "_Session":
-        seen, at_s = self._looked
-        now_s = time.monotonic()
-        if configuration is not seen or now_s - at_s > LOOK_S:
-            try:
-                key = _identity(configuration)
-            except OSError:
-                self.access.expire()  # they may be somewhere else now
-                raise
-            if key not in self._sessions:
-                self._sessions[key] = _Session.of(configuration)
-            self._newest, self._looked = key, (configuration, now_s)
-        return self._sessions[self._newest]
-
-    async def _close_older(self) -> None:
-        for each in [k for k, v in self._sessions.items() if k != self._newest and not v.users]:
-            await self._sessions.pop(each).http.close()
-
-
-@dataclass(slots=True)
-class _Session:
-    """Connections with one set of certificates, and how many requests use them now."""
-
-    http: aiohttp.ClientSession
-    proxy: str | None
-    server_hostname: str | None
-    users: int = 0
-
-    @classmethod
-    def of(cls, configuration: Any) -> Self:
-        """Connections as kubernetes-asyncio makes them, in a session that asks the environment once.
-
-        Its own session asks for proxies and reads ~/.netrc, in another thread, with every request:
-        a third of what a request costs. A password for the API server in ~/.netrc is not used.
-        """
-        # Watches hold a connection each, so connections are limited by the caller alone.
-        made = RESTClientObject(configuration, maxsize=0)
-        connector = made.pool_manager.connector
-        made.pool_manager.detach()
-        return cls(
-            aiohttp.ClientSession(connector=connector, read_bufsize=_READ_AHEAD_BYTES),
-            made.proxy or _proxy_of_environment(str(configuration.host)),
-            made.server_hostname,
-        )
-
-
-def _proxy_of_environment(host: str) -> str | None:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for this address; none: no proxy."""
-    found, proxies = urlsplit(host), getproxies()
-    if proxy_bypass(found.netloc) or _in_ranges(found.hostname or "", proxies.get("no", "")):
-        return None
-    return proxies.get(found.scheme)
-
-
-def _in_ranges(host: str, no_proxy: str) -> bool:
-    """NO_PROXY names a range with this address, as kubectl reads it and Python does not."""
-    for each in no_proxy.split(","):
-        with suppress(ValueError):  # names, on one side or the other
-            if ip_address(host) in ip_network(each.strip(), strict=False):
-                return True
-    return False
-
-
-def _identity(configuration: Any) -> tuple[Any, ...]:
-    """What a session is made from; certificates by path and time of change."""
-    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-    return (
-        configuration.host,
-        configuration.verify_ssl,
-        configuration.tls_server_name,
-        configuration.proxy,
-        *((name, Path(name).stat().st_mtime_ns) if name else None for name in files),
-    )
+            raise ApiUnreachable(
+                f"API server {host}: {request.method} {request.path}: {why}"
+            ) from error
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:

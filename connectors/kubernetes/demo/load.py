@@ -5,8 +5,8 @@
     make_hot      all pods of some nodes use more than they ask for
     pods          what there is: which pods are bound, and where
 
-One deployment has a budget that lets nobody go: its pods stay where they are, however hot it is.
-Everything is done as the administrator; loadstream has no part in it.
+One deployment has a disruption budget that lets no pod go: its pods stay where they are, however
+hot it is. Everything is done as the administrator; loadstream has no part in it.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ class Observed:
     cpu: dict[str, int] = field(default_factory=dict)
     """Mean CPU of each node, in millicores."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What was to be done, and what came of it."""
+    """What was to be done, and its outcome."""
     placed: int = 0
     commanded: int = 0
     """Evictions that are to be carried out."""

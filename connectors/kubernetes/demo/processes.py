@@ -1,7 +1,7 @@
 """The processes of loadstream around a cluster: a worker, and one for each duty.
 
-Each is the command that one would run by hand, with its settings in the environment and its log in a
-file. They are started, stopped and killed one by one, so that a test can take any of them away.
+Each is the command that one would run by hand, with its settings in the environment and its log in
+a file. They are started, stopped and killed one by one, so that a test can take any of them away.
 """
 
 import os

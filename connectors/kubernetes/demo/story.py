@@ -4,8 +4,8 @@
     2. pods ask for nodes, all are bound  4. evictions relieve them; replacements land elsewhere
 
 A step that takes too long is a finding of the summary and not an exception: what can be shown is
-shown. The story acts as the cluster's users would, and looks as they would: at the API server, and at
-loadstream's topics.
+shown. The story acts as the cluster's users would, and looks as they would: at the API server, and
+at loadstream's topics.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The end of the demo: what came of it, and what the API server's own log says was done."""
+"""The end of the demo: its result, and what was done by the API server's own log."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def _lines(story: Story, last: Look, log: AuditLog) -> Iterator[str]:
     yield (
         f"hot nodes: {len(story.made_hot)} were made so; {len(last.hot)} are hot at the end; "
         f"{len(moved)} pods were evicted and {len(elsewhere)} bound elsewhere since; "
-        f"{len(story.protected)} pods on hot nodes have a budget that lets nobody go"
+        f"{len(story.protected)} pods on hot nodes have a disruption budget that lets no pod go"
     )
     if story.observed.why:
         yield f"the newest eviction was commanded because {story.observed.why}"

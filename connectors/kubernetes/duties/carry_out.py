@@ -6,8 +6,8 @@
 Records are read in order and carried out many at once. A record is done when its outcome is
 acknowledged, and the group's position never goes past one that is not. So a process that is killed
 begins again with the oldest that was under way: the pod's uid makes that harmless, and outcomes on
-the topic say what was done before. A record that cannot be read is named in the log and passed over:
-the worker writes none of those.
+the topic say what was done before. A record that cannot be read is named in the log and passed
+over: the worker writes none of those.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Writes what came of PodMigrationJobs to them: status of migrations, refusals of requests.
+"""Writes the state of PodMigrationJobs to them: status of migrations, refusals of requests.
 
 A request that the worker refuses has no migration; the record of it is in `dead-letters`, which are
-followed from the beginning of the turn: a job without a status is requested again in each turn.
-A status waits until the jobs are known: one that has no job then has none.
-A status that could not be written is not tried again here beyond what `MigrationJobs` tries: the
-next one of the same migration says more. Records of other clusters and of drains mean nothing here.
+followed from the beginning of the turn: a job without a status is requested again in each turn. A
+status waits until the jobs are known: one that has no job then has none. A status that could not be
+written is not tried again here beyond what `MigrationJobs` tries: the next one of the same
+migration says more. Records of other clusters and of drains mean nothing here.
 """
 
 from contextlib import suppress

@@ -85,7 +85,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
                         async for item in found:
                             yield item
                 except WatchBroken as broken:
-                    logger.warning("the cluster is listed anew: %s", broken)
+                    logger.warning("the cluster is listed again: %s", broken)
                     await asyncio.sleep(RELIST_S)
         finally:
             await watched.close()

@@ -1,9 +1,9 @@
 """One process with one or several duties of a cluster, until it is ended.
 
-It joins the group of each duty and does the work when it is its turn. A broker or an API server that
-does not answer is waited for; a duty that fails in any other way ends the process with its error, so
-that it is started again and takes its place in the groups anew. At SIGTERM what is being written
-comes to its end, and others take over at once.
+It joins the group of each duty and does the work when it is its turn. A broker or an API server
+that does not answer is waited for; a duty that fails in any other way ends the process with its
+error, so that it is started again and takes its place in the groups anew. At SIGTERM what is being
+written comes to its end, and others take over at once.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """Sends what a watch or usage sources say, as long as this process is the active one.
 
-Each message is handed over under permission, in the order in which it comes. The source is not asked
-on while too many wait for their acknowledgement: what cannot be sent stays where it came from. The
-turn is not given up before what was handed over is acknowledged, so nothing of it comes after what the
-next active process sends. A message that no reader would take is named in the log and left out.
+Each message is handed over under permission, in the order in which it comes. The source is not
+asked on while too many wait for their acknowledgement: what cannot be sent stays where it came
+from. The turn is not given up before what was handed over is acknowledged, so nothing of it comes
+after what the next active process sends. A message that no reader would take is named in the log
+and left out.
 """
 
 import logging

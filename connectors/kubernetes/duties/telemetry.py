@@ -40,7 +40,7 @@ class Telemetry:
         )
         self._outcomes = Counter(
             "loadstream_duty_outcomes",
-            "Commands by what was to be done and what came of it.",
+            "Commands, by command and outcome.",
             ["cluster", "command", "result"],
             registry=self.registry,
         )

@@ -2,7 +2,7 @@
 
 A write has a key; a newer one of the same key takes its place. They are sent in the order of their
 keys' arrival, paced, a few at once, and never two of one key. One that fails is counted and not
-repeated, and beyond a limit they are dropped and counted. Nobody waits for them.
+repeated, and beyond a limit they are dropped and counted. No command waits for them.
 """
 
 import asyncio

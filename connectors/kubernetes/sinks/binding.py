@@ -1,9 +1,10 @@
 """Binds pods: one write that holds the node, the precondition and the decision's id.
 
 The binding carries the pod's uid as precondition and the decision's id as annotation, which the API
-server merges into the pod in the same write; and it refuses a pod that has a node. So a pod is bound
-at most once, whatever is lost or repeated, and whose binding it was can be read from the pod. That
-is done where the answer does not say it: a conflict, a failure of the server, no answer at all.
+server merges into the pod in the same write; and it refuses a pod that has a node. So a pod is
+bound at most once, whatever is lost or repeated, and whose binding it was can be read from the pod.
+That is done where the answer does not say it: a conflict, a failure of the server, no answer at
+all.
 """
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable

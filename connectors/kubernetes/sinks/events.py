@@ -1,8 +1,8 @@
 """Events (core/v1): what `kubectl describe` shows of what was done to an object, and why.
 
-One Event object for each object and reason: the first time it is created, later ones count it up and
-replace its message. Its name follows from both, so a restarted process counts on. Events are written
-in the background, paced, and dropped beyond a limit: no binding waits for one.
+One Event object for each object and reason: the first time it is created, later ones count it up
+and replace its message. Its name follows from both, so a restarted process counts on. Events are
+written in the background, paced, and dropped beyond a limit: no binding waits for one.
 """
 
 from dataclasses import dataclass

@@ -11,8 +11,8 @@ terminates is therefore refused without a request.
 A refusal by a budget is reported at once if the command's migration tries again itself, and else
 tried again until the command expires. An answer that was lost is replaced by another look.
 
-Not guaranteed: one request, if two processes carry out one command in the same moment. Both name the
-uid, so the pod leaves once.
+Not guaranteed: one request, if two processes carry out one command in the same moment. Both name
+the uid, so the pod leaves once.
 """
 
 from typing import Any

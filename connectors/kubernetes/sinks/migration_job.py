@@ -45,7 +45,7 @@ class Job:
     not_applied: tuple[str, ...]
     created_at_ms: int
     phase: str
-    """As its status says; empty: nobody has taken it yet."""
+    """As its status says; empty: no process has taken it yet."""
 
     @property
     def over(self) -> bool:

@@ -7,8 +7,8 @@
 
 A job and a migration belong together by the uid of the pod. A job names its pod by name; the uid is
 looked up when the job is seen first, and kept in it; a pod that is not there makes it fail. A job
-whose status has a phase was taken before a restart, and is followed, not requested again. A finished
-job is left alone: it is kept until somebody deletes it.
+whose status has a phase was taken before a restart, and is followed, not requested again. A
+finished job is left alone: it is kept until it is deleted.
 
 Not applied: `reservationOptions` and `deleteOptions`, and what a label or an annotation of the job
 says of the eviction; the status names them. Where the resource is not installed nothing is missing:
@@ -184,7 +184,7 @@ class MigrationJobs:
         self._jobs[job.uid] = (job, pod)
         if not job.pod_uid:  # after a restart the pod may be gone, and another one have its name
             await self._write(job, {"spec": {"podRef": {"uid": pod.uid}}})
-        if job.phase:  # it may have been paused while nobody followed it
+        if job.phase:  # it may have been paused while it was not followed
             return [self._later(job, pod, "pause")] if job.paused else []
         return [request]
 

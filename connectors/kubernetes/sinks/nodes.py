@@ -1,7 +1,7 @@
 """Whether a node exists: the API server accepts a binding to one that does not.
 
-Such a pod would wait for ever, or be deleted by Kubernetes' garbage collection. A node that was seen
-lately is not asked about again, so the check costs little: one small request per node and
+Such a pod would wait for ever, or be deleted by Kubernetes' garbage collection. A node that was
+seen lately is not asked about again, so the check costs little: one small request per node and
 `SEEN_S`. A node that is deleted within that time is not noticed here, nor would it be by
 kube-scheduler; its pods are collected with those that ran there.
 """

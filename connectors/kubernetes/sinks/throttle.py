@@ -47,7 +47,7 @@ class AdaptiveLimit:
         """A request that was sent then was answered now, with this number under way."""
         if now_s - sent_at_s > SLOW_S:
             self._decrease(sent_at_s, now_s, SLOWER)
-        elif under_way >= int(self.at_once):  # a limit that nobody reaches says nothing
+        elif under_way >= int(self.at_once):  # a limit that is not reached says nothing
             self.at_once = min(self._ceiling, self.at_once + 1 / self.at_once)
 
     def refused(self, sent_at_s: float, now_s: float, retry_after_s: float | None) -> None:

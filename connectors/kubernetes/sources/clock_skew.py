@@ -1,10 +1,10 @@
 """Whose time a measurement carries: the node's own, or ours where the node's clock is wrong.
 
-A kubelet stamps its figures and its answers (`Date`) by its node's clock. While that clock is within
-`SKEW_MAX_MS` of ours, a measurement keeps the node's own time, unchanged. Beyond that it cannot: one
-from the future is refused, one from the past looks stale for ever. Then it carries the time at
-which the answer came, less the age that the figures have by the node's own clock, and this is
-reported for the node as long as it holds.
+A kubelet stamps its figures and its answers (`Date`) by its node's clock. While that clock is
+within `SKEW_MAX_MS` of ours, a measurement keeps the node's own time, unchanged. Beyond that it
+cannot: one from the future is refused, one from the past looks stale for ever. Then it carries the
+time at which the answer came, less the age that the figures have by the node's own clock, and this
+is reported for the node as long as it holds.
 """
 
 from dataclasses import dataclass

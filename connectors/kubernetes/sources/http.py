@@ -6,7 +6,8 @@ of size, and each way to fail by its cause (`SourceFailed`).
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -113,7 +114,7 @@ async def fetch(
         headers["Authorization"] = token
     limit = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_S, timeout_s))
     asked_at_ms, shown = wall_clock.now_ms(), _USER.sub("//", url)
-    try:
+    with _as_source_failures(shown, timeout_s):
         async with session.request(
             "GET" if form is None else "POST", url, data=form, headers=headers, ssl=tls,
             timeout=limit, allow_redirects=False,
@@ -125,6 +126,14 @@ async def fetch(
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
             body = await _whole(answer, shown)
             date = answer.headers.get("Date")
+    return Answer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
+
+
+@contextmanager
+def _as_source_failures(shown: str, timeout_s: float) -> Iterator[None]:
+    """What a request fails with, as SourceFailed: its cause, and a sentence that names the URL."""
+    try:
+        yield
     except TimeoutError as error:
         raise SourceFailed("timeout", f"{shown}: no answer within {timeout_s:g} s") from error
     except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
@@ -140,7 +149,6 @@ async def fetch(
             raise
         why = _USER.sub("//", str(error))  # one about the URL shows it
         raise SourceFailed("unreachable", f"{shown}: {type(error).__name__}: {why}") from error
-    return Answer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
 
 
 async def _whole(answer: aiohttp.ClientResponse, url: str) -> bytes:

@@ -157,7 +157,7 @@ class Kubelets:
                 raise response.error()
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise failed_by_server(error) from error
-        # Whose `Date` it is, the kubelet's or a proxy's, nobody says.
+        # It is not known whose `Date` it is, the kubelet's or a proxy's.
         return Answer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
 
     def _url(self, node: Node) -> str:

@@ -1,7 +1,7 @@
 """Kubelets' `/stats/summary`: rates and memory of node and pods, with the pods' uids.
 
-The kubelet computes the rates itself (`usageNanoCores`, over its last 10 s or so); where it has none
-yet, none is reported. Memory comes in all readings that the answer has:
+The kubelet computes the rates itself (`usageNanoCores`, over its last 10 s or so); where it has
+none yet, none is reported. Memory comes in all readings that the answer has:
 
     workingSetBytes  ─▶ memory, and usage_with_hot_page_cache_bytes
     rssBytes         ─▶ usage_without_page_cache_bytes; 0 is what kernels say that do not count it

@@ -74,7 +74,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
                 self.health.counts["samples"] += 1
                 yield message
         for node in unlisted:
-            self.health.failed(SourceFailed("incomplete", "no entry is of this node"), node)
+            self.health.failed(SourceFailed("incomplete", "no entry is for this node"), node)
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
         self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
@@ -97,7 +97,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         if stamped_ms == read_ms:
             return None
         came_at_ms = self.context.now_ms()
-        # Stamped by the node's own clock; whose `Date` the answer has, nobody says.
+        # Stamped by the node's own clock; it is not known whose `Date` the answer has.
         time = sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
         if time.at_ms <= sampled_at_ms:
             return None

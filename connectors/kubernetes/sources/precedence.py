@@ -4,13 +4,13 @@ Sources stand in the order of their list. Of each node one source speaks at a ti
 has a fresh sample of the node's CPU and memory (decisions take a resource that is missing in a
 metric for one at 0). Samples of the others are held back, and fill in, one resource at a time and
 pod by pod, what the speaker did not measure: GPUs of Prometheus beside a kubelet's CPU. So each
-figure is of exactly one source. When the speaker has been silent for longer than its `fresh_ms`, the
-next one speaks. Times of a node never go back, whichever source speaks.
+figure is of exactly one source. When the speaker has been silent for longer than its `fresh_ms`,
+the next one speaks. Times of a node never go back, whichever source speaks.
 
-Aggregates (`node-metrics`) take part: of a node for which Koordinator speaks no samples are sent, and
-the other way round, since both end up as metrics of that node. Those without figures, and those of
-longer ago than a speaker may be silent, speak for no node for which another source could. Nothing is
-filled into aggregates.
+Aggregates (`node-metrics`) take part: of a node for which Koordinator speaks no samples are sent,
+and the other way round, since both end up as metrics of that node. Those without figures, and those
+of longer ago than a speaker may be silent, speak for no node for which another source could.
+Nothing is filled into aggregates.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

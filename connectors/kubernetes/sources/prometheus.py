@@ -7,9 +7,9 @@ from the settings, which may name any resource; what both name is the settings' 
 
 A sample's time is what `nodeTimes` says, since a rate goes on after the last scrape; without such a
 query it is the instant asked for. A node of which a query of its CPU or its memory says nothing is
-left out; any other resource is left out of its sample.
-A partial answer (a warning of a server that could not ask all its stores) counts as none: its sums
-are too small. A pod younger than the window is left out: the figures may be another's of its name.
+left out; any other resource is left out of its sample. A partial answer (a warning of a server that
+could not ask all its stores) counts as none: its sums are too small. A pod younger than the window
+is left out: the figures may be another's of its name.
 """
 
 import asyncio

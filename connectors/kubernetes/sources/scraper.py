@@ -1,10 +1,10 @@
 """Asks many nodes in turn, each once an interval, without one delaying another.
 
-Each node has its own moment within the interval, which depends on nothing but its name, so the
-work is spread evenly and the time between two readings of a node hardly varies. A node whose moment
-has come waits in a lane, at most once, until a place is free; who waits longest is next. A node that
+Each node has its own moment within the interval, which depends on nothing but its name, so the work
+is spread evenly and the time between two readings of a node hardly varies. A node whose moment has
+come waits in a lane, at most once, until a place is free; who waits longest is next. A node that
 waits or is still being asked when its moment comes again is skipped. A node that failed has a lane
-with few places: many dead nodes wait for each other and for nobody else.
+with few places: many dead nodes wait for each other alone.
 
 Where more nodes are due than can be asked, each is asked less often, in turn, and how late the
 oldest one is says how far behind that is. So that answers are still read in time then, fewer are
@@ -42,7 +42,7 @@ class _Lane:
         """When each was due, oldest first."""
 
     def next(self) -> str | None:
-        """Who has waited longest and may begin now; none: nobody."""
+        """The node that has waited longest and may begin now; none: no node may."""
         if not self.waiting or self.taken >= self.places:
             return None
         node = next(iter(self.waiting))

@@ -4,9 +4,9 @@
     is bound  it has a node and has not finished: a record of its lifecycle
     neither   another scheduler's pod without a node, a gated, a terminating, a finished pod: nothing
 
-A pod goes from one to the other, and each step has its records. What
-a pod says while it waits is asked for again when it changes. All pods are watched, without a
-selector: a watch of the unbound ones alone would report a binding as a deletion.
+A pod goes from one to the other, and each step has its records. What a pod says while it waits is
+asked for again when it changes. All pods are watched, without a selector: a watch of the unbound
+ones alone would report a binding as a deletion.
 
 A request ends by a record on its own topic (`withdrawn`) where no decision of ours has ended it, as
 topics have no order among each other; that we have bound it is known by the annotation of the

@@ -117,8 +117,8 @@ def _left_out(summary: Summary) -> Iterator[str]:
     if summary.silent_nodes:
         yield (
             f"{summary.silent_nodes} of {summary.nodes} nodes sent no metric in this time: those that "
-            "sent one before get no pods while loadAware.filterExpiredNodeMetrics is on, to the others "
-            "pods go by their requests alone"
+            "sent one before get no pods while loadAware.filterExpiredNodeMetrics is on; the others "
+            "get pods by requests alone"
         )
     if not summary.budgets:
         yield "no disruption budget was seen: only the limits of section migration protect workloads"

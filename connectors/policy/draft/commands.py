@@ -29,17 +29,18 @@ def register(app: typer.Typer) -> None:
 def init(
     cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write it there; a file stays as it is.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write it there; an existing file is not overwritten."),
     ] = None,
     back: Annotated[
-        str, typer.Option(help="Look so long back from the newest metric: 2h, 1d.")
+        str, typer.Option(help="How far to look back from the newest metric: 2h, 1d.")
     ] = "1d",
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Print a first policy for a cluster, from its own history: each value with its reason.
 
-    Thresholds come from what its nodes used, limits from its size. It is written for `policy apply`,
-    which this does not do.
+    Thresholds come from what its nodes used, limits from its size. It is written for `policy apply`;
+    this command does not apply it.
     """
     from connectors.policy.draft.advice import HISTORY_MS_MIN, advise, too_little
     from connectors.policy.draft.document import document

@@ -73,11 +73,6 @@ class Detectors(TrackedTable[str, dict[Phase, Detector]]):
         self._conditions = conditions
         self._timeout_ms = cache_timeout_ms
 
-    @property
-    def hot_nodes(self) -> int:
-        """Nodes that have a detector."""
-        return len(self.rows)
-
     def mark_abnormal(self, node: str, phase: Phase, pool_index: int, now_ms: int) -> bool:
         """The node is over in this round of a pool; True if it has been so for long enough."""
         detector = self._find(node, phase, now_ms)

@@ -1,7 +1,7 @@
 """Koordinator's pools (`compat: koordinator`): what it fills into their maps, and the limits that
 follow.
 
-A resource without a low threshold gets low and high ones that never hold anybody, whatever the high
+A resource without a low threshold gets low and high ones that no node exceeds, whatever the high
 one said. A pool's maps are filled at its turn, in every round. What is filled stays, also in maps
 that pools inherited from the top level, so one pool changes what another sees. A map that is not
 given is made anew at each turn, while its given partner keeps the fill. By deviation a low

@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
-from connectors.kafka.admin import find_topics, read_extents
+from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection, connect
+from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import expected_names
 from schemas.connection import KafkaSettings
 from tests.conftest import (

@@ -9,8 +9,8 @@ from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
 from connectors.brokers.server import KafkaServer
 from connectors.cli import app
-from connectors.kafka.admin import partitions_of
 from connectors.kafka.client import connect
+from connectors.kafka.extents import partitions_of
 from connectors.kafka.topics import expected_names
 from tests.conftest import RunningBroker
 

@@ -99,10 +99,10 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--set", "alike_share=-1"), "alike_share: found -1; expected a number from 0 to 1"),
         (("--set", "lag_s=2.5"), "lag_s: found '2.5'; expected a whole number"),
         (("--set", "memory_start=0.5,11"), "expected two numbers from 0 to 10"),
-        (("--contenders", ""), "found nobody; expected"),
+        (("--contenders", ""), "found no contender; expected"),
         (
             ("--report", "/nowhere/page.html"),
-            "expected a file that may be written, in a directory that there is",
+            "expected a file that can be written, in a directory that exists",
         ),
         (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),

@@ -1,12 +1,6 @@
 """What topics must be like, and how differences are reported and mended."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +14,8 @@ from confluent_kafka.admin import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka import diagnosis
-from connectors.kafka.admin import TopicsRefused, create_topics, find_topics, read_extents
-from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.admin import TopicsRefused, create_topics, find_topics
+from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import (
     ExpectedTopic,
     FoundTopic,
@@ -254,29 +247,3 @@ def test_a_changed_partition_count_is_refused_and_nothing_is_made(empty_kafka: C
     assert eventually(lambda: find_topics(empty_kafka, ["clock"])["clock"].partitions == 5)
     with pytest.raises(TopicsRefused, match="clock: partitions: expected 4, found 5"):
         create_topics(empty_kafka, expected_topics(empty_kafka.settings))
-
-
-@pytest.mark.broker
-def test_a_broker_that_stands_still_has_no_empty_partitions(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Commands would take topics for empty: to pause a cluster would give it the default policy."""
-    monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 1.0)
-    server = subprocess.Popen(
-        [sys.executable, "-c", "from connectors.cli import main; main()", "broker"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
-        settings = KafkaSettings.local(server.stdout.readline().strip())
-        connection = connect(settings)
-        found = find_topics(connection, ["clock"]).values()
-        assert len(read_extents(connection, found)["clock"]) == 4
-        os.kill(server.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may answer until then
-        hasty = replace(connection, settings=settings.model_copy(update={"connect_timeout_s": 0.5}))
-        with pytest.raises(BrokerUnavailable, match="no usable broker at"):
-            read_extents(hasty, found)
-    finally:
-        server.kill()
-        server.communicate()

@@ -133,28 +133,6 @@ def test_another_number_of_partitions_than_the_topics_have_ends_it(
     assert said in result.output
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--seconds", "30"), "--seconds: it goes with --observe"),
-        (("--context", "c"), "--context: it goes with --observe"),
-        (("--observe", "--nodes", "20"), "--nodes: it does not go with --observe"),
-        (("--observe", "--pods", "50"), "--pods: it does not go with --observe"),
-        (("--observe", "--plain"), "--plain: it does not go with --observe"),
-    ],
-)
-def test_an_option_of_the_demo_that_would_change_nothing_is_refused(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    # Nothing can be run: there is no Go, no control plane in the cache, and no kubeconfig.
-    bare = {"PATH": "", "LOADSTREAM_CACHE": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
-    result = CliRunner().invoke(
-        app, ["kubernetes", "demo", *options], env={**bare, "COLUMNS": "1000"}
-    )
-    assert result.exit_code == 2
-    assert f"Invalid value for {said}" in result.output
-
-
 @pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
 def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
     options = ["--cluster", "c1", "--metrics-host", "127.0.0.1"]

@@ -214,7 +214,7 @@ def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
     node.clock.now_ns += _S
     with monkeypatch.context() as patched:
         patched.setattr(wall_clock, "now_ms", lambda: 9_000)
-        with pytest.raises(OSError, match="its clock says 1970; samples are of 2000 to 2100"):
+        with pytest.raises(OSError, match="its clock says 1970; samples must be from 2000 to 2100"):
             agent.sample()
     node.clock.now_ns += _S
     assert agent.sample().interval_ms == 2_000

@@ -9,20 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import decode
+from schemas.codec import decode, encode
 from schemas.evictions import EvictionCommand
 from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
 from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from schemas.rows import ClusterRow
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
+from streams.cluster.statistics import figures_of
 from streams.rebalance import node_arrays, risk_moves
 from tests.streams.cluster.builders import (
+    CLUSTER,
     controlled_by,
     lifecycle,
     metric,
     node,
+    node_gone,
     pod,
     policy_record,
     tick,
@@ -492,6 +496,28 @@ def migration_states(run: Run) -> list[MigrationStatus]:
     return [each for each in read if isinstance(each, MigrationStatus)]
 
 
+def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
+    run = by_risk()
+    both = BY_RISK.replace("balance: [", "balance: [LowNodeLoad, ")
+    run.say(
+        policy_record(both + "rebalance: {highThresholds: {cpu: 60}, lowThresholds: {cpu: 30}}\n")
+    )
+    measured_by_risk(run, 0)
+    run.say(*map(tick, range(0, 90, 10)))
+    assert [pool.nodes["high"] for pool in rounds(run)[-1].pools] == [1, 1]
+    assert figures_of(run.state).hot_nodes == 1
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_a_node_that_was_above_its_thresholds_counts_no_more_when_it_is_calm(compat: str) -> None:
+    run = cluster(document=f"compat: {compat}{POLICY}")
+    run.say(tick(20))
+    assert figures_of(run.state).hot_nodes == 1
+    assert run.keys("hotspot_counters")
+    run.say(metric("hot-0", cpu=1_000, seconds=21), tick(30))
+    assert figures_of(run.state).hot_nodes == 0
+
+
 def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None:
     """Two pods are to go to the calm node, which has their host port once; the third node would be
     as hot as those that they leave."""
@@ -524,6 +550,74 @@ def test_a_node_at_risk_whose_pods_have_no_turn_has_not_cooled(
             assert row.hot_at_ms == newest.decided_at_ms
             without_turn += row.node not in turns
     assert without_turn
+
+
+def at_risk() -> Run:
+    """Three nodes at risk and a calm one, by the last of some rounds."""
+    run = risky_nodes({"risky-1": "abc", "risky-2": "def", "risky-3": "ghi", "calm": ""})
+    for second in range(0, 430, 10):
+        if second % 60 == 0:
+            measured_by_risk(run, second)
+        run.say(tick(second))
+    return run
+
+
+def test_nodes_at_risk_count_as_hot_also_without_a_turn_and_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(risk_moves, "SOURCES_MAX", 1)
+    run = at_risk()
+    (pool,) = rounds(run)[-1].pools
+    hot = len(pool.hot) + pool.hot_left_out
+    assert (len(pool.hot), hot, figures_of(run.state).hot_nodes) == (1, 3, 3)
+    run.restart()
+    assert figures_of(run.state).hot_nodes == 3
+
+
+CLUSTER_ROW = ("clusters", f"0/{CLUSTER}")
+NO_HOT_NODES: dict[str, list[Any]] = {
+    "paused": [policy_record(BY_RISK, paused=True)],
+    "rounds paused": [policy_record(BY_RISK + "rebalance: {paused: true}\n")],
+    "no node": [node_gone(name) for name in ("risky-1", "risky-2", "risky-3")],
+}
+
+
+@pytest.mark.parametrize("given", NO_HOT_NODES.values(), ids=NO_HOT_NODES)
+def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -> None:
+    run = at_risk()
+    before = len(rounds(run))
+    run.say(*given)
+    assert figures_of(run.state).hot_nodes == 3
+    for second in range(430, 550, 10):
+        run.say(tick(second))
+    assert len(rounds(run)) > before
+    assert figures_of(run.state).hot_nodes == 0
+    assert b"hot_nodes" not in run.rows[CLUSTER_ROW]
+    run.restart()
+    assert figures_of(run.state).hot_nodes == 0
+
+
+def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
+    run = at_risk()
+    run.say(policy_record(BY_RISK + "maxPendingRequests: 7\n"))
+    assert figures_of(run.state).hot_nodes == 3
+    run.say(policy_record(BY_RISK.replace("balance: [OverutilizationRisk]", "balance: []")))
+    assert figures_of(run.state).hot_nodes == 0
+    run.restart()
+    assert figures_of(run.state).hot_nodes == 0
+
+
+def test_a_row_of_before_that_does_not_count_hot_nodes_is_read_and_the_next_round_counts() -> None:
+    run = at_risk()
+    row = run.row(*CLUSTER_ROW, ClusterRow)
+    run.rows[CLUSTER_ROW] = encode(row.model_copy(update={"hot_nodes": None}))
+    run.restart()
+    assert figures_of(run.state).hot_nodes == 0
+    for second in range(430, 550, 10):
+        run.say(tick(second))
+    counted = figures_of(run.state).hot_nodes
+    assert counted >= 3
+    assert run.row(*CLUSTER_ROW, ClusterRow).hot_nodes == counted
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:

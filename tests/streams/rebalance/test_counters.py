@@ -169,9 +169,9 @@ def test_counts_begin_anew_where_something_else_is_counted(
 def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat: str) -> None:
     made = counted_world(counting_policy(2, compat=compat))
     acting_rounds(made, [True])
-    assert made.balancer.rounds.counters.hot_nodes == 1
+    assert made.balancer.hot_nodes == 1
     change_policy(made, "plugins", balance=())
-    assert made.balancer.rounds.counters.hot_nodes == 0
+    assert made.balancer.hot_nodes == 0
     assert made.rows == {}
 
 

@@ -58,7 +58,7 @@ def uvloop_runner() -> asyncio.Runner:
 async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_waits_for_it(
     tmp_path: Path,
 ) -> None:
-    """For longer than aiokafka would, which gives up after its time-out of a request."""
+    """For longer than aiokafka would, which gives up after its request timeout."""
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_named(kafka, "journal")

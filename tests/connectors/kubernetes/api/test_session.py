@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from connectors.kubernetes.api import access as access_module
-from connectors.kubernetes.api import server as server_module
+from connectors.kubernetes.api import session as session_module
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.errors import AccessError, ApiUnreachable
@@ -146,7 +146,7 @@ async def test_a_certificate_that_is_gone_for_a_moment_is_a_request_without_an_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As while certificates are rotated: watches, binders and evictors try again."""
-    monkeypatch.setattr(server_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(session_module, "LOOK_S", 0.0)
     cert = tmp_path / "ca.crt"
     shutil.copy(certificate[0], cert)
     async with ApiServer(access(played.url, cert)) as api:
@@ -162,7 +162,7 @@ async def test_a_certificate_that_is_gone_for_a_moment_is_a_request_without_an_a
 async def test_certificates_in_a_kubeconfig_are_there_again_after_the_temporary_folder_was_cleaned(
     certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(session_module, "LOOK_S", 0.0)
     data = base64.b64encode(certificate[0].read_bytes()).decode()
     config = kubeconfig(
         tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "a"},

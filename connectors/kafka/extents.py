@@ -1,0 +1,126 @@
+"""What the partitions of topics hold: how many there are, and from which offset to which."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.topics import FoundTopic
+
+_LEADER_TIMEOUT_S = 30.0
+#: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
+_LEADER_ERRORS = frozenset(
+    (
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "REPLICA_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_OR_PART",
+        # librdkafka's own word for having found no leader at all.
+        "_NOENT",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one partition holds."""
+
+    partition: int
+    first_offset: int
+    next_offset: int
+    """Offset that the next record gets; the difference is the most records that there can be."""
+
+
+def partitions_of(connection: Connection, topic: str) -> int:
+    """How many a topic has. Raises BrokerUnavailable if it does not exist."""
+    topics = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
+    if topic not in topics or topics[topic].error is not None:
+        raise BrokerUnavailable(
+            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
+            "topics with `loadstream topics create`"
+        )
+    return len(topics[topic].partitions)
+
+
+def check_partitions(connection: Connection, topic: str) -> None:
+    """Raises BrokerUnavailable where a topic has another number of partitions than the settings say."""
+    found, said = partitions_of(connection, topic), connection.settings.partitions
+    if found != said:
+        raise BrokerUnavailable(
+            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says {said}: set it "
+            f"to {found}"
+        )
+
+
+def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
+    """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
+    found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
+    return read_extents(connection, [found])[topic]
+
+
+def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
+    """First offset of each partition with a record so new; -1: it has none."""
+    from confluent_kafka.admin import OffsetSpec
+
+    places = [(topic, number) for number in range(partitions)]
+    found = _read_offsets(connection, places, OffsetSpec.for_timestamp(since_ms))
+    return [found[place] for place in places]
+
+
+def read_extents(
+    connection: Connection, topics: Iterable[FoundTopic]
+) -> dict[str, tuple[Extent, ...]]:
+    """First and next offset of every partition of the topics."""
+    from confluent_kafka.admin import OffsetSpec
+
+    topics = list(topics)
+    places = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
+    if not places:
+        return {}
+    first, following = (
+        _read_offsets(connection, places, spec)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    return {
+        topic.name: tuple(
+            Extent(p, first[topic.name, p], following[topic.name, p])
+            for p in range(topic.partitions)
+        )
+        for topic in topics
+    }
+
+
+def _read_offsets(
+    connection: Connection, places: list[tuple[str, int]], spec: Any
+) -> dict[tuple[str, int], int]:
+    """One offset of each partition; a leader that is being chosen is waited for."""
+    from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+
+    offsets: dict[tuple[str, int], int] = {}
+    deadline = time.monotonic() + _LEADER_TIMEOUT_S
+    while True:
+        missing = {TopicPartition(*place): spec for place in places if place not in offsets}
+        if not missing:
+            return offsets
+        timeout_s = connection.settings.connect_timeout_s
+        answers = connection.admin.list_offsets(missing, request_timeout=timeout_s)
+        for place, answer in answers.items():
+            try:
+                found = answer.result().offset
+            except KafkaException as error:
+                waits = error.args[0].name() in _LEADER_ERRORS and time.monotonic() < deadline
+                if not waits:
+                    what = f"{place.topic} partition {place.partition}"
+                    raise connection.refusal("report the offsets of", what, error) from None
+            else:
+                if found == OFFSET_INVALID:  # librdkafka's word for no answer in time
+                    raise connection.silent(timeout_s)
+                offsets[place.topic, place.partition] = found
+        if len(offsets) < len(places):
+            time.sleep(0.05)
+            # librdkafka takes a topic that was missing for missing still, for half a minute, unless
+            # it hears otherwise.
+            connection.ask(lambda t: connection.admin.list_topics(timeout=t))

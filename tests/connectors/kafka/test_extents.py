@@ -1,0 +1,42 @@
+"""What partitions hold, and that it is never guessed."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka import diagnosis
+from connectors.kafka.admin import find_topics
+from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.extents import read_extents
+from schemas.connection import KafkaSettings
+
+
+@pytest.mark.broker
+def test_a_broker_that_stands_still_has_no_empty_partitions(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands would take topics for empty: to pause a cluster would give it the default policy."""
+    monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 1.0)
+    server = subprocess.Popen(
+        [sys.executable, "-c", "from connectors.cli import main; main()", "broker"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        settings = KafkaSettings.local(server.stdout.readline().strip())
+        connection = connect(settings)
+        found = find_topics(connection, ["clock"]).values()
+        assert len(read_extents(connection, found)["clock"]) == 4
+        os.kill(server.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, server.pid, os.WSTOPPED)  # its threads may answer until then
+        hasty = replace(connection, settings=settings.model_copy(update={"connect_timeout_s": 0.5}))
+        with pytest.raises(BrokerUnavailable, match="no usable broker at"):
+            read_extents(hasty, found)
+    finally:
+        server.kill()
+        server.communicate()
