@@ -26,23 +26,29 @@ from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import TABLES, ClusterStage
 from streams.stage import journal
 from streams.stage.journal import PLACES
-from streams.stage.records import InputRecord
+from streams.stage.packing import put
+from streams.stage.records import InputRecord, RowChange
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_first import JournalFirst, RowWriter
 from tests.conftest import RunningBroker
+from tests.recordings.__main__ import record
 from tests.recordings.narrowing import narrowings
 
 _DIRECTORY = Path(__file__).parent / "recordings"
 _NAMES = sorted(each.parent.name for each in _DIRECTORY.glob("*/records.jsonl"))
+_TODAY = "today"
 _UNREADABLE = "not json"
 _PARTITION, _PARTITIONS = 0, 1
 
 Line = dict[str, Any]
 
 
-@pytest.fixture(params=_NAMES)
-def directory(request: pytest.FixtureRequest) -> Path:
-    """A recording."""
+@pytest.fixture(params=[*_NAMES, _TODAY])
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A recording, of this version as well: at its release it is checked in."""
+    if request.param == _TODAY:
+        record(tmp_path)
+        return tmp_path
     return _DIRECTORY / str(request.param)
 
 
@@ -145,18 +151,17 @@ class _Table:
 
 def _is_what_was_recorded(stage: ClusterStage, lines: list[Line]) -> None:
     """Who holds room, and who waits, by the newest rows of the recording itself."""
-    rows: dict[tuple[str, str], str | None] = {
-        (line["table"], line["key"]): line["value"] for line in lines if line["kind"] == "row"
+    rows = {
+        (table, key): value for table, each in _rows(lines).items() for key, value in each.items()
     }
-    for line in lines:
-        if line["kind"] == "journal":
-            for row in json.loads(line["value"]).get("rows", ()):
-                rows[row["table"], row["key"]] = row.get("value")
+    values = [line["value"].encode() for line in lines if line["kind"] == "journal"]
+    tail = journal.follow(journal.Place(), enumerate(values))
+    put(rows, (RowChange(table, key, value) for (table, key), value in tail.rows.items()))
     held, waiting = set(), set()
     for (table, _), value in rows.items():
-        if value is not None and table == "reserved_pods":
+        if table == "reserved_pods":
             held |= {each["pod"]["uid"] for each in json.loads(value)["pods"]}
-        if value is not None and table == "pending_requests":
+        if table == "pending_requests":
             waiting.add(json.loads(value)["request"]["pod"]["uid"])
     state = stage.clusters["c"]
     assert set(state.inventory.where) == held

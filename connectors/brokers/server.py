@@ -79,8 +79,12 @@ class KafkaServer(Startable):
     def start(self) -> Self:
         """Start all brokers and wait until all of them answer.
 
-        Raises KafkaUnavailable if Java, Maven or the jars are missing or a broker does not start.
+        Raises KafkaUnavailable if Java, Maven or the jars are missing, a given port is taken or a
+        broker does not start.
         """
+        if self.port is not None:
+            for port in range(self.port, self.port + self.brokers):
+                _check_free(port)
         if self.java_options is None:
             self.java_options = archived_classes(_train)
         for attempts_left in reversed(range(_BIND_ATTEMPTS)):
@@ -210,6 +214,21 @@ class KafkaServer(Startable):
                         f"within {_START_TIMEOUT_S:.0f} s; {_last_words(member)}"
                     )
                 time.sleep(0.05)
+
+
+def _check_free(port: int) -> None:
+    """Raises KafkaUnavailable where something listens on the port: it may be a broker that answers,
+    and would be taken for ours."""
+    with socket.socket() as probe:
+        # As Java does: connections of before that are not forgotten yet take no port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise KafkaUnavailable(
+                f"port {port} of {HOST} cannot be listened on: {error.strerror}; expected one that is "
+                "free"
+            ) from None
 
 
 def _train(option: str) -> None:

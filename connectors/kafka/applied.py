@@ -13,7 +13,7 @@ import orjson
 
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
-from connectors.kafka.client import Connection
+from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
@@ -43,16 +43,16 @@ class Applied:
         self._topic = topic
         self._letters = Arrivals(connection, "dead-letters", topic)
         self._refused: dict[tuple[int, int], str] = {}
+        # Positions first: a dead letter is written behind its batch.
+        self._next = self._followed()
         # Letters have their source topic as key, so they are where a cluster of that name would be.
         past = Past(connection, "dead-letters", topic, LETTERS_MAX)
         for letter in past.newest(Looked(), any_cluster=True):
             self._note(letter)
-        self._next = self._followed()
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        # Positions first: a dead letter is written with its batch.
-        self._next = self._followed()
+        self._next = self._followed()  # first, as above
         for record in self._letters.take():
             self._note(decode("dead-letters", record.value))
 
@@ -63,15 +63,19 @@ class Applied:
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
 
     def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-        """Partition and state of each record, as soon as it is applied or refused.
+        """Partition and state of each record, once it is applied or refused.
 
-        Raises BrokerUnavailable.
+        What looks applied is looked at once more: its dead letter may be on its way. Raises
+        BrokerUnavailable.
         """
         left = list(places)
+        seen: set[tuple[int, int]] = set()
         while left:
             for place in list(left):
                 state = self.state(*place)
-                if state != WAITING:
+                if state == APPLIED and place not in seen:
+                    seen.add(place)
+                elif state != WAITING:
                     left.remove(place)
                     yield place[0], state
             if left:
@@ -94,6 +98,21 @@ class Applied:
             if positions:
                 following[extent.partition] = positions.get(self._topic, -1) + 1
         return following
+
+
+def follow(
+    connection: Connection, topic: str, places: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """As `Applied.results`, of records that were written before.
+
+    Raises BrokerUnavailable, which says that they are written all the same.
+    """
+    try:
+        yield from Applied(connection, topic).results(places)
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            f"the record is written; whether a worker has applied it is not known: {error}"
+        ) from None
 
 
 def positions_after(records: Iterable[Record]) -> dict[str, int]:

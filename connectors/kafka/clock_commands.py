@@ -71,7 +71,7 @@ def reset(
 
 def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: bool) -> list[str]:
     """Until workers have applied or refused the records; Ctrl-C ends the command and not the reset."""
-    from connectors.kafka.applied import APPLIED, Applied
+    from connectors.kafka.applied import APPLIED, follow
 
     refused = []
     if not quiet:
@@ -79,7 +79,7 @@ def _wait(connection: "Connection", places: list[tuple[int, int]], *, quiet: boo
             "waiting for the workers of the partitions; Ctrl-C ends this command and not the reset",
             err=True,
         )
-    for partition, state in Applied(connection, _CLOCK).results(places):
+    for partition, state in follow(connection, _CLOCK, places):
         if state != APPLIED:
             refused.append(state)
             echo(f"error: partition {partition}: {state}", err=True)

@@ -41,7 +41,8 @@ def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
     host, _, port = settings.servers()[0].rpartition(":")
     return _probe(settings, host.strip("[]"), int(port)) or Diagnosis(
         "; ".join(reported[-3:]) or "no answer",
-        f"{_PROTOCOL} and, on the broker, the addresses that it advertises.",
+        "The broker's log says whether it stands still. If it works, check "
+        "LOADSTREAM_KAFKA_SECURITY_PROTOCOL and, on the broker, the addresses that it advertises.",
     )
 
 

@@ -45,7 +45,8 @@ def silence(tick_ms: int | None, now_ms: int) -> str | None:
     if now_ms - tick_ms > SILENT_AFTER_MS:
         return (
             f"No worker has written for {ago_text(now_ms - tick_ms)}: the cluster's clock stands at "
-            f"{time_text(tick_ms)}. Nothing is decided until `loadstream worker` runs."
+            f"{time_text(tick_ms)}. Nothing is decided until `loadstream worker` runs; if one does, it "
+            "waits, as its log says, or this machine's clock is ahead."
         )
     if tick_ms - now_ms > SILENT_AFTER_MS:
         return (

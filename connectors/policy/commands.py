@@ -296,9 +296,9 @@ def _write(
 
 def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
     """Until a worker has read the record; Ctrl-C ends the command and not the policy."""
-    from connectors.kafka.applied import APPLIED, Applied
+    from connectors.kafka.applied import APPLIED, follow
 
-    for _, state in Applied(connection, TOPIC).results(places):
+    for _, state in follow(connection, TOPIC, places):
         if state != APPLIED:
             echo(f"error: {one_line(state)}", err=True)
             raise typer.Exit(1)

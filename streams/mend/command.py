@@ -2,7 +2,7 @@
 
 Exit codes: 0 there is nothing to mend, or it was mended; 1 it would lose what is listed, and was
 not asked to; 2 no broker answers, topics have another number of partitions than the settings say,
-or there is no such partition.
+there is no such partition, or a worker writes to it.
 """
 
 from collections.abc import Callable
@@ -53,6 +53,7 @@ def mend_command(
 
         from schemas.connection import KafkaSettings, SettingsError
         from streams.mend.mender import look, put_right
+        from streams.worker.publisher import LostOwnership
 
         try:
             kafka = KafkaSettings.from_environment()
@@ -65,6 +66,13 @@ def mend_command(
             mended = asyncio.run((put_right if yes else look)(kafka, partition))
         except typer.Exit:  # a RuntimeError whose reason was printed
             raise
+        except LostOwnership:
+            echo(
+                f"error: a worker writes to partition {partition}, so mending was given up: stop all "
+                "workers, and mend it again",
+                err=True,
+            )
+            raise typer.Exit(2) from None
         except (SettingsError, OSError, RuntimeError) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None

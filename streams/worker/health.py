@@ -9,7 +9,7 @@ worker hangs.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from streams.worker.notices import Notices
@@ -35,6 +35,11 @@ class Watched(Protocol):
     @property
     def recovered(self) -> bool:
         """Its partitions, also if they are none, are assigned and their state is there."""
+        ...
+
+    @property
+    def stages(self) -> Mapping[int, object]:
+        """The state of each partition that it has."""
         ...
 
     @property
@@ -69,6 +74,8 @@ class Health:
         """Since when brokers have answered without a silence."""
         self._runners: list[Watched] = []
         self._lag_records: int | None = None
+        self._counted: frozenset[tuple[str, int]] = frozenset()
+        """Stages and partitions whose waiting records these are."""
 
     def watch(self, runner: Watched) -> None:
         """Look at this runner too."""
@@ -78,12 +85,24 @@ class Health:
         """The event loop turns."""
         self._beat_s = self._clock()
 
-    def heard(self, lag_records: int) -> None:
-        """A broker has answered; the records that wait in all partitions of the worker together."""
+    def heard(self, lag_records: int, counted: Collection[tuple[str, int]] = ()) -> None:
+        """A broker has answered; the records that wait in all partitions of the worker together.
+
+        `counted`: these partitions, each with its stage.
+        """
         if self._silent():
             self._answering_since_s = self._clock()
         self._broker_s = self._clock()
-        self._lag_records = lag_records
+        self._lag_records, self._counted = lag_records, frozenset(counted)
+
+    def uncounted(self) -> Sequence[str]:
+        """Stages that have taken partitions over since the waiting records were counted."""
+        return [
+            runner.name
+            for runner in self._runners
+            if runner.recovered
+            and not self._counted.issuperset((runner.name, each) for each in tuple(runner.stages))
+        ]
 
     def deadly(self) -> Sequence[str]:
         """Why the worker should be started again; empty: it lives."""
@@ -131,6 +150,10 @@ class Health:
             f"{runner.name}: partitions are being assigned and recovered"
             for runner in self._runners
             if not runner.recovered
+        ]
+        problems += [
+            f"{name}: the records that wait in new partitions are being counted"
+            for name in self.uncounted()
         ]
         for runner in self._runners:
             problems += runner.notices.sentences

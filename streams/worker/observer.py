@@ -20,7 +20,8 @@ from streams.worker.health import Health, Watched
 
 logger = logging.getLogger(__name__)
 
-#: Time between two signs of life, and between two looks, in seconds.
+#: Time between two signs of life, and between two looks, in seconds. After partitions were taken
+#: over the next look comes with the next sign of life.
 BEAT_S = 1.0
 LOOK_S = 5.0
 
@@ -85,7 +86,10 @@ class Observer:
             except Exception:
                 # A defect of the view must not end the work.
                 logger.exception("looking at the stages failed")
-            await asyncio.sleep(LOOK_S)
+            due_s = time.monotonic() + LOOK_S
+            await asyncio.sleep(BEAT_S)
+            while time.monotonic() < due_s and not self._health.uncounted():
+                await asyncio.sleep(BEAT_S)
 
     async def look(self) -> None:
         """Look once."""
@@ -106,7 +110,8 @@ class Observer:
                     first, end = spans[topic, partition]
                     following = runner.position(topic, partition) + 1
                     lags[name, topic, partition] = max(0, end - max(first, following))
-            self._health.heard(sum(lags.values()))
+            counted = {(name, partition) for name, _, partition in places}
+            self._health.heard(sum(lags.values()), counted)
         self._gauges.show(
             Look(
                 at_ms=time.time_ns() // 1_000_000,

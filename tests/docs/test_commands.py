@@ -159,12 +159,13 @@ def test_policies_of_the_page_on_policies_are_policies() -> None:
     assert read >= 2
 
 
-def test_the_policy_that_the_upgrade_keeps_the_scores_of_0_1_0_by_is_one() -> None:
+def test_the_policy_that_keeps_what_0_1_0_did_has_its_plugins_and_no_others() -> None:
     page = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
-    after = page.partition("To keep what 0.1.0 did:\n\n```yaml\n")[2]
-    policy = read_policy(after.partition("```")[0].encode())
-    scores = [each.name for each in policy.plugins.score]
-    assert scores == ["LoadAwareScheduling", "NodeResourceLimitsAware"]
+    after = page.partition("\nFrom 0.1.0:")[2].partition("\n```yaml\n")[2]
+    plugins = read_policy(after.partition("```")[0].encode()).plugins
+    scores = [(each.name, each.weight) for each in plugins.score]
+    assert scores == [("LoadAwareScheduling", 1), ("NodeResourceLimitsAware", 1)]
+    assert [each.name for each in plugins.balance] == ["LowNodeLoad"]
 
 
 def _pools(part: object) -> Iterator[str]:

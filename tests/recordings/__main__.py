@@ -60,6 +60,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.recordings", description=__doc__)
     parser.add_argument("name", help="the version, as 0.1.0")
     directory = DIRECTORY / parser.parse_args().name
+    lines, schemas = record(directory)
+    print(f"{lines} records and {schemas} schemas are in {directory}")
+    return 0
+
+
+def record(directory: Path) -> tuple[int, int]:
+    """Write both files; how many records and schemas they hold."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = [*_examples(), *_cluster(), *_aggregate()]
     text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
@@ -73,8 +80,7 @@ def main() -> int:
     }
     text = json.dumps(schemas, sort_keys=True, separators=(",", ":")) + "\n"
     (directory / "schemas.json").write_text(text, encoding="utf-8")
-    print(f"{len(lines)} records and {len(schemas)} schemas are in {directory}")
-    return 0
+    return len(lines), len(schemas)
 
 
 def _examples() -> Iterator[Line]:

@@ -60,6 +60,19 @@ def test_ports_that_there_are_not_are_refused_before_anything_starts(
     assert said in result.stderr
 
 
+def test_a_port_on_which_another_broker_answers_is_refused_before_topics_are_made_there(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreground, "_serve", lambda *_: None)
+    port = embedded.bootstrap_servers.split(",")[0].rpartition(":")[2]
+    result = CliRunner().invoke(app, ["broker", "--kafka", "--port", port])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"error: port {port} of 127.0.0.1 cannot be listened on: Address already in use; expected "
+        "one that is free\n",
+    )
+
+
 def test_partitions_that_the_embedded_broker_has_not_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka.applied import APPLIED, WAITING, Applied
+from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
 from connectors.kafka.client import connect
 from schemas.codec import encode
+from schemas.deadletters import dead_letter
+from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from streams.stage import journal
 from streams.stage.records import OutputRecord, RowChange, StageResult
@@ -78,3 +80,38 @@ def test_a_batch_says_how_far_it_has_come_when_it_is_whole(
     assert _states(embedded, 1) == [False]
     writer.append(last)
     assert _states(embedded, 1) == [True]
+
+
+def _letter(embedded: RunningBroker, offset: int) -> None:
+    """The dead letter of a record that was not applied."""
+    letter = dead_letter(_TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet"))
+    options = {**embedded.settings.librdkafka_options(), "partitioner": "murmur2_random"}
+    producer = Producer({**options, "log_level": 0})
+    producer.produce("dead-letters", encode(letter), key=_TOPIC.encode())
+    assert producer.flush(30) == 0
+
+
+def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_called_applied(
+    embedded: RunningBroker, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Applied._followed
+
+    def refused_meanwhile(applied: Applied) -> dict[int, int]:
+        writer.append(*writer.batch(0))
+        _letter(embedded, 0)
+        return look(applied)
+
+    monkeypatch.setattr(Applied, "_followed", refused_meanwhile)
+    applied = Applied(connect(embedded.settings), _TOPIC)
+    assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
+
+
+def test_a_record_whose_dead_letter_comes_a_moment_after_its_batch_was_refused(
+    embedded: RunningBroker, writer: Writer
+) -> None:
+    writer.append(*writer.batch(1))
+    applied = Applied(connect(embedded.settings), _TOPIC)
+    assert applied.state(_PARTITION, 0) == APPLIED
+    _letter(embedded, 0)
+    found = applied.results([(_PARTITION, 0), (_PARTITION, 1)])
+    assert list(found) == [(_PARTITION, f"{REFUSED}: not yet"), (_PARTITION, APPLIED)]

@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors import wall_clock
-from connectors.kafka.client import connect
+from connectors.kafka.applied import Applied
+from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
 from connectors.policy import unmet
@@ -348,6 +349,22 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     worker.join()
     assert result.exit_code == 1
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+def test_a_broker_that_goes_while_a_pause_is_waited_for_leaves_the_pause_written(
+    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(applied: Applied) -> None:
+        raise BrokerUnavailable("no usable broker at kafka:9092")
+
+    monkeypatch.setattr(Applied, "look", gone)
+    result = run("pause", "east", "--wait")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: the record is written; whether a worker has applied it is not known: "
+        "no usable broker at kafka:9092\n"
+    )
+    assert records(policies, "east")[-1].paused
 
 
 def test_a_pause_that_is_there_already_is_waited_for(policies: KafkaSettings) -> None:

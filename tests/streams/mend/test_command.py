@@ -10,10 +10,13 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors.cli import app
+from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from schemas.usage import NodeUsage
 from streams.cluster.stage import TABLES
+from streams.mend import mender
+from streams.worker.publisher import LostOwnership
 from tests.chaos.history import changelog, read_topic, rows_of
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import node_in
@@ -63,6 +66,21 @@ async def _all_in_rows(broker: RunningBroker) -> None:
         if json.loads(found.stdout)["batches_redone"] == 0:
             return
         assert time.monotonic() < deadline, found.output
+
+
+def test_a_partition_that_a_worker_writes_to_is_mended_after_the_workers_have_stopped(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(kafka: KafkaSettings, partition: int) -> None:
+        raise LostOwnership("another worker writes to it. Start it again")
+
+    monkeypatch.setattr(mender, "put_right", lost)
+    found = _mend(embedded, "--yes")
+    assert found.exit_code == 2
+    assert found.stderr == (
+        f"error: a worker writes to partition {HOME}, so mending was given up: stop all workers, "
+        "and mend it again\n"
+    )
 
 
 def _placed(kafka: Client) -> set[str]:

@@ -16,6 +16,7 @@ from streams.worker.notices import Notices
 class _Runner:
     name: str = "cluster"
     recovered: bool = True
+    stages: dict[int, None] = field(default_factory=dict)
     busy_since_s: float | None = None
     waiting_since_s: float | None = None
     notices: Notices = field(default_factory=lambda: Notices("cluster"))
@@ -119,6 +120,19 @@ def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
     assert not health.deadly()
     health.heard(0)
     assert not health.hindering()
+
+
+def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_counted() -> None:
+    health, runner, _ = _health()
+    health.heard(0)
+    runner.stages[2] = None
+    waits = ["cluster: the records that wait in new partitions are being counted"]
+    assert list(health.hindering()) == waits
+    health.heard(0, {("aggregate", 2), ("cluster", 1)})
+    assert list(health.hindering()) == waits
+    health.heard(100, {("cluster", 2)})
+    assert not health.hindering()
+    assert not health.deadly()
 
 
 def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None:

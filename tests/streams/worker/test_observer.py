@@ -1,5 +1,6 @@
 """What an observer sees of stages and brokers."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +12,7 @@ from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import Stage
 from streams.worker import brokers
+from streams.worker import observer as observer_module
 from streams.worker.gauges import Gauges
 from streams.worker.health import Health
 from streams.worker.notices import Notices
@@ -78,6 +80,26 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
         assert _lag(registry) is None
     finally:
         await observer.stop()
+
+
+async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_is_due(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observer_module, "LOOK_S", 3_600.0)
+    runner = _Runner()
+    observer, _, health = _observer(embedded.settings, runner)
+    running = asyncio.create_task(observer.run())
+    try:
+        async with asyncio.timeout(60):
+            while health.hindering():
+                await asyncio.sleep(0.05)
+            runner.stages[1] = ClusterStage(1, 4)
+            assert health.hindering()
+            while health.hindering():
+                await asyncio.sleep(0.05)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_records_of_a_topic_that_was_made_again_are_lag_until_they_are_applied(

@@ -1,0 +1,17 @@
+"""Why no broker can be used, and what is advised."""
+
+import socket
+
+from connectors.kafka.diagnosis import diagnose
+from schemas.connection import KafkaSettings
+
+
+def test_a_broker_that_takes_connections_and_answers_nothing_may_stand_still() -> None:
+    """As one whose process was stopped does, or that waits for a full disk."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        found = diagnose(KafkaSettings.local(f"127.0.0.1:{silent.getsockname()[1]}"), [])
+    assert found.cause == "no answer"
+    assert found.remedy == (
+        "The broker's log says whether it stands still. If it works, check "
+        "LOADSTREAM_KAFKA_SECURITY_PROTOCOL and, on the broker, the addresses that it advertises."
+    )
