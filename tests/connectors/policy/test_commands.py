@@ -2,8 +2,8 @@
 
 import json
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -13,7 +13,7 @@ from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
-from connectors.policy import unmet
+from connectors.policy import commands, unmet
 from connectors.policy.commands import app
 from schemas.base import Message
 from schemas.clock import ClockTick
@@ -350,13 +350,22 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
 
 
-def test_a_pause_that_is_there_already_is_waited_for(policies: KafkaSettings) -> None:
+def test_a_pause_that_is_there_already_is_waited_for(
+    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run("pause", "east")
     write_dead_letter(policies, 0, "the policy was not applied")
     run("pause", "east")
+    wait, waits = commands._wait, threading.Event()
+
+    def told(*places: Any) -> None:
+        waits.set()
+        wait(*places)
+
+    monkeypatch.setattr(commands, "_wait", told)
 
     def work() -> None:
-        time.sleep(1)
+        assert waits.wait(60)  # refused before, it would be no pause that is there already
         write_dead_letter(policies, 1, "the policy was not applied: later")
 
     worker = threading.Thread(target=work)
