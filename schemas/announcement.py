@@ -9,9 +9,13 @@ broker is recognised by its missing lock. Nothing is announced over the network,
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+#: How long a reader of the address may have the lock, in seconds; it is looked for again after that.
+_READING_S = 0.01
 
 
 class AlreadyAnnounced(RuntimeError):
@@ -70,17 +74,28 @@ def _locked(path: Path) -> Iterator[int]:
             "LOADSTREAM_CACHE to a directory that can be written"
         ) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            address = announced(path) or "an address not yet written"
-            raise AlreadyAnnounced(
-                f"a local broker is running already ({address}, announced in {path}); "
-                "use that one, stop it first, or set LOADSTREAM_CACHE to another directory"
-            ) from None
+        while not _taken(descriptor, fcntl.LOCK_EX):
+            # Who reads the address has the lock for a moment, and shares it; a broker does not.
+            if not _taken(descriptor, fcntl.LOCK_SH):
+                address = announced(path) or "an address not yet written"
+                raise AlreadyAnnounced(
+                    f"a local broker is running already ({address}, announced in {path}); "
+                    "use that one, stop it first, or set LOADSTREAM_CACHE to another directory"
+                )
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_READING_S)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int, kind: int) -> bool:
+    """Whether the lock could be taken at once."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def announced(path: Path | None = None) -> str | None:
@@ -90,10 +105,8 @@ def announced(path: Path | None = None) -> str | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if _taken(descriptor, fcntl.LOCK_SH):
+            return None
         return os.read(descriptor, 4096).decode().strip() or None
-    else:
-        return None
     finally:
         os.close(descriptor)

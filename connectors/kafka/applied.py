@@ -1,13 +1,15 @@
 """Whether a worker has applied a record: how far its journal has come, and what it has refused.
 
 Every batch of the journal says which offset of each input topic was applied last. So a record up to
-that offset was applied, unless `dead-letters` holds it. A batch counts if it is whole and its
-writer had not lost the partition. Committed offsets of the consumer group would not do: a worker
-never commits what it reads ahead, such as policies when it takes a partition over.
+that offset was applied, unless there is a dead letter of it: in `dead-letters`, or in the batch,
+which the worker writes first. A batch counts if it is whole and its writer had not lost the
+partition. Committed offsets of the consumer group would not do: a worker never commits what it
+reads ahead, such as policies when it takes a partition over.
 """
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import orjson
 
@@ -18,9 +20,11 @@ from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
-from schemas.journal import JournalPart, JournalRecord
+from schemas.journal import BatchIndex, JournalPart, JournalRecord
 from schemas.refusals import Refusal
 
+#: Topic of what was refused.
+LETTERS = "dead-letters"
 #: Records of a partition's journal that are looked at for its row; a large batch takes several.
 BATCHES_MAX = 64
 #: Records of `dead-letters` that are looked at for refusals, newest first.
@@ -28,6 +32,9 @@ LETTERS_MAX = 5_000
 
 #: Time between two looks whether a record was applied, in seconds.
 _LOOK_S = 0.5
+
+#: Head and content of a record of the journal; one of version 1 is all head.
+Part = tuple[JournalRecord | JournalPart, bytes]
 
 APPLIED = "applied"
 WAITING = "not applied yet"
@@ -41,20 +48,20 @@ class Applied:
         """Look. Raises BrokerUnavailable."""
         self._connection = connection
         self._topic = topic
-        self._letters = Arrivals(connection, "dead-letters", topic)
+        self._letters = Arrivals(connection, LETTERS, topic)
         self._refused: dict[tuple[int, int], str] = {}
-        # Positions first: a dead letter is written behind its batch.
         self._next = self._followed()
         # Letters have their source topic as key, so they are where a cluster of that name would be.
-        past = Past(connection, "dead-letters", topic, LETTERS_MAX)
+        past = Past(connection, LETTERS, topic, LETTERS_MAX)
         for letter in past.newest(Looked(), any_cluster=True):
             self._note(letter)
 
     def look(self) -> None:
         """Look again. Raises BrokerUnavailable."""
-        self._next = self._followed()  # first, as above
+        # Positions first: letters of batches that are looked at no more have been written by then.
+        self._next = self._followed()
         for record in self._letters.take():
-            self._note(decode("dead-letters", record.value))
+            self._note(decode(LETTERS, record.value))
 
     def state(self, partition: int, offset: int) -> str:
         """Applied, not applied yet, or refused and why."""
@@ -63,19 +70,15 @@ class Applied:
         return APPLIED if offset < self._next.get(partition, 0) else WAITING
 
     def results(self, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-        """Partition and state of each record, once it is applied or refused.
+        """Partition and state of each record, as soon as it is applied or refused.
 
-        What looks applied is looked at once more: its dead letter may be on its way. Raises
-        BrokerUnavailable.
+        Raises BrokerUnavailable.
         """
         left = list(places)
-        seen: set[tuple[int, int]] = set()
         while left:
             for place in list(left):
                 state = self.state(*place)
-                if state == APPLIED and place not in seen:
-                    seen.add(place)
-                elif state != WAITING:
+                if state != WAITING:
                     left.remove(place)
                     yield place[0], state
             if left:
@@ -87,14 +90,18 @@ class Applied:
             self._refused[letter.partition, letter.offset] = letter.reason
 
     def _followed(self) -> dict[int, int]:
-        """The offset that follows what was applied last, by partition."""
+        """The offset that follows what was applied last, by partition; notes what was refused."""
         following: dict[int, int] = {}
         for extent in extents_of(self._connection, "journal"):
             first = max(extent.first_offset, extent.next_offset - BATCHES_MAX)
             records = read_range(
                 self._connection, "journal", extent.partition, first, extent.next_offset
             )
-            positions = positions_after(records)
+            positions: dict[str, int] = {}
+            for batch in batches(records):
+                positions = _positions(batch) or positions
+                for letter in _letters(batch):
+                    self._note(letter)
             if positions:
                 following[extent.partition] = positions.get(self._topic, -1) + 1
         return following
@@ -115,15 +122,14 @@ def follow(
         ) from None
 
 
-def positions_after(records: Iterable[Record]) -> dict[str, int]:
-    """Offset applied last of each input topic, by the newest batch that is whole and counts.
+def batches(records: Iterable[Record]) -> Iterator[list[Part]]:
+    """The batches that are whole and count, each as its parts; of the first one some may be missing.
 
     Args:
         records: of the journal of one partition, in order.
     """
-    found: dict[str, int] = {}
     epoch = -1
-    of_batch: dict[str, int] = {}
+    parts: list[Part] = []
     for record in records:
         batch = decode("journal", record.value)
         if isinstance(batch, Refusal) or batch.partition != record.partition:
@@ -133,18 +139,38 @@ def positions_after(records: Iterable[Record]) -> dict[str, int]:
         # Otherwise it is of a writer that had lost the partition.
         elif batch.epoch >= epoch:
             epoch = batch.epoch
-            of_batch = _positions(batch) or (of_batch if batch.part else {})
-            if batch.part == batch.parts - 1 and of_batch:
-                found = of_batch
-    return found
+            if not batch.part:
+                parts = []
+            parts.append((batch, (record.value or b"").partition(b"\n")[2]))
+            if batch.part == batch.parts - 1:
+                yield parts
 
 
-def _positions(batch: JournalPart | JournalRecord) -> dict[str, int]:
-    """Offset applied last of each input topic; nothing if the record does not say."""
-    if isinstance(batch, JournalPart):
-        return batch.positions
-    for row in batch.rows:
-        if row.table == "partitions" and row.value is not None:
-            positions: dict[str, int] = orjson.loads(row.value)["offsets"]
-            return positions
+def _positions(parts: list[Part]) -> dict[str, int]:
+    """Offset applied last of each input topic; nothing if the batch does not say."""
+    for head, _ in reversed(parts):
+        if isinstance(head, JournalPart):
+            return head.positions
+        for row in head.rows:
+            if row.table == "partitions" and row.value is not None:
+                positions: dict[str, int] = orjson.loads(row.value)["offsets"]
+                return positions
     return {}
+
+
+def _letters(parts: list[Part]) -> Iterator[object]:
+    """The dead letters that a batch emits."""
+    for head, _ in parts:
+        for each in head.outputs if isinstance(head, JournalRecord) else ():
+            if each.topic == LETTERS:
+                yield decode(LETTERS, each.value.encode())
+    line, _, values = b"".join(content for _, content in parts).partition(b"\n")
+    if len(parts) < parts[0][0].parts or LETTERS.encode() not in line:
+        return
+    with suppress(ValueError):  # somebody has made it up, and a worker says what is wrong with it
+        index = BatchIndex.model_validate_json(line)
+        at = sum(length or 0 for _, _, length in index.rows)
+        for topic, _, _, length in index.outputs:
+            if topic == LETTERS:
+                yield decode(LETTERS, values[at : at + length])
+            at += length

@@ -1,7 +1,9 @@
 """A local broker tells its address for exactly as long as it lives."""
 
+import fcntl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,15 @@ def test_a_second_broker_is_refused_with_the_address_of_the_first(cache: Path) -
         with pytest.raises(AlreadyAnnounced, match=r"127\.0\.0\.1:1"), announce("127.0.0.1:2"):
             pass
         assert announced() == "127.0.0.1:1"
+
+
+def test_a_broker_that_begins_waits_for_those_who_read_the_address(cache: Path) -> None:
+    cache.mkdir()
+    with announcement_file().open("w") as reading:
+        fcntl.flock(reading, fcntl.LOCK_SH)  # as `announced` does, for a moment
+        threading.Timer(0.1, fcntl.flock, (reading, fcntl.LOCK_UN)).start()
+        with announce("127.0.0.1:4"):
+            assert announced() == "127.0.0.1:4"
 
 
 _ANNOUNCER = """

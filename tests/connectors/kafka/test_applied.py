@@ -9,6 +9,8 @@ from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
 from connectors.kafka.client import connect
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
+from schemas.journal import JournalRecord, Output
+from schemas.journal import RowChange as NamedRow
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from streams.stage import journal
@@ -31,15 +33,26 @@ class Writer:
             producer.produce("journal", value, partition=_PARTITION)
         assert producer.flush(30) == 0
 
-    def batch(self, applied_to: int, long: bool = False) -> list[bytes]:
-        """The records of a batch after which the topic is applied up to an offset."""
+    def batch(self, applied_to: int, long: bool = False, refused: str = "") -> list[bytes]:
+        """The records of a batch after which the topic is applied up to an offset.
+
+        `refused`: why the record at that offset was refused; nothing: it was not.
+        """
         row = PartitionRow(partition=_PARTITION, offsets={_TOPIC: applied_to})
         output = OutputRecord("placement-decisions", "c", b"x" * journal.PART_BYTES, 0)
         rows = (RowChange("partitions", str(_PARTITION), encode(row)),)
-        result = StageResult((output,) if long else (), rows)
+        result = StageResult((output,) if long else (), rows, _letters(applied_to, refused))
         values = journal.batch(_PARTITION, self.place, (), result)
         self.place = replace(self.place, sequence=self.place.sequence + 1)
         return values
+
+
+def _letters(offset: int, refused: str) -> tuple[OutputRecord, ...]:
+    if not refused:
+        return ()
+    why = Refusal("invalid", refused)
+    letter = dead_letter(_TOPIC, _PARTITION, offset, 0, b"c", b"{}", why)
+    return (OutputRecord("dead-letters", _TOPIC, encode(letter), 0),)
 
 
 @pytest.fixture
@@ -106,12 +119,37 @@ def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_calle
     assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
 
 
-def test_a_record_whose_dead_letter_comes_a_moment_after_its_batch_was_refused(
+@pytest.mark.parametrize("long", [False, True])
+def test_a_record_is_refused_before_its_dead_letter_is_written(
+    embedded: RunningBroker, writer: Writer, long: bool
+) -> None:
+    applied = Applied(connect(embedded.settings), _TOPIC)
+    writer.append(*writer.batch(0, long, refused="it is wrong"), *writer.batch(1))
+    for each in (applied, Applied(connect(embedded.settings), _TOPIC)):
+        each.look()
+        assert each.state(_PARTITION, 0) == "refused: it is wrong"
+        assert each.state(_PARTITION, 1) == APPLIED
+
+
+def test_a_record_is_refused_before_its_dead_letter_is_written_by_an_earlier_version(
     embedded: RunningBroker, writer: Writer
 ) -> None:
-    writer.append(*writer.batch(1))
+    row = encode(PartitionRow(partition=_PARTITION, offsets={_TOPIC: 0})).decode()
+    (letter,) = _letters(0, "it is wrong")
+    record = JournalRecord(
+        partition=_PARTITION, epoch=0, sequence=0,
+        rows=(NamedRow(table="partitions", key=str(_PARTITION), value=row),),
+        outputs=(Output(topic=letter.topic, key=letter.key, value=letter.value.decode()),),
+    )  # fmt: skip
+    writer.append(encode(record))
     applied = Applied(connect(embedded.settings), _TOPIC)
-    assert applied.state(_PARTITION, 0) == APPLIED
-    _letter(embedded, 0)
-    found = applied.results([(_PARTITION, 0), (_PARTITION, 1)])
-    assert list(found) == [(_PARTITION, f"{REFUSED}: not yet"), (_PARTITION, APPLIED)]
+    assert applied.state(_PARTITION, 0) == "refused: it is wrong"
+
+
+def test_a_batch_that_cannot_be_read_stops_nobody_who_asks(
+    embedded: RunningBroker, writer: Writer
+) -> None:
+    (whole,) = writer.batch(0, refused="it is wrong")
+    head, _, content = whole.partition(b"\n")
+    writer.append(head + b"\n" + content.replace(b'"outputs":[', b'"outputs":[1,'))
+    assert _states(embedded, 1) == [True]

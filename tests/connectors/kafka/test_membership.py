@@ -74,6 +74,10 @@ async def joined(
         yield member
         assert not running.done() or running.result()
     finally:
+        # aiokafka leaves its first connection open if it is stopped while it begins.
+        await until(
+            lambda: running.done() or (member._consumer and member._consumer.subscription())
+        )
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -2,8 +2,8 @@
 
 import json
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -14,7 +14,7 @@ from connectors.kafka.applied import Applied
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
-from connectors.policy import unmet
+from connectors.policy import commands, unmet
 from connectors.policy.commands import app
 from schemas.base import Message
 from schemas.clock import ClockTick
@@ -367,13 +367,22 @@ def test_a_broker_that_goes_while_a_pause_is_waited_for_leaves_the_pause_written
     assert records(policies, "east")[-1].paused
 
 
-def test_a_pause_that_is_there_already_is_waited_for(policies: KafkaSettings) -> None:
+def test_a_pause_that_is_there_already_is_waited_for(
+    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run("pause", "east")
     write_dead_letter(policies, 0, "the policy was not applied")
     run("pause", "east")
+    wait, waits = commands._wait, threading.Event()
+
+    def told(*places: Any) -> None:
+        waits.set()
+        wait(*places)
+
+    monkeypatch.setattr(commands, "_wait", told)
 
     def work() -> None:
-        time.sleep(1)
+        assert waits.wait(60)  # refused before, it would be no pause that is there already
         write_dead_letter(policies, 1, "the policy was not applied: later")
 
     worker = threading.Thread(target=work)
