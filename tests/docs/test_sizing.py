@@ -1,12 +1,16 @@
-"""What the page on sizes says that a node's metric takes on topics, worked out by both stages."""
+"""What the page on sizes says of both stages: what a node's metric takes on topics, and limits."""
 
 import re
 
 from benchmarks import messages
 from schemas.clock import ClockTick
 from schemas.codec import encode
-from streams.aggregate.collect import Collecting
-from streams.cluster.stage import ClusterStage
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
+from streams.cluster.state import NODES_MAX, PODS_MAX
+from streams.migration.budgets import BUDGETS_MAX
+from streams.migration.named import NAMESPACES_MAX
+from streams.migration.workloads import WORKLOADS_MAX
 from streams.stage.journal import Place, batch
 from streams.stage.records import InputRecord
 from tests.docs.pages import ROOT
@@ -54,3 +58,16 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
     for topic, of_topic in zip(("node-metrics", "journal"), zip(*sizes, strict=True), strict=True):
         mean = sum(of_topic[-_COUNTED:]) / _COUNTED
         assert abs(mean - _said(topic)) < 100, (topic, mean)
+
+
+def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
+    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    of_cluster = ", ".join(f"{most:,}" for most in (WORKLOADS_MAX, BUDGETS_MAX, NAMESPACES_MAX))
+    for what, most in (
+        ("nodes of a cluster", f"{NODES_MAX:,}"),
+        ("pods of a cluster", f"{PODS_MAX:,}"),
+        ("clusters in a partition", f"{CLUSTERS_MAX:,}"),
+        ("workloads, disruption budgets, namespaces of a cluster", of_cluster),
+        ("nodes in a partition of `node-usage`", f"{AggregateLimits().nodes_per_partition:,}"),
+    ):
+        assert f"| {what} | {most} |" in page
