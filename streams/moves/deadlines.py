@@ -42,6 +42,16 @@ class Deadlines:
                 found[name] = None
         return sorted(found)
 
+    def forget(self, name: str) -> None:
+        """Expect nothing of a name."""
+        self._newest.pop(name, None)
+
+    def earliest(self) -> str:
+        """The name whose time is first, of equal ones the first by name; there must be one."""
+        while self._newest.get(self._entries[0][1]) != self._entries[0][0]:
+            heapq.heappop(self._entries)
+        return self._entries[0][1]
+
     def clear(self) -> None:
         """Expect nothing."""
         self._entries.clear()
