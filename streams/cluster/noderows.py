@@ -31,13 +31,15 @@ class NodeRows:
         self._states = SizedCache[str, tuple[NodeState, bytes]](KEPT_BYTES_MAX, KEPT_MAX)
         """What Kubernetes says of nodes, by name, and its text."""
 
-    def encode(self, node: Node | None) -> bytes | None:
+    def encode(self, name: str, node: Node | None) -> bytes | None:
         """The row of a node, as `encode` of a `NodeRow` gives it; None: nothing is known of it."""
+        if node is None or node.state is None:
+            self._states.drop(name)  # nodes come under ever new names
         if node is None:
             return None
         load = node.load
         values: dict[str, Any] = {
-            "state": None if node.state is None else self._state(node.name, node.state),
+            "state": None if node.state is None else self._state(name, node.state),
             "metric": None if load.metric is None else metric_values(load.metric),
             "metric_time_ms": load.pods.metric_time_ms,
             "list_id": node.list_id,
@@ -45,7 +47,7 @@ class NodeRows:
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return None
-        values |= {"cluster": self._cluster, "node": node.name, "schema_version": 1}
+        values |= {"cluster": self._cluster, "node": name, "schema_version": 1}
         return orjson.dumps(values, default=_other, option=orjson.OPT_SORT_KEYS)
 
     def _state(self, name: str, state: NodeState) -> orjson.Fragment:

@@ -25,13 +25,16 @@ _LARGE = ("containers", "init_containers", "required_node_affinity", "toleration
 KEPT_MAX, KEPT_BYTES_MAX = 8_192, 32 * 1024 * 1024
 #: A part and its text take this many times the bytes of the text.
 _BYTES_PER_CHARACTER = 10
+#: Those of all clusters: hundreds of them keep no more than one.
+_KEPT: SizedCache[int, tuple[Any, orjson.Fragment]] = SizedCache(KEPT_BYTES_MAX, KEPT_MAX)
 
 
 class PodRows:
     """Encodes held pods; what is kept in between changes nothing in what comes out."""
 
-    def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        self._kept = SizedCache[int, tuple[Any, orjson.Fragment]](KEPT_BYTES_MAX, kept_max)
+    def __init__(self, kept_max: int | None = None) -> None:
+        """`kept_max`: parts that it keeps for itself; none: all clusters share what is kept."""
+        self._kept = _KEPT if kept_max is None else SizedCache(KEPT_BYTES_MAX, kept_max)
         """By identity of the part, which is kept too, so that no other takes its place."""
 
     def encode(self, held: Held, counted: AssignedPod | None) -> bytes:

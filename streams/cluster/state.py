@@ -101,8 +101,10 @@ class ClusterState:
             MoveEvents(self.inventory, self.memory),
         )
         self.placement.kept = proxy(self.migrations)
-        self._unlisted = Unlisted(self.inventory, self.placement, self.migrations, self.memory)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
+        self._unlisted = Unlisted(
+            self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
+        )
         self._moment_tables = (
             PodUsageTable(cluster, self.inventory),
             FleetUsageTable(cluster, self.inventory),
@@ -218,6 +220,7 @@ class ClusterState:
         self.inventory.apply_node(state)
         if state.event == "removed":
             self.memory.moves.node_gone(state.node)
+            self.rebalancer.balancer.node_gone(state.node)
             self.migrations.nodes_gone(self._cause(position))
         return []
 

@@ -73,7 +73,7 @@ def _own_row(state: ClusterState, prefix: str) -> Iterator[RowChange]:
 def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     inventory, placement = state.inventory, state.placement
     for name in inventory.changed_nodes:
-        row = state.node_rows.encode(inventory.nodes.get(name))
+        row = state.node_rows.encode(name, inventory.nodes.get(name))
         yield RowChange("nodes", f"{prefix}/{name}", row)
     for name, uid in inventory.changed_pods:
         node = inventory.nodes.get(name)

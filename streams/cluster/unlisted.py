@@ -9,6 +9,7 @@ from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.placement import Placement
+from streams.rebalance.balancer import Balancer
 
 #: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
@@ -27,9 +28,11 @@ class Unlisted:
         placement: Placement,
         migrations: Migrations,
         memory: MoveMemory,
+        balancer: Balancer,
     ) -> None:
         self.inventory, self.placement = inventory, placement
         self.migrations, self.memory = migrations, memory
+        self.balancer = balancer
 
     def remove_nodes(self, cause: Cause) -> None:
         """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
@@ -38,10 +41,12 @@ class Unlisted:
             return
         if self.inventory.remove_unlisted_nodes(ending[0], UNLISTED_NODES_PER_RECORD_MAX):
             del self.inventory.lists.ending["node-state"]
-        for name in list(self.memory.moves.cooldown.rows):
+        counted = self.balancer.rounds.counters.rows
+        for name in dict.fromkeys((*self.memory.moves.cooldown.rows, *counted)):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
                 self.memory.moves.node_gone(name)
+                self.balancer.node_gone(name)
         self.migrations.nodes_gone(cause)
 
     def remove_pods(self, cause: Cause) -> list[PlacementDecision]:

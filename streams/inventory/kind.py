@@ -76,7 +76,7 @@ def owned(kind: Kind, owner: str) -> Kind:
 #: What a pod says that its kind depends on, word for word.
 _Asked = tuple[object, ...]
 #: Kinds that need not be worked out again. Two texts may mean one kind; one text never means two.
-_KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=1_024)
+_KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=8_192)
 #: A pod takes this many times the bytes of its text.
 _BYTES_PER_CHARACTER = 12
 

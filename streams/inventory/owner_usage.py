@@ -194,12 +194,10 @@ class OwnerUsage:
         self.fleet = fleet
         self.version += 1
         self._fade(0 if last_ms is None else (now_ms - last_ms) // RENEWAL_MS)
-        for owner, votes in self.living.items():
-            if any(votes[VOTES * index + 2] for index in range(self._resources)):
-                known = self.owners.setdefault(owner, Owner(now_ms, self._no_past()))
-                known.seen_at_ms = now_ms
-                self.changed[owner] = None  # also where its figures stay: its row says when
+        new = self._meet(now_ms)
         changed = self._forget()
+        for owner in new - self.owners.keys():
+            del self.changed[owner]  # one beyond the limit has no row
         totals = {owner: self._total(owner) for owner in self.owners}
         shares = [
             alike_ppm(total[SUMS * index : SUMS * index + SUMS] for total in totals.values())
@@ -215,6 +213,19 @@ class OwnerUsage:
                 changed |= self._expect(known)
                 self.changed[owner] = None
         return changed
+
+    def _meet(self, now_ms: int) -> set[str]:
+        """Take note of whose pods are there; answers with the owners that have no rows yet."""
+        new = set()
+        for owner, votes in self.living.items():
+            if any(votes[VOTES * index + 2] for index in range(self._resources)):
+                if owner not in self.owners:
+                    self.owners[owner] = Owner(now_ms, self._no_past())
+                    if owner not in self.changed:
+                        new.add(owner)
+                self.owners[owner].seen_at_ms = now_ms
+                self.changed[owner] = None  # also where its figures stay: its row says when
+        return new
 
     @staticmethod
     def _expect(known: Owner) -> bool:

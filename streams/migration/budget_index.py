@@ -7,6 +7,7 @@ kept until a selector of the namespace changes.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 
 from schemas.codec import encode
 from schemas.workloads import PodSelector
@@ -18,13 +19,16 @@ UNBOUND_SELECTORS_MAX = 256
 #: Values that one selector may name, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
 
-#: Answers kept of one namespace, and their bytes.
-_ANSWERS_MAX, _ANSWERS_BYTES_MAX = 4_096, 1024 * 1024
+#: Answers kept of one cluster, and their bytes.
+ANSWERS_MAX, ANSWERS_BYTES_MAX = 32_768, 8 * 1024 * 1024
 #: Bytes of a short text.
 _TEXT_BYTES = 80
 
 #: A label and its value; no value: any.
 _Handle = tuple[str, str | None]
+#: Names of the budgets that cover pods, by the number of an index's selectors and the pods' labels.
+Answers = SizedCache[tuple[int, tuple[tuple[str, str], ...]], tuple[str, ...]]
+_NUMBERS = count()
 
 
 class _Group:
@@ -42,14 +46,15 @@ class _Group:
 class BudgetIndex:
     """The selectors of one namespace's budgets."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Answers | None = None) -> None:
+        """`answers`: those of all namespaces of a cluster; none: it keeps its own."""
         self._groups: dict[bytes, _Group] = {}
         self._of_name: dict[str, bytes] = {}
         self._by_handle: dict[_Handle, dict[bytes, None]] = {}
         self._unbound: dict[bytes, None] = {}
-        self._answers: SizedCache[tuple[tuple[str, str], ...], tuple[str, ...]] = SizedCache(
-            _ANSWERS_BYTES_MAX, _ANSWERS_MAX
-        )
+        self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX) if answers is None else answers
+        self._number = next(_NUMBERS)
+        """Of the selectors as they are: answers of a number before are old."""
         self.asked = 0
         """How many selectors have been compared with labels."""
 
@@ -84,14 +89,14 @@ class BudgetIndex:
             self._place(key, group)
         group.names[name] = None
         self._of_name[name] = key
-        self._answers.clear()
+        self._number = next(_NUMBERS)
 
     def drop(self, name: str) -> None:
         """A budget is gone."""
         key = self._of_name.pop(name, None)
         if key is None:
             return
-        self._answers.clear()
+        self._number = next(_NUMBERS)
         group = self._groups[key]
         del group.names[name]
         if group.names:
@@ -105,11 +110,11 @@ class BudgetIndex:
 
     def covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Names of the budgets that select a pod, in their order."""
-        asked = tuple(sorted(labels.items()))
+        asked = self._number, tuple(sorted(labels.items()))
         known = self._answers.get(asked)
         if known is None:
             known = tuple(sorted(self._found(labels)))
-            texts = 2 * len(asked) + len(known)
+            texts = 2 * len(labels) + len(known)
             self._answers.put(asked, known, _TEXT_BYTES * (1 + texts))
         return known
 

@@ -10,7 +10,7 @@ never more.
 from schemas.migrations import DisruptionBudgetRow
 from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget
-from streams.migration.budget_index import BudgetIndex
+from streams.migration.budget_index import ANSWERS_BYTES_MAX, ANSWERS_MAX, Answers, BudgetIndex
 from streams.stage.tracked_table import TrackedTable
 
 #: Most budgets of a cluster that are remembered.
@@ -48,6 +48,8 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
         """By namespace, and by name."""
         self._selectors: dict[str, BudgetIndex] = {}
         """By namespace."""
+        self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX)
+        """Theirs."""
         self._charged: dict[str, dict[Key, None]] = {}
         """Budgets that a pod is charged to, while it is not gone, by its uid."""
         self.version = 0
@@ -150,7 +152,9 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
         self._named.setdefault(row.budget.namespace, {})[row.budget.name] = row
         if before is None or before.budget is not row.budget:
             self.version += 1
-            index = self._selectors.setdefault(row.budget.namespace, BudgetIndex())
+            index = self._selectors.get(row.budget.namespace)
+            if index is None:
+                index = self._selectors[row.budget.namespace] = BudgetIndex(self._answers)
             index.put(row.budget.name, row.budget.selector)
         self.set(key, row)
 

@@ -34,6 +34,8 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         self.pods_max = pods_max
         self._where: dict[str, str] = {}
         self._deadlines = Deadlines()
+        self._marked = Deadlines()
+        """When each pod was tried last."""
         self.set_policy(policy)
 
     def __len__(self) -> int:
@@ -93,10 +95,10 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
             retry_at_ms=now_ms + self._wait_ms(attempts),
         )
         if len(self._where) >= self.pods_max:
-            self._forget_oldest(self._where)
+            self.movable(self._marked.earliest())
         on_node = self.rows.get(node, {})
         if len(on_node) >= UNMOVABLE_PER_NODE_MAX:
-            self._forget_oldest(on_node)
+            self.movable(min(on_node, key=lambda uid: (on_node[uid].marked_at_ms, uid)))
         self._keep(node, kept)
         self.changed[node] = None
 
@@ -105,6 +107,8 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         node = self._where.pop(uid, None)
         if node is None:
             return None
+        self._deadlines.forget(uid)
+        self._marked.forget(uid)
         pods = self.rows[node]
         kept = pods.pop(uid)
         if not pods:
@@ -167,6 +171,7 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
         self.rows.setdefault(node, {})[kept.pod.uid] = kept
         self._where[kept.pod.uid] = node
         self._deadlines.expect(self._over_ms(kept), kept.pod.uid)
+        self._marked.expect(kept.marked_at_ms, kept.pod.uid)
 
     def _wait_ms(self, attempts: int) -> int:
         args = self.args
@@ -175,10 +180,6 @@ class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
     def _over_ms(self, kept: UnmovablePod) -> int:
         """When it is forgotten, if it was not tried again."""
         return kept.retry_at_ms + self.args.max_unmovable_seconds * 1000
-
-    def _forget_oldest(self, among: Mapping[str, object]) -> None:
-        oldest = min((self.rows[self._where[uid]][uid].marked_at_ms, uid) for uid in among)
-        self.movable(oldest[1])
 
 
 def _changed(kept: UnmovablePod, usage: Mapping[str, int], room: Mapping[str, int]) -> bool:

@@ -70,6 +70,11 @@ class LoadstreamRounds:
                 outcome.pools.append(made.outcome)
         return outcome
 
+    def node_gone(self, name: str) -> None:
+        """Kubernetes has removed a node: a later one of its name is another, whose rounds are its
+        own."""
+        self.counters.drop(name)
+
 
 def _plan(made: PoolTurn, outcome: RoundOutcome) -> None:
     """Plan what should leave the nodes that act."""

@@ -59,6 +59,10 @@ class Rounds(Protocol):
         """Make one round over all pools."""
         ...
 
+    def node_gone(self, name: str) -> None:
+        """Kubernetes has removed a node."""
+        ...
+
 
 class Balancer:
     """Finds hot nodes of one cluster and says which pods should leave them."""
@@ -167,6 +171,10 @@ class Balancer:
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()
         return outcome
+
+    def node_gone(self, name: str) -> None:
+        """Kubernetes has removed a node."""
+        self.rounds.node_gone(name)
 
     def _whole(self, now_ms: int) -> dict[str, float]:
         """Mean usage of all measured nodes in percent, for the filter's thresholds."""

@@ -72,6 +72,9 @@ class KoordinatorRounds:
                 processed[made.nodes.rows[made.codes == HIGH]] = True
         return outcome
 
+    def node_gone(self, name: str) -> None:
+        """Kubernetes has removed a node: upstream's detectors outlive it."""
+
     def _members(self, pool: Pool, given: RoundInput, processed: BoolArray) -> BoolArray:
         """A pool's nodes.
 

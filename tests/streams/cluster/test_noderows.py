@@ -10,7 +10,16 @@ from schemas.rows import NodeRow
 from streams.cluster.noderows import NodeRows, metric_values
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from tests.streams.cluster.builders import aggregated, at, metric, pod_metric
+from tests.streams.cluster.builders import (
+    aggregated,
+    at,
+    metric,
+    node,
+    node_gone,
+    pod_metric,
+    tick,
+)
+from tests.streams.cluster.harness import Run
 from tests.streams.cluster.strategies import CLUSTER, node_states
 
 _STALLED = Stalled(avg10_bp=1, avg60_bp=2, avg300_bp=3)
@@ -54,8 +63,19 @@ def test_a_row_is_what_its_message_says(
             inventory.apply_node(state)
         if said is not None:
             inventory.apply_metric(said)
-        for node in inventory.nodes.values():
-            assert rows.encode(node) == plain(node)
+        for each in inventory.nodes.values():
+            assert rows.encode(each.name, each) == plain(each)
+
+
+def test_of_nodes_that_are_gone_no_text_is_kept() -> None:
+    run = Run()
+    run.say(tick())
+    for number in range(20):
+        name = f"node-{number}"
+        run.say(node(name), metric(name))
+        run.say(node_gone(name))
+    run.say(node("kept"))
+    assert list(run.state.node_rows._states._kept) == ["kept"]
 
 
 def test_lives_are_part_of_a_metric_that_has_them() -> None:
@@ -65,5 +85,6 @@ def test_lives_are_part_of_a_metric_that_has_them() -> None:
 
 
 def test_nothing_is_known_of_a_node_that_is_not_there() -> None:
-    assert NodeRows(CLUSTER).encode(None) is None
-    assert NodeRows(CLUSTER).encode(Inventory(Policy()).node("node-1")) is None
+    rows = NodeRows(CLUSTER)
+    assert rows.encode("node-1", None) is None
+    assert rows.encode("node-1", Inventory(Policy()).node("node-1")) is None

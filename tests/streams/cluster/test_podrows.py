@@ -8,7 +8,7 @@ from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.rows import HeldPod
-from streams.cluster.podrows import PodRows
+from streams.cluster.podrows import KEPT_MAX, PodRows
 from streams.inventory.assigned import AssignedPod
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
@@ -103,6 +103,16 @@ def test_every_pod_is_encoded_as_its_message(one: Pod, kept_max: int) -> None:
     held = Held(one, pod_demand(pod()), START_MS, place=7)
     for _ in range(2):
         assert rows.encode(held, None) == plain(held, None)
+
+
+def test_many_clusters_keep_no_more_parts_than_one() -> None:
+    clusters = [PodRows() for _ in range(5)]
+    for number, rows in enumerate(clusters):
+        for count in range(KEPT_MAX // 4):
+            each = pod("pod", cpu=f"{number}.{count:04}")
+            rows.encode(Held(each, pod_demand(pod()), START_MS), None)
+    kept = {id(rows._kept): len(rows._kept) for rows in clusters}
+    assert sum(kept.values()) <= KEPT_MAX
 
 
 @given(changes)

@@ -128,6 +128,25 @@ def test_a_hot_node_is_left_in_the_round_that_the_policy_names_and_the_record_sa
     assert {each.migration_id for each in left} == {each.migration_id for each in commands}
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=["event", "list"])
+def test_a_node_of_the_name_of_one_that_is_gone_begins_its_own_rounds(*, listed: bool) -> None:
+    run = cluster()
+    run.say(tick(1))
+    assert rounds(run)[-1].pools[0].hot[0].abnormal_rounds == 1
+    if listed:
+        run.full_list("node-state", "list", node("calm-0", cpu="10"), node("calm-1", cpu="10"))
+    else:
+        run.say(node_gone("hot-0"))
+    assert figures_of(run.state).hot_nodes == 0
+    assert run.keys("hotspot_counters") == []
+    run.say(node("hot-0", cpu="10"))
+    report(run, 1)
+    for second in range(2, 12):
+        run.say(tick(second))
+    (hot,) = rounds(run)[-1].pools[0].hot
+    assert (hot.abnormal_rounds, hot.gate) == (1, "over for 1 of 2 rounds in a row")
+
+
 def test_a_paused_cluster_makes_no_round_and_says_so() -> None:
     run = cluster()
     run.say(policy_record(POLICY, paused=True))

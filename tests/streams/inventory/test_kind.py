@@ -89,7 +89,7 @@ def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
         "annotations": {SCALING_FACTORS: "{}"},
     }
     first = kind_of(pod("pod-1", cpu="123m", **fields))
-    for number in range(3_000):
+    for number in range(9_000):
         kind_of(pod(cpu=f"{number}m"))
     again = kind_of(pod("pod-2", cpu="123m", **fields))
     assert again is not first
@@ -107,6 +107,14 @@ def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -
     kept = [shared(each, kind_of(each)) for each in (first, second)]
     assert kept == [first, second]
     assert kept[0].containers is kept[1].containers
+
+
+def test_pods_of_some_thousand_kinds_share_what_they_have_in_common() -> None:
+    def kept() -> list[int]:
+        pods = [pod("pod", cpu=f"7.{number:04}") for number in range(5_000)]
+        return [id(shared(each, kind_of(each)).containers) for each in pods]
+
+    assert kept() == kept()
 
 
 def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(

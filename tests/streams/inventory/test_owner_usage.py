@@ -170,6 +170,19 @@ def test_of_more_owners_than_the_limit_those_seen_longest_ago_are_forgotten(
     assert sorted(usage.owners) == ["default/Job/1", "default/Job/2"]
 
 
+def test_of_owners_beyond_the_limit_no_row_is_removed_that_never_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usage = _learned(_ALIKE[:3])
+    usage.changed.clear()
+    monkeypatch.setattr(owner_usage, "OWNERS_MAX", 2)
+    usage.renew((_FLEET,), RENEWAL_MS, 0)
+    assert len(usage.changed) == 3  # the third has a row, which goes
+    usage.changed.clear()
+    usage.renew((_FLEET,), 2 * RENEWAL_MS, RENEWAL_MS)
+    assert sorted(usage.changed) == sorted(usage.owners)
+
+
 # --- invariants -----------------------------------------------------------------------------------
 
 _OWNERS = st.lists(st.lists(st.integers(0, 4_000), max_size=12), min_size=1, max_size=12)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement
+from streams.migration import budgets as budgets_module
 from streams.migration.budget_index import (
     SELECTOR_VALUES_MAX,
     UNBOUND_SELECTORS_MAX,
@@ -50,6 +51,23 @@ def test_it_finds_what_asking_each_selector_finds(
         for each in labels:
             expected = sorted(name for name, one in model.items() if one.matches(each))
             assert list(index.covering(each)) == expected
+
+
+def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets_module, "ANSWERS_MAX", 100)
+    budgets = Budgets("test")
+    for number in range(40):
+        selector = PodSelector(match_labels={"tier": "web"})
+        named = DisruptionBudget(
+            cluster="test", namespace=f"shop-{number}", name="web", selector=selector
+        )
+        assert budgets.apply(named, 1) is None
+        for place in range(40):
+            labels = {"tier": "web", "pod": f"{place}"}
+            pod = Pod(namespace=f"shop-{number}", name="p", uid="p", labels=labels)
+            assert budgets.covering(pod) == ("web",)
+    kept = {id(index._answers): len(index._answers) for index in budgets._selectors.values()}
+    assert sum(kept.values()) <= 100
 
 
 @pytest.mark.slow

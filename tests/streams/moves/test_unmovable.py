@@ -1,5 +1,8 @@
 """Which pods are left alone, and what brings them back."""
 
+import random
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +140,36 @@ def test_too_many_pods_push_out_those_tried_longest_ago() -> None:
     assert newest is not None
     assert len(newest.pods) == 110
     assert pods.unmovable("pod-000", {"cpu": 8000}, ROOM, at(400)) is None
+
+
+class _NeverWalked(dict[str, str]):
+    """Nodes by pod, which nobody looks through."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all pods are looked at")
+
+
+def test_who_was_tried_longest_ago_is_known_without_a_look_at_all_pods() -> None:
+    pods, draw = Unmovable(CLUSTER, policy(), pods_max=50), random.Random(1)
+    pods._where = _NeverWalked()
+    tried: dict[str, int] = {}
+    for second in range(2_000):
+        uid = f"pod-{draw.randrange(120)}"
+        if draw.random() < 0.1:
+            pods.gone(uid)
+            tried.pop(uid, None)
+            continue
+        tried.pop(uid, None)
+        if len(tried) == 50:
+            del tried[min(tried, key=lambda each: (tried[each], each))]
+        tried[uid] = second // 7
+        pods.mark(ref(uid), f"node-{uid[-1]}", "", {"cpu": 8000}, ROOM, at(second // 7))
+        kept = {
+            uid: each.marked_at_ms
+            for of_node in pods.rows.values()
+            for uid, each in of_node.items()
+        }
+        assert kept == {uid: at(seconds) for uid, seconds in tried.items()}
 
 
 def test_nothing_is_left_alone_where_the_policy_says_so() -> None:

@@ -1,0 +1,73 @@
+"""What the page on sizes says of both stages: what a node's metric takes on topics, and limits."""
+
+import re
+
+from benchmarks import messages
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
+from streams.cluster.state import NODES_MAX, PODS_MAX
+from streams.migration.budgets import BUDGETS_MAX
+from streams.migration.named import NAMESPACES_MAX
+from streams.migration.workloads import WORKLOADS_MAX
+from streams.stage.journal import Place, batch
+from streams.stage.records import InputRecord
+from tests.docs.pages import ROOT
+from tests.streams.aggregate.harness import stage
+
+#: Five minutes of metrics, behind the longest window: what pods used over their lives is in one.
+_SAMPLES = messages.SAMPLES_PER_METRIC * 36
+_COUNTED = 5
+
+
+def _said(topic: str) -> float:
+    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    found = re.search(rf"^\| `{topic}` \| ([0-9.]+) kB a metric with 30 pods", page, re.MULTILINE)
+    assert found, topic
+    return 1_000 * float(found[1])
+
+
+def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
+    aggregate, cluster = stage({}, Collecting()), ClusterStage(0, 1)
+    ends: dict[str, int] = {}
+
+    def record(topic: str, key: str, value: bytes, at_ms: int = 0) -> InputRecord:
+        ends[topic] = ends.get(topic, -1) + 1
+        return InputRecord(topic, 0, ends[topic], key.encode(), value, timestamp_ms=at_ms)
+
+    def journaled(*records: InputRecord) -> int:
+        return sum(map(len, batch(0, Place(), records, cluster.apply(records))))
+
+    (node,) = messages.node_states(1)
+    journaled(
+        record("node-state", node.cluster, encode(node)),
+        *(
+            record("pod-lifecycle", node.cluster, encode(each))
+            for each in messages.running_pods(1, 30)
+        ),
+    )
+    sizes: list[tuple[int, int]] = []
+    for sample in messages.usage_samples(1, _SAMPLES, 30):
+        at_ms = sample.sampled_at_ms
+        taken = record("node-usage", f"{sample.cluster}/{sample.node}", encode(sample), at_ms)
+        for metric in aggregate.apply([taken]).outputs:
+            journaled(record("clock", "0", encode(ClockTick(partition=0, now_ms=at_ms))))
+            written = journaled(record("node-metrics", metric.key, metric.value))
+            sizes.append((len(metric.value), written))
+    for topic, of_topic in zip(("node-metrics", "journal"), zip(*sizes, strict=True), strict=True):
+        mean = sum(of_topic[-_COUNTED:]) / _COUNTED
+        assert abs(mean - _said(topic)) < 100, (topic, mean)
+
+
+def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
+    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    of_cluster = ", ".join(f"{most:,}" for most in (WORKLOADS_MAX, BUDGETS_MAX, NAMESPACES_MAX))
+    for what, most in (
+        ("nodes of a cluster", f"{NODES_MAX:,}"),
+        ("pods of a cluster", f"{PODS_MAX:,}"),
+        ("clusters in a partition", f"{CLUSTERS_MAX:,}"),
+        ("workloads, disruption budgets, namespaces of a cluster", of_cluster),
+        ("nodes in a partition of `node-usage`", f"{AggregateLimits().nodes_per_partition:,}"),
+    ):
+        assert f"| {what} | {most} |" in page
