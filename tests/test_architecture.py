@@ -89,3 +89,14 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_code_waits_with_what_loses_a_cancellation() -> None:
+    """`asyncio.wait_for` of Python 3.11 does, where the answer is there already; `timeout` does not."""
+    found = [
+        str(path.relative_to(_ROOT))
+        for name in _PACKAGES
+        for path in sorted((_ROOT / name).rglob("*.py"))
+        if "asyncio.wait_for" in path.read_text(encoding="utf-8")
+    ]
+    assert found == []

@@ -81,7 +81,8 @@ class Outbox:
         trace: TracebackType | None,
     ) -> None:
         try:
-            await asyncio.wait_for(self._producer.stop(), CLOSE_S)
+            async with asyncio.timeout(CLOSE_S):
+                await self._producer.stop()
         except TimeoutError:
             count = len(self._under_way)
             logger.warning("%d records were not acknowledged after %g s: dropped", count, CLOSE_S)

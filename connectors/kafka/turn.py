@@ -138,7 +138,9 @@ class Turn:
         done = {LOCK: 0, **self._done}
         offsets = {TopicPartition(topic, self.partition): at for topic, at in done.items()}
         try:
-            await asyncio.wait_for(self._consumer.commit(offsets), SESSION_S)
+            # Not `wait_for`: with an answer that is there already it would lose a cancellation.
+            async with asyncio.timeout(SESSION_S):
+                await self._consumer.commit(offsets)
         except (KafkaError, TimeoutError) as error:
             why = str(error) or type(error).__name__
             logger.info("not confirmed as the active one: %s", why)
@@ -157,7 +159,8 @@ class Turn:
         """The group is being rebalanced: begin nothing, and let what has begun come to its end."""
         self._going.clear()
         try:
-            await asyncio.wait_for(self._quiet.wait(), END_S)
+            async with asyncio.timeout(END_S):
+                await self._quiet.wait()
         except TimeoutError:
             logger.warning("%d writes have not ended after %g s", self._writes, END_S)
         async with self._confirming:

@@ -163,7 +163,8 @@ class CommandRules:
                         await self._report(outcome)
                     return outcome
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopped.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._stopped.wait()
 
     async def _attempt(
         self, command: Command, before: CommandOutcome | None, number: int

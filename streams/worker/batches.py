@@ -100,9 +100,11 @@ class Batches:
         """Returns when the batch is complete, or a record has waited long enough."""
         with suppress(TimeoutError):
             if not self._hurried.is_set():
-                await asyncio.wait_for(self._hurried.wait(), self._patience_s)
+                async with asyncio.timeout(self._patience_s):
+                    await self._hurried.wait()
             if not self._full.is_set():
-                await asyncio.wait_for(self._full.wait(), self._limits.wait_s)
+                async with asyncio.timeout(self._limits.wait_s):
+                    await self._full.wait()
 
     def hold(self) -> None:
         """Forget what is collected and hand out nothing until `release`: a rebalance is under way."""

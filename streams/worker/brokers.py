@@ -29,7 +29,8 @@ class Brokers:
     ) -> dict[tuple[str, int], tuple[int, int]] | None:
         """First offset and end of each partition; none: no broker has answered in time."""
         try:
-            spans = await asyncio.wait_for(self._spans(sorted(places)), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                spans = await self._spans(sorted(places))
         except Exception as error:
             if not self._silent:
                 why = str(error) or type(error).__name__

@@ -122,7 +122,8 @@ async def _connected_pieces(
         consumer.seek(place, max(first, start))
         while True:
             try:
-                piece = await asyncio.wait_for(_piece(consumer, place, end), PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    piece = await _piece(consumer, place, end)
             except TimeoutError:
                 # A silence of the brokers raises here, and is waited for.
                 await consumer.end_offsets([place])

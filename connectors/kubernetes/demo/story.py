@@ -122,7 +122,8 @@ class Story:
         began_s = time.monotonic()
         if act is not None:
             with suppress(TimeoutError):  # what is left of it is seen below
-                await asyncio.wait_for(act, self.size.step_s)
+                async with asyncio.timeout(self.size.step_s):
+                    await act
         while True:
             look = await self._look(name)
             self.show(look, self.observed)

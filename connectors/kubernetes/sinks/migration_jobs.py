@@ -102,7 +102,8 @@ class MigrationJobs:
     async def report(self, status: MigrationStatus) -> bool:
         """Write a migration's status to its job; False: there is none, or it was not written."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._known.wait(), LIST_S)
+            async with asyncio.timeout(LIST_S):
+                await self._known.wait()
         jobs = self._jobs.values()
         job = next((job for job, pod in jobs if pod.uid == status.pod.uid), None)
         if job is None or status.cluster != self._cluster:

@@ -198,3 +198,28 @@ async def test_nothing_is_written_while_the_coordinator_does_not_answer(
         assert len(log) <= size + 2
         turn._consumer.commit = commit
         await until(lambda: len(log) > size + 10)
+
+
+class _Answering:
+    """A consumer whose commits are answered when they may be."""
+
+    def __init__(self) -> None:
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, offsets: object) -> None:
+        self.asked.set()
+        await self.answers.wait()
+
+
+@pytest.mark.parametrize("later", range(4))
+async def test_who_is_cancelled_while_the_coordinator_answers_is_cancelled(later: int) -> None:
+    """Otherwise a process that is ended would stay the active one for ever."""
+    consumer = _Answering()
+    confirming = asyncio.create_task(Turn(consumer, 0, {}, ()).confirm())
+    await consumer.asked.wait()
+    consumer.answers.set()
+    for _ in range(later):  # turns of the event loop
+        await asyncio.sleep(0)
+    if confirming.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await confirming

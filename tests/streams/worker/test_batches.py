@@ -200,3 +200,18 @@ async def test_records_of_an_earlier_generation_are_left_out() -> None:
         stream.put([parcel(0), parcel(1, generation_id=2), parcel(2), parcel(3)])
         app.consumer_generation_id = 2
         assert await taken(batches) == [1]
+
+
+@pytest.mark.parametrize("later", range(4))
+async def test_who_is_cancelled_as_a_batch_is_complete_is_cancelled(later: int) -> None:
+    """Otherwise a worker that is asked to stop would begin another batch."""
+    async with pumping(BatchLimits(records=2, wait_s=LONG_S), App()) as (batches, stream):
+        taking = asyncio.create_task(batches.take())
+        stream.put([parcel(0)])
+        await asyncio.sleep(0.01)
+        stream.put([parcel(1)])
+        for _ in range(later):  # turns of the event loop
+            await asyncio.sleep(0)
+        if taking.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await taking
