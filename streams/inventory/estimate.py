@@ -190,9 +190,9 @@ class Estimator:
         self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
     ) -> Alike:
         """The pods that are estimated as this one; the arguments are those of `estimate`."""
-        owner = (owner or owner_of(pod)) if self.by_owner else None
-        if self.args.allow_customize_estimation and SCALING_FACTORS_ANNOTATION in pod.annotations:
-            return Alike(demand, of_class, owner, _custom_factors(pod))
+        owner, custom = self._owner(pod, owner), self._custom(pod)
+        if custom:
+            return Alike(demand, of_class, owner, custom)
         key = id(demand), of_class, owner
         known = self._known.get(key)
         if known is None:
@@ -200,6 +200,14 @@ class Estimator:
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
             self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
         return known
+
+    def _owner(self, pod: Pod, owner: str | None) -> str | None:
+        """By whose pods a pod is estimated; `owner`: where the pod does not say. None: by all."""
+        return (owner or owner_of(pod)) if self.by_owner else None
+
+    def _custom(self, pod: Pod) -> Mapping[str, int]:
+        """Factors that the pod names itself, as far as pods may."""
+        return _custom_factors(pod) if self.args.allow_customize_estimation else _NONE
 
     def estimates(self, pods: Iterable[Alike]) -> list[Vector]:
         """Expected use of many pods as it is now, each worked out once for all that are alike."""
@@ -257,9 +265,8 @@ class Estimator:
         """By whose pods a kind is estimated, and how much it is; none: it goes by requests."""
         if not self.by_profiles:
             return None
-        custom = _custom_factors(kind.pod) if self.args.allow_customize_estimation else {}
         owner = kind.owner if self.by_owner else None
-        usage = self._from_profile(custom, kind.demand, kind.priority_class, owner)
+        usage = self._from_profile(self._custom(kind.pod), kind.demand, kind.priority_class, owner)
         return FromProfile(owner if self.profiles.tells(owner) else None, usage) if usage else None
 
     def of_kind(self, kind: Kind) -> Vector:
@@ -267,11 +274,12 @@ class Estimator:
         key, version, estimate = self._last
         if key != kind.key or version != self.version:
             # Not through what is known of pods that are alike: few kinds are asked about again.
-            pod, custom = kind.pod, _NONE
-            if self.args.allow_customize_estimation:
-                custom = _custom_factors(pod)
-            owner = (kind.owner or owner_of(pod)) if self.by_owner else None
-            estimate = self._estimated(custom, kind.demand, kind.priority_class, owner)
+            estimate = self._estimated(
+                self._custom(kind.pod),
+                kind.demand,
+                kind.priority_class,
+                self._owner(kind.pod, kind.owner),
+            )
             self._last = kind.key, self.version, estimate
         return estimate
 

@@ -9,7 +9,7 @@ increases are weighed and added up.
 The raw score is one over the increase, and highest at `LEAST`: as raw scores are stretched to
 0..100, steps are finest where the best nodes are, and one node that would be ruined does not make
 all others equal. Where this is the only score, increases themselves decide: the merit of a node is
-its increase below 0, and nobody has to divide.
+its increase below 0, and no division is needed.
 
 What a pod adds to the cost of one resource depends on its mean and variance alone. Kinds of pods
 that request the same share it, so it is kept from the second kind on, and worked out again for
@@ -192,7 +192,7 @@ class OverutilizationRiskScore(ExactScore):
         )
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
-        """Mean and variance of a pod that nobody has measured, by resource."""
+        """Mean and variance of a pod that was not measured, by resource."""
         owner = prepared.owner
         own = () if owner is None or self._owners is None else self._owners.expected(owner)
         fleets = own or self._fleet
