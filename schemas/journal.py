@@ -14,6 +14,7 @@ after the line break the content, which is cut into as many parts as it takes, a
 Values are kept as the bytes that they are, neither quoted nor escaped, and no batch is too large.
 """
 
+from itertools import accumulate, pairwise
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
@@ -135,3 +136,19 @@ class BatchIndex(Part):
         tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
     ] = ()
     """What it emits: topic, key, timestamp that the record is written with, length in bytes."""
+
+
+def cut(content: bytes) -> tuple[BatchIndex, list[bytes], list[bytes]]:
+    """The index of a whole batch of version 2, the values of its rows, and those of its outputs.
+
+    Raises:
+        ValueError: the content is not what its index says.
+    """
+    line, _, values = content.partition(b"\n")
+    index = BatchIndex.model_validate_json(line)
+    lengths = [row[2] or 0 for row in index.rows] + [output[3] for output in index.outputs]
+    ends = list(accumulate(lengths, initial=0))
+    if ends[-1] != len(values):
+        raise ValueError(f"it has {len(values)} bytes of values; its index names {ends[-1]}")
+    found = [values[begin:end] for begin, end in pairwise(ends)]
+    return index, found[: len(index.rows)], found[len(index.rows) :]

@@ -20,7 +20,7 @@ from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
-from schemas.journal import BatchIndex, JournalPart, JournalRecord
+from schemas.journal import JournalPart, JournalRecord, cut
 from schemas.refusals import Refusal
 
 #: Topic of what was refused.
@@ -164,13 +164,11 @@ def _letters(parts: list[Part]) -> Iterator[object]:
         for each in head.outputs if isinstance(head, JournalRecord) else ():
             if each.topic == LETTERS:
                 yield decode(LETTERS, each.value.encode())
-    line, _, values = b"".join(content for _, content in parts).partition(b"\n")
-    if len(parts) < parts[0][0].parts or LETTERS.encode() not in line:
+    content = b"".join(content for _, content in parts)
+    if len(parts) < parts[0][0].parts or LETTERS.encode() not in content:
         return
-    with suppress(ValueError):  # somebody has made it up, and a worker says what is wrong with it
-        index = BatchIndex.model_validate_json(line)
-        at = sum(length or 0 for _, _, length in index.rows)
-        for topic, _, _, length in index.outputs:
+    with suppress(ValueError):  # it is made up, and a worker says what is wrong with it
+        index, _, values = cut(content)
+        for (topic, *_), value in zip(index.outputs, values, strict=True):
             if topic == LETTERS:
-                yield decode(LETTERS, values[at : at + length])
-            at += length
+                yield decode(LETTERS, value)

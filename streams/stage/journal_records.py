@@ -6,12 +6,11 @@ Pure: bytes in, batches out. Whether batches follow each other is judged in `jou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import orjson
 
 from schemas.codec import decode_as
-from schemas.journal import BatchIndex, InputRun, JournalPart, JournalRecord
+from schemas.journal import InputRun, JournalPart, JournalRecord, cut
 from schemas.limits import PIECE_HEAD_BYTES_MAX
 from schemas.refusals import Refusal
 from streams.stage.records import OutputRecord, RowChange
@@ -89,25 +88,17 @@ def _of_version_1(parts: list[JournalRecord]) -> Batch:
 
 
 def _of_version_2(head: JournalPart, content: bytes) -> Batch:
-    line, _, values = content.partition(b"\n")
-    index = BatchIndex.model_validate_json(line)
-    lengths = [row[2] or 0 for row in index.rows] + [output[3] for output in index.outputs]
-    ends = list(accumulate(lengths, initial=0))
-    if ends[-1] != len(values):
-        raise ValueError(f"it has {len(values)} bytes of values; its index names {ends[-1]}")
-    found = [values[begin:end] for begin, end in pairwise(ends)]
-    of_rows = zip(index.rows, found, strict=False)
-    of_outputs = zip(index.outputs, found[len(index.rows) :], strict=True)
+    index, of_rows, of_outputs = cut(content)
     return Batch(
         head.epoch,
         head.sequence,
         index.inputs,
         tuple(
             RowChange(table, key, None if length is None else value)
-            for (table, key, length), value in of_rows
+            for (table, key, length), value in zip(index.rows, of_rows, strict=True)
         ),
         tuple(
             OutputRecord(topic, key, value, timestamp_ms)
-            for (topic, key, timestamp_ms, _), value in of_outputs
+            for (topic, key, timestamp_ms, _), value in zip(index.outputs, of_outputs, strict=True)
         ),
     )
