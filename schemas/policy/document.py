@@ -42,7 +42,10 @@ class Policy(PolicyPart):
     compat: Compat = "loadstream"
     """koordinator: rebalancing does what Koordinator does, also where that surprises."""
     plugins: PluginChoice = Field(default_factory=PluginChoice, validate_default=True)
-    load_aware: LoadAwareSchedulingArgs = Field(default_factory=LoadAwareSchedulingArgs)
+    # After `plugins`, on which its thresholds depend.
+    load_aware: LoadAwareSchedulingArgs = Field(
+        default_factory=LoadAwareSchedulingArgs, validate_default=True
+    )
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
     )
@@ -87,6 +90,15 @@ class Policy(PolicyPart):
     @classmethod
     def _resolve_plugins(cls, plugins: PluginChoice, info: ValidationInfo) -> PluginChoice:
         return plugins.resolved(info.data.get("compat", "loadstream"))
+
+    @field_validator("load_aware")
+    @classmethod
+    def _resolve_load_aware(
+        cls, args: LoadAwareSchedulingArgs, info: ValidationInfo
+    ) -> LoadAwareSchedulingArgs:
+        plugins: PluginChoice | None = info.data.get("plugins")
+        ours = info.data.get("compat") == "loadstream"
+        return args.unnamed() if ours and plugins and not plugins.names_load_aware else args
 
     @field_validator("rebalance")
     @classmethod

@@ -3,14 +3,15 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
 has become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number, and an unknown estimator means the default one. `checkBoth`, `estimateBy` and
+may be any number, and an unknown estimator means the default one. Only where a policy does not name
+the plugin the threshold of cpu is loadstream's (`unnamed`). `checkBoth`, `estimateBy` and
 `estimateMarginPercent` are loadstream's own and have no place in a pasted document.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from schemas.base import ResourceName
 from schemas.policy.durations import Duration
@@ -37,6 +38,9 @@ AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
 _WEIGHTS = {"cpu": 1, "memory": 1}
 _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
+#: Those of the filter where a policy does not name the plugin: cpu from where OverutilizationRisk
+#: calls a node hot. Below it the score knows better (docs/closed-loop.md).
+_UNNAMED_THRESHOLDS = {"cpu": 75, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 
@@ -108,6 +112,13 @@ class LoadAwareSchedulingArgs(PluginArgs):
     estimate_margin_percent: Annotated[int, whole(0, 400), Field(exclude_if=_is_usual_margin)] = 50
     """loadstream's own: percentage of the standard deviation of that which is added to its mean."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("usageThresholds") == {}:
+            return {key: value for key, value in data.items() if key != "usageThresholds"}
+        return data
+
     @field_validator("resource_weights")
     @classmethod
     def _fill_weights(cls, weights: dict[str, int], info: ValidationInfo) -> dict[str, int]:
@@ -136,6 +147,13 @@ class LoadAwareSchedulingArgs(PluginArgs):
                     f'give estimatedScalingFactors["{resource}"] or take the weight away',
                     ("resourceWeights", "dominantResourceWeight", "estimatedScalingFactors"),
                 )
+
+    def unnamed(self) -> Self:
+        """The same where the policy does not name the plugin: thresholds that are not given are
+        loadstream's."""
+        if "usage_thresholds" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"usage_thresholds": dict(_UNNAMED_THRESHOLDS)})
 
     @property
     def by_profiles(self) -> bool:

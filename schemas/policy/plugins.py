@@ -107,6 +107,11 @@ class PluginChoice(PolicyPart):
         """Whether a strategy of this name moves pods."""
         return any(plugin.name == name for plugin in self.balance)
 
+    @property
+    def names_load_aware(self) -> bool:
+        """Whether LoadAwareScheduling is on by its name: filters are given, or it is a score."""
+        return "filter" in self.model_fields_set or self.scores(LOAD_AWARE)
+
     def resolved(self, compat: Compat) -> Self:
         """The same, where lists that are not given are those of a mode: Koordinator has neither the
         score nor the moves by risk."""

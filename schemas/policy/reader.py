@@ -21,6 +21,8 @@ from schemas.policy.yamltext import YamlDocument, read_documents
 #: collected in each pool is written to each partition of samples.
 NODE_POOLS_MAX = 64
 
+#: Kinds of documents that speak of who places pods by load.
+_OF_SCHEDULER = ("KubeSchedulerConfiguration", "LoadAwareSchedulingArgs")
 #: Kinds of documents that speak of who moves pods.
 _OF_DESCHEDULER = (
     "DeschedulerConfiguration",
@@ -106,6 +108,9 @@ def _assemble(
     # What Koordinator's configurations leave to defaults is left to Koordinator's.
     for document in documents:
         kind = document.value.get("kind") if isinstance(document.value, dict) else None
+        if kind in _OF_SCHEDULER:
+            # Given by name they have upstream's thresholds.
+            assembly.fill("plugins", "filter", list(BUILT_IN.filter))
         if kind == "KubeSchedulerConfiguration":
             assembly.fill("plugins", "score", list(UPSTREAM_SCORES))
         elif kind in _OF_DESCHEDULER:

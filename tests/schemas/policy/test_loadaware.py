@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.policy import load_aware_args
+from schemas.policy import effective_yaml, load_aware_args, read_policy
 from tests.schemas.policy.harness import problems
 
 
@@ -37,6 +37,56 @@ def test_a_threshold_map_that_is_given_replaces_the_default_whole(
     given: dict[str, int] | None, thresholds: dict[str, int]
 ) -> None:
     assert load_aware_args({"usageThresholds": given}).usage_thresholds == thresholds
+
+
+_UPSTREAMS, _OURS = {"cpu": 65, "memory": 95}, {"cpu": 75, "memory": 95}
+_SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mode: enforce",
+        "loadAware: {usageThresholds: {}}",
+        "loadAware: {usageThresholds: null, filterExpiredNodeMetrics: true}",
+        "plugins: {score: [OverutilizationRisk]}",
+        "plugins: {balance: [LowNodeLoad]}",
+    ],
+)
+def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(text: str) -> None:
+    policy = read_policy(text)
+    assert policy.load_aware.usage_thresholds == _OURS
+    hot = {each.name: each.percent for each in policy.overutilization_risk.resources}
+    assert policy.load_aware.usage_thresholds["cpu"] == hot["cpu"]
+    again = read_policy(effective_yaml(policy))
+    assert (again, again.load_aware.usage_thresholds) == (policy, _OURS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "compat: koordinator",
+        "{compat: koordinator, plugins: {score: [NodeResourcesFit]}}",
+        "plugins: {score: [LoadAwareScheduling]}",
+        "plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}",
+        "kind: LoadAwareSchedulingArgs",
+        "kind: LoadAwareSchedulingArgs\nusageThresholds: {}",
+        _SCHEDULER,
+        f"{_SCHEDULER}profiles: [{{plugins: {{score: {{disabled: [{{name: LoadAwareScheduling}}]}}}}}}]",
+        f"{_SCHEDULER}profiles: [{{pluginConfig: [{{name: LoadAwareScheduling}}]}}]",
+    ],
+)
+def test_a_plugin_that_is_named_or_pasted_has_upstreams_thresholds(text: str) -> None:
+    policy = read_policy(text)
+    assert policy.plugins.filters("LoadAwareScheduling")
+    assert policy.load_aware.usage_thresholds == _UPSTREAMS
+    assert read_policy(effective_yaml(policy)) == policy
+
+
+def test_thresholds_that_are_given_hold_whoever_enabled_the_filter() -> None:
+    for thresholds in ({"cpu": 65, "memory": 95}, {"memory": 80}, {"cpu": 0}):
+        text = f"loadAware: {{usageThresholds: {thresholds}}}".replace("'", "")
+        assert read_policy(text).load_aware.usage_thresholds == thresholds
 
 
 @pytest.mark.parametrize(

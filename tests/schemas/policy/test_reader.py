@@ -44,7 +44,7 @@ def test_the_default_policy_observes_and_scores_by_risk_alone() -> None:
     assert [(plugin.name, plugin.weight) for plugin in policy.plugins.score] == [
         ("OverutilizationRisk", 1),
     ]
-    assert policy.load_aware.usage_thresholds == {"cpu": 65, "memory": 95}
+    assert policy.load_aware.usage_thresholds == {"cpu": 75, "memory": 95}
     assert policy.rebalance.resource_weights == {"cpu": 1, "memory": 1}
     assert policy.migration.max_migrating_per_node == 2
     assert policy.reservation_seconds == 300
@@ -166,7 +166,7 @@ def test_the_digest_follows_the_effect_and_not_the_writing() -> None:
     default = read_policy("").digest
     assert len(default) == 16
     assert read_policy("# a comment\nmode: observe\n").digest == default
-    assert read_policy("loadAware: {usageThresholds: {memory: 95, cpu: 65}}").digest == default
+    assert read_policy("loadAware: {usageThresholds: {memory: 95, cpu: 75}}").digest == default
     assert read_policy("migration: {maxConcurrentReconciles: 9}").digest == default
     assert read_policy("migration: {maxMigratingPerNode: 3}").digest != default
 

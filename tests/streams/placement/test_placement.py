@@ -27,7 +27,7 @@ from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
 
 def test_a_placed_pod_is_told_its_node_its_end_and_why() -> None:
     run = cluster(
-        node("a"), node("b"), node("c"), node("d", cpu="100m"), metric("a", cpu=5000), metric("b")
+        node("a"), node("b"), node("c"), node("d", cpu="100m"), metric("a", cpu=6000), metric("b")
     )
     run.say(metric("c", cpu=1000))
     made = only(run.say(request()))

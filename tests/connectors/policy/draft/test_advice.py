@@ -56,7 +56,7 @@ def reasons(of: Summary) -> dict[str, str]:
 
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
     found = values(summary())
-    assert found["loadAware.usageThresholds.cpu"] == 65
+    assert found["loadAware.usageThresholds.cpu"] == 75
     assert found["loadAware.usageThresholds.memory"] == 85
     assert found["rebalance.highThresholds.cpu"] == 75
     assert found["rebalance.lowThresholds.cpu"] == 30
@@ -81,8 +81,8 @@ def test_thresholds_of_a_busy_cluster_leave_room() -> None:
 @pytest.mark.parametrize(
     ("p75", "reason"),
     [
-        (0.50, "the least that makes sense, 65, leaves room on these."),
-        (0.60, "10 points more leave room on these."),
+        (0.60, "the least that makes sense, 75, leaves room on these."),
+        (0.68, "10 points more leave room on these."),
         (0.78, "85 is the most that leaves room for a peak."),
         (0.87, "85 is the most that leaves room for a peak, so it refuses more than a fourth."),
     ],
