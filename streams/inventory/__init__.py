@@ -20,6 +20,8 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     pod_sums        the pods that a node counts, and what they add to its usage
     metric          a node metric as vectors over the policy's resources
     estimate        what a pod is expected to use before it has been measured
+    estimate_annotations  how pods change their own
+    need            what a pod says that it needs, by its class
     usage_profiles  what estimates ask of those who know what other pods use
     recount         estimates counted anew, node by node, after a change of policy
     demand          what a pod asks of a node

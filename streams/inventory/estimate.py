@@ -13,7 +13,6 @@ A factor that the pod's own annotation names goes before that, and so does the r
 resource of which no profiles are kept.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from math import isqrt
 from typing import Self
@@ -23,9 +22,15 @@ from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.rows import Counting
 from streams.inventory.demand import PodDemand
+from streams.inventory.estimate_annotations import (
+    AFTER_INITIALIZED_ANNOTATION,
+    AFTER_SCHEDULED_ANNOTATION,
+    own_factors,
+    own_seconds,
+)
 from streams.inventory.fleet_usage import Fleet
-from streams.inventory.go_json import as_integers, decode
 from streams.inventory.kind import Kind
+from streams.inventory.need import FLAT, form_of, nominal
 from streams.inventory.owner_usage import owner_of
 from streams.inventory.priority import PriorityClass
 from streams.inventory.rounding import round_half_away
@@ -36,23 +41,6 @@ from streams.stage.sized_cache import SizedCache
 #: Amounts over the resources of a policy, in ascending order of their names.
 Vector = tuple[int, ...]
 
-SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
-AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
-AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
-
-#: Expected use of a pod without requests and limits: 250 millicores, 200 MiB; not scaled.
-FLAT = {
-    "cpu": 250,
-    "memory": 200 * 1024 * 1024,
-    "kubernetes.io/batch-cpu": 250,
-    "kubernetes.io/batch-memory": 200 * 1024 * 1024,
-}
-#: The resource that a class of pods asks for in place of cpu and memory.
-_TRANSLATED: dict[PriorityClass, dict[str, str]] = {
-    "batch": {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
-    "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
-    "free": {},
-}
 #: Estimates that are kept, and bytes of the demands that are kept with them.
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
 #: Bytes of a demand, and of each resource and port in it.
@@ -68,7 +56,6 @@ _COUNTED_BY = (
 )
 _MILLION = 1_000_000
 _NONE: Mapping[str, int] = {}
-_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Alike:
@@ -110,7 +97,7 @@ class Estimator:
         """Estimates change with the version."""
         self.by_owner = args.by_owner
         """Pods of one kind are estimated otherwise where their owners are others."""
-        self.resources: tuple[str, ...] = _universe(args)
+        self.resources: tuple[str, ...] = args.resources
         """Names in ascending order: the axis of every vector."""
         self.thresholds = policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
@@ -207,7 +194,7 @@ class Estimator:
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
         """Factors that the pod names itself, as far as pods may."""
-        return _custom_factors(pod) if self.args.allow_customize_estimation else _NONE
+        return own_factors(pod) if self.args.allow_customize_estimation else _NONE
 
     def estimates(self, pods: Iterable[Alike]) -> list[Vector]:
         """Expected use of many pods as it is now, each worked out once for all that are alike."""
@@ -239,7 +226,7 @@ class Estimator:
             [
                 usual[resource]
                 if resource in usual
-                else _expected(_translate(resource, of_class), factors[resource], demand)
+                else _expected(form_of(resource, of_class), factors[resource], demand)
                 if resource in factors
                 else 0
                 for resource in self.resources
@@ -288,10 +275,8 @@ class Estimator:
         after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
         after_initialized = self.args.estimated_seconds_after_initialized or 0
         if self.args.allow_customize_estimation:
-            after_scheduled = _custom_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
-            after_initialized = _custom_seconds(
-                pod, AFTER_INITIALIZED_ANNOTATION, after_initialized
-            )
+            after_scheduled = own_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
+            after_initialized = own_seconds(pod, AFTER_INITIALIZED_ANNOTATION, after_initialized)
         if after_initialized > 0 and pod.initialized_at_ms is not None:
             return pod.initialized_at_ms + after_initialized * 1000
         if after_scheduled > 0:
@@ -304,25 +289,6 @@ def not_negative(estimate: Vector) -> Vector:
     if min(estimate, default=0) >= 0:
         return estimate
     return tuple([max(0, expected) for expected in estimate])
-
-
-def _universe(args: LoadAwareSchedulingArgs) -> tuple[str, ...]:
-    names = {"cpu", "memory", *args.supported_resources}
-    for named in (
-        args.usage_thresholds,
-        args.prod_usage_thresholds,
-        args.resource_weights,
-        args.estimated_scaling_factors,
-        args.aggregated.usage_thresholds if args.aggregated else {},
-    ):
-        names.update(named)
-    return tuple(sorted(names))
-
-
-def _translate(resource: str, of_class: PriorityClass) -> str | None:
-    if of_class == "prod":
-        return resource
-    return _TRANSLATED[of_class].get(resource)
 
 
 def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
@@ -353,46 +319,6 @@ def _usual(
         square = need * need * (figures.variance_ppm + figures.spread_ppm) // _MILLION
         expected += isqrt(square) * margin // 100
     limits = demand.limits
-    limit = limits.get(_translate(resource, of_class) or "", 0) or limits.get(resource, 0)
+    limit = limits.get(form_of(resource, of_class) or "", 0) or limits.get(resource, 0)
     most = limit if limit > 0 else INT64_MAX
     return max(0, min(expected, most))
-
-
-def forms_of(resource: str) -> tuple[str, ...]:
-    """Names under which pods of any class ask for a resource of their node."""
-    return resource, *(names[resource] for names in _TRANSLATED.values() if resource in names)
-
-
-def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """What a pod says that it needs of a resource of its node, else the small flat amount that it is
-    expected to use."""
-    said = asked(resource, demand, of_class)
-    return said or FLAT.get(_translate(resource, of_class) or "", 0)
-
-
-def asked(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """A pod's request of a resource of its node, else its limit; 0: it names neither.
-
-    A pod of a class that is given resources of its own asks for these; else for those of all pods.
-    """
-    for name in (_translate(resource, of_class) or "", resource):
-        amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
-        if amount:
-            return amount
-    return 0
-
-
-def _custom_factors(pod: Pod) -> dict[str, int]:
-    text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
-    try:
-        return {} if text is None else as_integers(decode(text))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _custom_seconds(pod: Pod, annotation: str, default: int) -> int:
-    text = pod.annotations.get(annotation)
-    if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
-        return default
-    seconds = int(text)
-    return seconds if 0 <= seconds <= INT64_MAX else default

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import FLAT, asked, forms_of, nominal
 from streams.inventory.fleet_usage import VOTES, Fleet
+from streams.inventory.need import FLAT, asked, forms_of, nominal
 from streams.inventory.owner_usage import OwnerUsage
 from streams.inventory.priority import priority_class
 

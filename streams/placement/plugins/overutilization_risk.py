@@ -26,9 +26,10 @@ import numpy as np
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator, nominal
+from streams.inventory.estimate import Estimator
 from streams.inventory.fleet_usage import Fleet, prior
 from streams.inventory.kind import Kind
+from streams.inventory.need import nominal
 from streams.inventory.node import Node
 from streams.inventory.owner_usage import OwnerUsage
 from streams.placement.overutilization import (

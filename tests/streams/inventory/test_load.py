@@ -10,7 +10,8 @@ from schemas.metrics import NodeMetric
 from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
 from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import SCALING_FACTORS_ANNOTATION, Estimator, Vector
+from streams.inventory.estimate import Estimator, Vector
+from streams.inventory.estimate_annotations import SCALING_FACTORS_ANNOTATION
 from streams.inventory.fleet_usage import Fleet
 from streams.inventory.kind import kind_of
 from streams.inventory.load import NodeLoad
