@@ -55,7 +55,7 @@ class Kind:
     """Bytes that it takes, about."""
     owner: str | None = None
     """The owner by whose pods usage is expected, as `owner_usage` names it; none: by all pods."""
-    anybodys: "Kind | None" = None
+    ownerless: "Kind | None" = None
     """Of an owner's kind: the same kind without the owner."""
 
     @cached_property

@@ -76,7 +76,7 @@ class Placement:
 
     def _grouped(self, kind: Kind, owner: str | None) -> Kind:
         """The same kind as a group has it."""
-        kind = kind.anybodys or kind
+        kind = kind.ownerless or kind
         return kind if owner is None else owned(kind, owner)
 
     # --- inputs ---------------------------------------------------------------------------------
