@@ -3,8 +3,7 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
 has become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number, and an unknown estimator means the default one. Only where a policy does not name
-the plugin the threshold of cpu is loadstream's (`unnamed`). `checkBoth`, `estimateBy` and
+may be any number, and an unknown estimator means the default one. `checkBoth`, `estimateBy` and
 `estimateMarginPercent` are loadstream's own and have no place in a pasted document.
 """
 
@@ -38,9 +37,6 @@ AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
 _WEIGHTS = {"cpu": 1, "memory": 1}
 _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
-#: Those of the filter where a policy does not name the plugin: cpu from where OverutilizationRisk
-#: calls a node hot. Below it the score knows better (docs/closed-loop.md).
-_UNNAMED_THRESHOLDS = {"cpu": 75, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
 
 
@@ -148,12 +144,13 @@ class LoadAwareSchedulingArgs(PluginArgs):
                     ("resourceWeights", "dominantResourceWeight", "estimatedScalingFactors"),
                 )
 
-    def unnamed(self) -> Self:
-        """The same where the policy does not name the plugin: thresholds that are not given are
-        loadstream's."""
+    def refusing_from(self, cpu_percent: int) -> Self:
+        """The same where thresholds that are not given refuse from another percentage of cpu."""
         if "usage_thresholds" in self.model_fields_set:
             return self
-        return self.model_copy(update={"usage_thresholds": dict(_UNNAMED_THRESHOLDS)})
+        return self.model_copy(
+            update={"usage_thresholds": {**_USAGE_THRESHOLDS, "cpu": cpu_percent}}
+        )
 
     @property
     def by_profiles(self) -> bool:

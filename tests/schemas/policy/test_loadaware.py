@@ -68,6 +68,8 @@ def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(t
         "compat: koordinator",
         "{compat: koordinator, plugins: {score: [NodeResourcesFit]}}",
         "plugins: {score: [LoadAwareScheduling]}",
+        "plugins: {score: [OverutilizationRisk, LoadAwareScheduling]}",
+        "plugins: {score: [NodeResourcesFit]}",
         "plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}",
         "kind: LoadAwareSchedulingArgs",
         "kind: LoadAwareSchedulingArgs\nusageThresholds: {}",
@@ -76,11 +78,21 @@ def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(t
         f"{_SCHEDULER}profiles: [{{pluginConfig: [{{name: LoadAwareScheduling}}]}}]",
     ],
 )
-def test_a_plugin_that_is_named_or_pasted_has_upstreams_thresholds(text: str) -> None:
+def test_beside_other_scores_and_named_or_pasted_the_filter_has_upstreams_thresholds(
+    text: str,
+) -> None:
     policy = read_policy(text)
     assert policy.plugins.filters("LoadAwareScheduling")
     assert policy.load_aware.usage_thresholds == _UPSTREAMS
     assert read_policy(effective_yaml(policy)) == policy
+
+
+def test_the_threshold_that_is_not_given_follows_the_share_that_is_called_hot() -> None:
+    hot = read_policy("overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}")
+    assert hot.load_aware.usage_thresholds == {"cpu": 60, "memory": 95}
+    assert read_policy(effective_yaml(hot)) == hot
+    not_judged = read_policy("overutilizationRisk: {resources: [{name: memory}]}")
+    assert not_judged.load_aware.usage_thresholds == _UPSTREAMS
 
 
 def test_thresholds_that_are_given_hold_whoever_enabled_the_filter() -> None:
