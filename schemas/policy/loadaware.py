@@ -78,7 +78,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     dominant_resource_weight: Percent = 0
     # After the dominant weight: the default depends on it.
     resource_weights: _PositivePercents = Field(default_factory=dict, validate_default=True)
-    usage_thresholds: Percents = Field(default_factory=dict, validate_default=True)
+    usage_thresholds: Percents = Field(default_factory=_USAGE_THRESHOLDS.copy)
     """Percent of a node's total; 0 leaves the resource out. A map that is given replaces the
     default whole."""
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
@@ -110,7 +110,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_is_not_given(cls, data: Any) -> Any:
+    def _no_threshold_is_not_given(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("usageThresholds") == {}:
             return {key: value for key, value in data.items() if key != "usageThresholds"}
         return data
@@ -122,11 +122,6 @@ class LoadAwareSchedulingArgs(PluginArgs):
         # error.
         only_dominant = info.data.get("dominant_resource_weight", 1) != 0
         return weights if weights or only_dominant else dict(_WEIGHTS)
-
-    @field_validator("usage_thresholds")
-    @classmethod
-    def _fill_thresholds(cls, thresholds: dict[str, int]) -> dict[str, int]:
-        return thresholds or dict(_USAGE_THRESHOLDS)
 
     @field_validator("estimated_scaling_factors")
     @classmethod

@@ -26,9 +26,9 @@ HISTORY_MS_MIN = 3_600_000
 
 #: Thresholds are whole multiples of this, in percent.
 _STEP = 5
-#: The filter's threshold: least (the default) and most, in percent; so much above three of four
+#: The filter's threshold: least (cpu: the default) and most, in percent; so much above three of four
 #: readings.
-_FILTER = {"cpu": (75, 85), "memory": (85, 95)}
+_FILTER = {"cpu": (round(100 * HOT["cpu"]), 85), "memory": (85, 95)}
 _FILTER_ROOM = 10
 #: Most of the share beyond which a node is hot, and how far a node that takes pods is below it.
 _HOT_MAX = 90

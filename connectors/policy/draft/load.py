@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.policy.draft.history import RESOURCES, Amounts, MeanUsage
+from schemas.policy import OverutilizationRiskArgs
 
-#: Shares of a node beyond which it counts as hot, as for the score by risk.
-HOT = {"cpu": 0.75, "memory": 0.80}
+#: Shares of a node beyond which it counts as hot: those of the score by risk.
+HOT = {each.name: each.hot_share for each in OverutilizationRiskArgs().resources}
 #: Nodes are compared that reported within the same of these.
 SLOT_MS = 300_000
 #: After a longer silence a spell is over.
