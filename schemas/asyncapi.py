@@ -149,7 +149,7 @@ def _messages() -> dict[str, Any]:
                 "name": cls.__name__,
                 "title": cls.__name__,
                 "description": cleandoc(cls.__doc__ or ""),
-                **({"contentType": "application/octet-stream"} if cls is topic.framed else {}),
+                **({"contentType": "application/octet-stream"} if topic.framed else {}),
                 "payload": _ref("components/schemas", cls.__name__),
                 "bindings": {
                     "kafka": {

@@ -40,10 +40,8 @@ def decode(topic: str, value: bytes | None) -> Any | Refusal:
 def message_of(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
     """The class, or union of classes, that a record of `topic` is read as, and its JSON."""
     of_topic = TOPIC_BY_NAME[topic]
-    if of_topic.framed is not None and value is not None:
-        head = value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
-        if _field(head, "schema_version") == of_topic.framed.model_fields["schema_version"].default:
-            return of_topic.framed, head
+    if of_topic.framed and value is not None:
+        return of_topic.message, value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
     if of_topic.inserted is not None and value is not None:
         kind = of_topic.inserted.model_fields["kind"].default
         # Most records are not, and need not be parsed for that.
@@ -55,10 +53,9 @@ def message_of(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
 def decode_as(
     message_class: type[M], value: bytes | None, bytes_max: int | None = VALUE_BYTES_MAX
 ) -> M | Refusal:
-    """A message or row of a known class, or why the value is none; `bytes_max` none: of any length.
+    """A message or row of a known class, or why the value is none.
 
-    What a worker has written itself is of any length: rows, and journals of before there was a
-    limit.
+    `bytes_max` none: of any length, as rows are.
     """
     return _decoded(message_class, value, bytes_max)
 

@@ -3,23 +3,22 @@
 One batch: the runs of input offsets in the order applied, the rows that changed, the outputs, the
 writer's epoch. Folding the recorded inputs in the recorded order gives the same state and outputs.
 
-Two versions stand in the topic. A record that is one JSON object is a `JournalRecord`: an opening,
-or a batch that an earlier version has written. Otherwise it is a line of JSON, a `JournalPart`, and
-after the line break the content, which is cut into as many parts as it takes, anywhere:
+A batch is cut into as many records as it takes, anywhere:
 
     content   the `BatchIndex` as a line of JSON, a line break, then the bytes of all rows and outputs that it
               names, in its order and with nothing in between
-    record    the `JournalPart` as a line of JSON, a line break, then the content or a part of it
+    record    the `JournalRecord` as a line of JSON, a line break, then the content or a part of it
 
 Values are kept as the bytes that they are, neither quoted nor escaped, and no batch is too large.
+The record that opens an epoch has no content.
 """
 
 from itertools import accumulate, pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from schemas.base import INT64_MAX, Count, Counts, EpochMs, Message, Part, StateMs, Version
+from schemas.base import INT64_MAX, Count, Counts, EpochMs, Message, Part, StateMs
 
 
 class InputRun(Part):
@@ -39,37 +38,9 @@ class InputRun(Part):
     None: it did not."""
 
 
-class RowChange(Part):
-    """A table row as it is after the batch; no value: the row is gone.
-
-    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a
-    `HeldPod` under the row's key with a slash and the pod's uid after it. Whole rows are read as
-    well: earlier versions wrote them.
-    """
-
-    table: str
-    """Name of the table."""
-    key: str
-    """Key of the row."""
-    value: str | None = None
-    """The row as JSON; none: it is gone."""
-
-
-class Output(Part):
-    """A record that the batch emits."""
-
-    topic: str
-    """Name of the topic."""
-    key: str
-    """Key of the record."""
-    value: str
-    """The record as JSON."""
-    timestamp_ms: StateMs | None = None
-    """Timestamp that the record is written with."""
-
-
 class JournalRecord(Message):
-    """One applied batch, or the beginning of an epoch (key: partition)."""
+    """The beginning of an epoch, or the head of an applied batch or of a part of one (key:
+    partition)."""
 
     partition: Count
     """Partition whose state it is; also the partition of this record."""
@@ -78,37 +49,6 @@ class JournalRecord(Message):
     epoch: Count
     """Epoch of the writer. After an opening record, batches of other epochs than its own are of a
     writer that has lost the partition; readers ignore them."""
-    sequence: Count
-    """Number of the batch, without gaps."""
-    part: Count = 0
-    """Which of `parts` this is, from 0."""
-    parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
-    """A batch too large for one record is continued; it holds only when complete."""
-    inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
-    """What was applied, in the order applied."""
-    rows: Annotated[tuple[RowChange, ...], Field(fail_fast=True)] = ()
-    """The rows that changed."""
-    outputs: Annotated[tuple[Output, ...], Field(fail_fast=True)] = ()
-    """What the batch emits, in this order."""
-
-
-def _names_its_version(schema: dict[str, Any]) -> None:
-    """A record without a version is read as one of version 1."""
-    schema.setdefault("required", []).insert(0, "schema_version")
-
-
-class JournalPart(Message):
-    """Head of one applied batch, or of a part of one (key: partition); its content stands after the
-    line."""
-
-    model_config = ConfigDict(json_schema_extra=_names_its_version)
-
-    schema_version: Annotated[int, Version(2)] = 2
-    """Version of the record; a reader refuses one that it does not know."""
-    partition: Count
-    """Partition whose state it is; also the partition of this record."""
-    epoch: Count
-    """Epoch of the writer, as of a `JournalRecord`."""
     sequence: Count
     """Number of the batch, without gaps."""
     part: Count = 0
@@ -126,12 +66,15 @@ class JournalPart(Message):
 
 
 class BatchIndex(Part):
-    """What a batch of version 2 holds, in the order in which the bytes follow."""
+    """What a batch holds, in the order in which the bytes follow."""
 
     inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
     """What was applied, in the order applied."""
     rows: Annotated[tuple[tuple[str, str, Count | None], ...], Field(fail_fast=True)] = ()
-    """The rows that changed: table, key, length in bytes; no length: the row is gone."""
+    """The rows that changed: table, key, length in bytes; no length: the row is gone.
+
+    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a
+    `HeldPod` under the row's key with a slash and the pod's uid after it."""
     outputs: Annotated[
         tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
     ] = ()
@@ -139,7 +82,7 @@ class BatchIndex(Part):
 
 
 def cut(content: bytes) -> tuple[BatchIndex, list[bytes], list[bytes]]:
-    """The index of a whole batch of version 2, the values of its rows, and those of its outputs.
+    """The index of a whole batch, the values of its rows, and those of its outputs.
 
     Raises:
         ValueError: the content is not what its index says.

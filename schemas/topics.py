@@ -15,7 +15,7 @@ from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.journal import JournalPart, JournalRecord
+from schemas.journal import JournalRecord
 from schemas.metrics import NodeMetric
 from schemas.migrations import (
     DisruptionBudgetRow,
@@ -84,17 +84,16 @@ class Topic:
     compaction_lag_ms: int = 0
     """Least age at which a compacted record may go."""
 
-    framed: type[Message] | None = None
-    """The class of records that are a line of JSON, their head, with other bytes after it; none:
-    there are none."""
+    framed: bool = False
+    """A record is a line of JSON, its head, with other bytes after it."""
     inserted: type[Message] | None = None
     """The class of records that the cluster stage writes among those from outside, which differ
     from them by their `kind`; none: there are none."""
 
     @property
     def plain(self) -> Any:
-        """What records carry that are one JSON value, and from outside."""
-        return self.message if self.framed is self.inserted is None else self.classes[0]
+        """What records from outside carry."""
+        return self.message if self.inserted is None else self.classes[0]
 
     def written_by(self, stage: str) -> bool:
         """Whether a stage writes any of its records."""
@@ -126,8 +125,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
     Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
     Topic(
-        "journal", JournalRecord | JournalPart, "partition", "What was applied, in which order, and what it changed.", "none", "cluster",
-        framed=JournalPart,
+        "journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster",
+        framed=True,
     ),
     Topic(
         "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-import orjson
-
 from connectors.kafka.arrivals import Arrivals
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import BrokerUnavailable, Connection
@@ -20,7 +18,7 @@ from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
-from schemas.journal import JournalPart, JournalRecord, cut
+from schemas.journal import JournalRecord, cut
 from schemas.refusals import Refusal
 
 #: Topic of what was refused.
@@ -33,8 +31,8 @@ LETTERS_MAX = 5_000
 #: Time between two looks whether a record was applied, in seconds.
 _LOOK_S = 0.5
 
-#: Head and content of a record of the journal; one of version 1 is all head.
-Part = tuple[JournalRecord | JournalPart, bytes]
+#: Head and content of a record of the journal.
+Part = tuple[JournalRecord, bytes]
 
 APPLIED = "applied"
 WAITING = "not applied yet"
@@ -99,7 +97,7 @@ class Applied:
             )
             positions: dict[str, int] = {}
             for batch in batches(records):
-                positions = _positions(batch) or positions
+                positions = batch[-1][0].positions or positions
                 for letter in _letters(batch):
                     self._note(letter)
             if positions:
@@ -134,7 +132,7 @@ def batches(records: Iterable[Record]) -> Iterator[list[Part]]:
         batch = decode("journal", record.value)
         if isinstance(batch, Refusal) or batch.partition != record.partition:
             continue
-        if isinstance(batch, JournalRecord) and batch.opens:
+        if batch.opens:
             epoch = record.offset
         # Otherwise it is of a writer that had lost the partition.
         elif batch.epoch >= epoch:
@@ -146,24 +144,8 @@ def batches(records: Iterable[Record]) -> Iterator[list[Part]]:
                 yield parts
 
 
-def _positions(parts: list[Part]) -> dict[str, int]:
-    """Offset applied last of each input topic; nothing if the batch does not say."""
-    for head, _ in reversed(parts):
-        if isinstance(head, JournalPart):
-            return head.positions
-        for row in head.rows:
-            if row.table == "partitions" and row.value is not None:
-                positions: dict[str, int] = orjson.loads(row.value)["offsets"]
-                return positions
-    return {}
-
-
 def _letters(parts: list[Part]) -> Iterator[object]:
     """The dead letters that a batch emits."""
-    for head, _ in parts:
-        for each in head.outputs if isinstance(head, JournalRecord) else ():
-            if each.topic == LETTERS:
-                yield decode(LETTERS, each.value.encode())
     content = b"".join(content for _, content in parts)
     if len(parts) < parts[0][0].parts or LETTERS.encode() not in content:
         return

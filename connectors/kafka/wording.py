@@ -17,7 +17,7 @@ from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter, node_of
 from schemas.decisions import NodeScore, PlacementDecision
 from schemas.evictions import EvictionCommand
-from schemas.journal import JournalPart, JournalRecord
+from schemas.journal import JournalRecord
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
@@ -165,17 +165,6 @@ def _(message: ClockTick) -> str:
 def _(message: JournalRecord) -> str:
     if message.opens:
         return f"a new writer takes partition {message.partition} over; its epoch is the offset of this record"
-    part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
-    runs = ", ".join(f"{r.topic} {r.first_offset} to {r.last_offset}" for r in message.inputs)
-    return (
-        f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
-        f"{runs or 'no inputs'}; {_count(len(message.rows), 'row')} changed, "
-        f"{_count(len(message.outputs), 'output')}"
-    )
-
-
-@_sentence.register
-def _(message: JournalPart) -> str:
     part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
     return (
         f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "

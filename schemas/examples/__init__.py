@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from schemas.base import Message
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
 from schemas.clock import ClockTick
-from schemas.codec import encode
 from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import dead_letter
 from schemas.decisions import NodeScore, PlacementDecision, ReasonCount, ScoreTerm
@@ -29,7 +28,7 @@ from schemas.examples.story import (
     REPORT,
     WEB,
 )
-from schemas.journal import InputRun, JournalPart, JournalRecord, Output, RowChange
+from schemas.journal import JournalRecord
 from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState, Taint
@@ -231,17 +230,16 @@ EXAMPLES: Mapping[str, tuple[Message, ...]] = {
     ),
     "clock": (ClockTick(partition=2, now_ms=NOW_MS),),
     "journal": (
+        JournalRecord(partition=2, epoch=0, sequence=0, opens=True),
         JournalRecord(
             partition=2,
             epoch=4,
             sequence=18_230,
-            inputs=(InputRun(topic="scheduling-requests", first_offset=7_001, last_offset=7_001),),
-            rows=(RowChange(table="pending_requests", key=f"2/{CLUSTER}/{WEB.uid}"),),
-            outputs=(
-                Output(topic="placement-decisions", key=CLUSTER, value=encode(_DECISION).decode()),
-            ),
+            applied=1,
+            rows=1,
+            outputs=1,
+            positions={"scheduling-requests": 7_001},
         ),
-        JournalPart(partition=2, epoch=4, sequence=18_231, applied=1, rows=1, outputs=1),
     ),
     "checkpoints": (
         CheckpointPiece(

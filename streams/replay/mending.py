@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from schemas.codec import decode_as, encode
-from schemas.journal import JournalRecord
 from schemas.refusals import Refusal
 from schemas.rows import ClusterRow, JournalPositionRow, PartitionRow
 from streams.cluster.stage import ClusterStage
@@ -110,7 +109,7 @@ def _batches(
         head = record[0]
         if head.partition != partition or head.epoch < place.epoch:
             continue
-        if isinstance(head, JournalRecord) and head.opens:
+        if head.opens:
             parts, place = [], Place(offset, place.sequence, offset)
             continue
         parts = [*parts, record] if head.part == len(parts) else [record]

@@ -98,7 +98,7 @@ def _begins_with_first_batch(stored: Stored, end: int) -> bool:
     the numbers of the one before."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
         found = read_record(value)
-        if not isinstance(found, Refusal) and not getattr(found[0], "opens", False):
+        if not isinstance(found, Refusal) and not found[0].opens:
             return found[0].sequence == 0
     return True
 

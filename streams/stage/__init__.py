@@ -4,7 +4,7 @@ records          records as stages take them in and hand them out, and the proto
 statistics       what a worker may see of a stage, as plain values
 dead_letters     a refused record as a record of `dead-letters`
 journal          one batch to journal records; a journal's tail to rows and outputs
-journal_records  what one record of the journal holds, of either version
+journal_records  what one record of the journal holds
 packing          rows that the journal has one by one and their table has packed
 tracked_table    what is kept of one table, and which of its rows are to be written
 long_rows        rows that are longer than one record may be, cut and joined

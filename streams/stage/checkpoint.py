@@ -19,7 +19,6 @@ import orjson
 
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.codec import decode_as
-from schemas.journal import JournalRecord
 from schemas.refusals import Refusal
 from streams.stage.journal import Place
 from streams.stage.journal_records import read_record
@@ -260,7 +259,7 @@ def is_place(place: Place, value: bytes | None) -> bool:
     if isinstance(found, Refusal):
         return False
     record = found[0]
-    if isinstance(record, JournalRecord) and record.opens:
+    if record.opens:
         return place.epoch == place.offset
     ended = record.part == record.parts - 1
     return ended and (record.epoch, record.sequence) == (place.epoch, place.sequence)

@@ -78,13 +78,13 @@ class Tail:
 
 def opening(partition: int) -> bytes:
     """The record by which a new writer takes the partition over."""
-    return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True))
+    return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)) + b"\n"
 
 
 def batch(
     partition: int, place: Place, applied: Sequence[InputRecord], result: StageResult
 ) -> list[bytes]:
-    """The records of the batch that follows `place`, of version 2."""
+    """The records of the batch that follows `place`."""
     outputs = (*result.outputs, *result.dead_letters)
     index = {
         "inputs": runs(applied),
@@ -103,7 +103,7 @@ def batch(
     )
     parts = max(1, -(-len(content) // PART_BYTES))
     head = {
-        "schema_version": 2,
+        "schema_version": 1,
         "partition": partition,
         "epoch": place.epoch,
         "sequence": place.sequence + 1,
@@ -181,7 +181,7 @@ class Reader:
         if found is None:
             return None
         record, content = found
-        if isinstance(record, JournalRecord) and record.opens:
+        if record.opens:
             self._parts = []
             self.place = replace(self.place, epoch=offset)
         elif record.epoch == self.place.epoch:
@@ -273,10 +273,7 @@ def go_on(reader: Reader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     for offset, value in entries:
         batch = reader.take(offset, value)
         if batch is not None:
-            for row in batch.rows:
-                # The newest come last: a row may be there whole and in single items.
-                tail.rows.pop((row.table, row.key), None)
-                tail.rows[row.table, row.key] = row.value
+            tail.rows |= {(row.table, row.key): row.value for row in batch.rows}
             tail.outputs += batch.outputs
     tail.place = reader.place
     return tail

@@ -136,7 +136,7 @@ def test_there_are_examples_of_every_message_and_they_are_valid(topic: Topic) ->
     assert schema["examples"] == [example.payload() for example in EXAMPLES[topic.name]]
     for example in EXAMPLES[topic.name]:
         Validator(schema).validate(example.payload())
-        end = b"\n" if type(example) is topic.framed else b""
+        end = b"\n" if topic.framed else b""
         assert decode(topic.name, json.dumps(example.payload()).encode() + end) == example
         Validator(schema["x-kafka"]["key"]).validate(key_of(topic.name, example))
         assert key_of(topic.name, example) in schema["x-kafka"]["key"]["examples"]

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from schemas.codec import encode
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
@@ -14,7 +16,7 @@ from streams.stage import journal
 from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
 from streams.stage.packing import put
-from streams.stage.records import InputRecord, StageResult
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker.opening import Opening
 
 
@@ -128,12 +130,11 @@ class Journaled:
 
 
 def as_record(value: bytes) -> dict[str, Any]:
-    """A batch of one journal record as version 1 writes it, as an object that can be altered."""
+    """A batch of one journal record as an object that can be altered; `from_record` is the way back."""
     read = read_record(value)
     assert not isinstance(read, Refusal)
     batch = whole([read])
     return {
-        "schema_version": 1,
         "partition": read[0].partition,
         "epoch": batch.epoch,
         "sequence": batch.sequence,
@@ -152,6 +153,24 @@ def as_record(value: bytes) -> dict[str, Any]:
             for each in batch.outputs
         ],
     }
+
+
+def from_record(record: dict[str, Any]) -> bytes:
+    """The journal record of a batch as `as_record` gives it."""
+    rows = [(row["table"], row["key"], row["value"]) for row in record["rows"]]
+    outputs = [
+        OutputRecord(each["topic"], each["key"], each["value"].encode(), each["timestamp_ms"])
+        for each in record["outputs"]
+    ]
+    result = StageResult(
+        tuple(outputs),
+        tuple(RowChange(table, key, value and value.encode()) for table, key, value in rows),
+    )
+    place = journal.Place(record["epoch"], record["sequence"] - 1)
+    (value,) = journal.batch(record["partition"], place, (), result)
+    head, index, values = value.split(b"\n", 2)
+    index = orjson.dumps({**orjson.loads(index), "inputs": record["inputs"]})
+    return b"\n".join((head, index, values))
 
 
 def altered(records: Iterable[InputRecord], which: InputRecord, value: bytes) -> list[InputRecord]:

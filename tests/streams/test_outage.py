@@ -96,7 +96,7 @@ def _journal(kafka: Client) -> list[Batch]:
     return [
         whole([each])
         for each in records
-        if not isinstance(each, Refusal) and each[0].partition == _PARTITION
+        if not isinstance(each, Refusal) and each[0].partition == _PARTITION and not each[0].opens
     ]
 
 

@@ -14,7 +14,7 @@ from connectors.cli import app
 from connectors.kafka.client import connect
 from schemas.clock import ClockTick
 from schemas.codec import decode_as, encode
-from schemas.journal import JournalPart
+from schemas.journal import JournalRecord
 from schemas.partitions import partition_for
 from streams.cli import _History
 from tests.conftest import RunningBroker
@@ -115,8 +115,8 @@ def _forge(broker: RunningBroker) -> None:
     """Go on with the journal as a worker would, but with another result of the next batch."""
     offset, value = _newest(broker, "journal", HOME)
     head, content = value.split(b"\n", 1)
-    batch = decode_as(JournalPart, head)
-    assert isinstance(batch, JournalPart)
+    batch = decode_as(JournalRecord, head)
+    assert isinstance(batch, JournalRecord)
     assert batch.parts == 1
     at, _ = _newest(broker, "clock", HOME)
     _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=NOW_MS * 2)))
@@ -140,7 +140,7 @@ def _forge(broker: RunningBroker) -> None:
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
 
-def _forged(batch: JournalPart, later: int, content: bytes, run: dict[str, int]) -> bytes:
+def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
     """A batch with the content of an earlier one, that names other clock records."""
     index, values = content.split(b"\n", 1)
     of_batch: dict[str, Any] = orjson.loads(index)

@@ -11,7 +11,7 @@ from schemas.collect import CollectPolicyRecord
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.evictions import EvictionCommand
-from schemas.journal import InputRun, JournalPart, JournalRecord, Output, RowChange
+from schemas.journal import JournalRecord
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import AggregatedUsage, NodeMetric
 from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
@@ -24,7 +24,6 @@ from schemas.policies import PolicyRecord
 from schemas.policy import CollectPolicies
 from schemas.requests import SchedulingRequest
 from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
-from schemas.rows import PartitionRow
 from schemas.usage import NodeUsage, PodUsage
 from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
@@ -60,9 +59,7 @@ def decision(**more: Any) -> PlacementDecision:
 
 def journal_batch(partition: int, offsets: dict[str, int]) -> bytes:
     """A batch of the journal, after which so much of each input topic was applied."""
-    row = PartitionRow(partition=partition, now_ms=NOW_MS, offsets=offsets)
-    change = RowChange(table="partitions", key=str(partition), value=encode(row).decode())
-    return encode(JournalRecord(partition=partition, epoch=1, sequence=1, rows=(change,)))
+    return encode(JournalRecord(partition=partition, epoch=1, sequence=1, positions=offsets))
 
 
 #: Topic, message, its record's time (None: it has none), and what `tail` shows of it.
@@ -167,18 +164,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
     ),
     (
         "journal",
-        JournalRecord(
-            partition=2, epoch=1, sequence=9, parts=2,
-            inputs=(InputRun(topic="clock", first_offset=3, last_offset=5),),
-            rows=(RowChange(table="nodes", key="k"),),
-            outputs=(Output(topic="placement-decisions", key="blue", value="{}"),) * 2,
-        ),
-        None,
-        "partition 2 epoch 1 batch 9 part 1 of 2: applied clock 3 to 5; 1 row changed, 2 outputs",
-    ),
-    (
-        "journal",
-        JournalPart(partition=2, epoch=1, sequence=9, parts=2, applied=3, rows=1, outputs=2),
+        JournalRecord(partition=2, epoch=1, sequence=9, parts=2, applied=3, rows=1, outputs=2),
         None,
         "partition 2 epoch 1 batch 9 part 1 of 2: applied 3 inputs; 1 row changed, 2 outputs",
     ),

@@ -9,8 +9,6 @@ from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
 from connectors.kafka.client import connect
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
-from schemas.journal import JournalRecord, Output
-from schemas.journal import RowChange as NamedRow
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
 from streams.stage import journal
@@ -129,21 +127,6 @@ def test_a_record_is_refused_before_its_dead_letter_is_written(
         each.look()
         assert each.state(_PARTITION, 0) == "refused: it is wrong"
         assert each.state(_PARTITION, 1) == APPLIED
-
-
-def test_a_record_is_refused_before_its_dead_letter_is_written_by_an_earlier_version(
-    embedded: RunningBroker, writer: Writer
-) -> None:
-    row = encode(PartitionRow(partition=_PARTITION, offsets={_TOPIC: 0})).decode()
-    (letter,) = _letters(0, "it is wrong")
-    record = JournalRecord(
-        partition=_PARTITION, epoch=0, sequence=0,
-        rows=(NamedRow(table="partitions", key=str(_PARTITION), value=row),),
-        outputs=(Output(topic=letter.topic, key=letter.key, value=letter.value.decode()),),
-    )  # fmt: skip
-    writer.append(encode(record))
-    applied = Applied(connect(embedded.settings), _TOPIC)
-    assert applied.state(_PARTITION, 0) == "refused: it is wrong"
 
 
 def test_a_batch_that_cannot_be_read_stops_nobody_who_asks(

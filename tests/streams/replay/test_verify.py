@@ -31,7 +31,7 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.harness import Log
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
 from tests.streams.cluster.strategies import UIDS, node_names
-from tests.streams.journaled import Journaled, altered, as_record
+from tests.streams.journaled import Journaled, altered, as_record, from_record
 
 _MESSAGES = st.one_of(
     annotated_nodes(),
@@ -104,7 +104,7 @@ def test_a_changed_output_or_row_is_seen_where_it_is(
         changed["value"] = "{}"
     else:
         changed["value"] = changed["value"].replace("test", "best", 1) + " "
-    values[number] = orjson.dumps(record)
+    values[number] = from_record(record)
     difference, _ = history.replay(values=values)
     assert difference is not None
     assert (difference.journal_offset, difference.sequence) == (number, record["sequence"])
@@ -341,7 +341,7 @@ def test_a_recorded_decision_may_say_anything(as_of: str) -> None:
     batch = as_record(history.journal[1])
     value = orjson.loads(batch["outputs"][1]["value"]) | {"as_of": orjson.loads(as_of)}
     batch["outputs"][1]["value"] = orjson.dumps(value).decode()
-    difference, _ = history.replay(values=[history.journal[0], orjson.dumps(batch)])
+    difference, _ = history.replay(values=[history.journal[0], from_record(batch)])
     assert difference is not None
     assert difference.culprit is not None
     assert b"p2" in (difference.culprit.value or b""), "the replay has made it of this request"

@@ -8,9 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import encode
-from schemas.journal import JournalRecord
-from schemas.journal import RowChange as SavedRow
-from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.nodes import NodeState
 from streams.stage import journal
 from streams.stage.journal import JournalDamaged, Place
@@ -210,9 +207,9 @@ def test_a_record_of_another_partition_is_foreign() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        b'{"schema_version":3,"partition":0,"epoch":0,"sequence":0,"parts":1}\ncontent',
+        b'{"schema_version":2,"partition":0,"epoch":0,"sequence":0,"parts":1}\ncontent',
         b'{"schema_version":9,"partition":0,"epoch":0,"sequence":0}',
-        b'{"schema_version":2,"partition":0,"epoch":0,"sequence":-1}\n{}\n',
+        b'{"schema_version":1,"partition":0,"epoch":0,"sequence":-1}\n{}\n',
     ],
 )
 def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
@@ -254,18 +251,6 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert journal.follow(Place(), entries).rows == {
         (row.table, row.key): row.value for row in changes
     }
-
-
-def test_a_batch_of_before_that_was_longer_than_an_input_may_be_is_read() -> None:
-    record = JournalRecord(
-        partition=0, epoch=0, sequence=0,
-        rows=(SavedRow(table="nodes", key="a", value='"' * (VALUE_BYTES_MAX // 2)),),
-    )  # fmt: skip
-    value = encode(record)
-    assert VALUE_BYTES_MAX < len(value) <= BATCH_BYTES_MAX
-    (row,) = journal.follow(Place(), [(0, journal.opening(0)), (1, value)]).rows.values()
-    assert row is not None
-    assert len(row) == VALUE_BYTES_MAX // 2
 
 
 def test_runs_keep_the_order_in_which_records_were_applied() -> None:
