@@ -12,7 +12,7 @@ keep a worker busy for many seconds with the complaints about it.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -136,9 +136,6 @@ StringMap = Annotated[
 
 class Part(BaseModel):
     """A piece of a message: frozen and strict, without a version of its own."""
-
-    described_by: ClassVar[type | None] = None
-    """Class whose strings below fields hold for this one too; none: its own, which are in its source."""
 
     model_config = ConfigDict(
         frozen=True,

@@ -16,10 +16,8 @@ from types import ModuleType
 def field_docstrings(made: type) -> Mapping[str, str]:
     """Field to the string below it, also of fields that a class inherits; cleaned of indentation.
 
-    A field that a class writes anew does not keep the string of its base. A class that is made
-    while the program runs has no source: its `described_by` names the class that has.
+    A field that a class writes anew does not keep the string of its base.
     """
-    made = getattr(made, "described_by", None) or made
     found: dict[str, str] = {}
     for each in reversed(made.__mro__):
         own = _own_docstrings(each)

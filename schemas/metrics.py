@@ -43,17 +43,6 @@ class AggregatedUsage(Part):
     """Amounts per kind of figure: the mean and nearest-rank percentiles."""
 
 
-class PodLife(Part):
-    """What a pod used over its life so far, of which the last week counts."""
-
-    minutes: Count
-    """For how many minutes it has been measured."""
-    mean: ResourceAmounts
-    """Mean usage."""
-    deviation: ResourceAmounts
-    """Standard deviation of its samples."""
-
-
 _LifeFigures = Annotated[
     dict[
         ResourceName,
@@ -73,8 +62,8 @@ _LifeFigures = Annotated[
 
 
 class PodLives(Part):
-    """What pods used over their lives, as columns: one entry for each of the metric's `pods`, in
-    their order. A metric with a column of another length is refused."""
+    """What pods used over their lives, of which the last week counts. Each column has one entry for
+    each of the metric's `pods`, in their order; a metric with a column of another length is refused."""
 
     minutes: Annotated[tuple[Count, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)]
     """For how many minutes each has been measured; 0: nothing is said of its life."""
@@ -95,9 +84,6 @@ class PodMetric(Part):
     """Mean usage of the pod; empty: not measured."""
     priority_class: Annotated[str, Field(max_length=253)] = ""
     """Class that the node's agent knows the pod by: koord-prod, koord-mid, koord-batch, koord-free."""
-    life: PodLife | None = None
-    """What it used over its life; none: not said here. The aggregate stage says it of all pods at
-    once, in `lives` of the metric, and wrote it here before."""
 
 
 class HostApplicationMetric(Part):

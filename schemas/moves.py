@@ -68,7 +68,7 @@ class RecentMovesRow(Message):
     frozen_until_ms: StateMs = 0
     """Its pods are not moved before; 0: it was never frozen."""
     frozen_at_ms: StateMs = 0
-    """When it was frozen last; 0: it was not, or before this was noted."""
+    """When it was frozen last; 0: it was not."""
     freezes: Count = 0
     """How many times in a row it was frozen."""
     frozen_for: Annotated[str, Field(max_length=500)] = ""

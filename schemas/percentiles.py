@@ -202,15 +202,6 @@ class PodColumns(Part):
     """Usage of the members, sample after sample, by resource."""
     lives: PackedLives | None = None
     """What the members of some of the samples used over their lives; none: it is of no sample."""
-    lived: _Counts | None = None
-    """Lives as they were written before they were packed: indexes of samples with which the lives of
-    their members were brought up to date."""
-    life_minutes: _Counts | None = None
-    """For how many minutes the members of these samples have been measured, sample after sample."""
-    life_mean: _Figures | None = None
-    """Mean usage over the life of each, in thousandths."""
-    life_deviation: _Figures | None = None
-    """Standard deviation of each, in thousandths."""
 
 
 class NodePercentilesRow(Message):

@@ -5,11 +5,9 @@ large cluster reads thousands of rows and not hundreds of thousands. Keys begin 
 since a worker that owns several partitions holds the rows of all of them in one store.
 """
 
-from copy import copy
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, create_model
-from pydantic.fields import FieldInfo
+from pydantic import Field
 
 from schemas.base import (
     INT64_MAX,
@@ -23,6 +21,7 @@ from schemas.base import (
     Part,
     ResourceName,
     StateMs,
+    StringMap,
     published,
 )
 from schemas.decisions import DecisionId
@@ -50,43 +49,18 @@ class NodeRow(Message):
     """The full list that named it last."""
 
 
-def _optional(field: FieldInfo) -> FieldInfo:
-    """The same field, which may be left out."""
-    optional = copy(field)
-    optional.default, optional.default_factory = None, None
-    return optional
-
-
-if TYPE_CHECKING:
-
-    class PodFields(Part):
-        """Some fields of a pod."""
-else:
-    PodFields = create_model(
-        "PodFields",
-        __base__=Part,
-        __doc__="Some fields of a pod.",
-        **{name: (field.annotation, _optional(field)) for name, field in Pod.model_fields.items()},
-    )
-    PodFields.described_by = Pod
-
-
 class HeldPod(Part):
     """A pod that takes room on a node: bound there, or reserved and not yet confirmed."""
 
     pod: Pod
     """The newest state heard of it."""
-    counted: Pod | None = None
-    """The state by which it counts for estimation, as earlier versions wrote it where it differs."""
-    counted_fields: PodFields | None = None
-    """Fields of `pod` as they were in the state by which it counts for estimation, where that
-    differs: later changes are overlooked."""
-    counted_without: Annotated[
-        tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=64, fail_fast=True)
-    ] = ()
-    """Fields of `pod` that were not there in that state."""
+    counted_labels: StringMap | None = None
+    """Labels by which it counts for estimation; none: those of `pod`. Estimation overlooks later
+    changes of labels and annotations alone."""
+    counted_annotations: StringMap | None = None
+    """Annotations by which it counts for estimation; none: those of `pod`."""
     counted_at_ms: StateMs | None = None
-    """When it began to count in that state; none: it does not count for estimation."""
+    """When it began to count; none: it does not count for estimation."""
     assigned_at_ms: StateMs
     """The log's time at which its room was taken; 0: before the first tick of the clock."""
     decision_id: DecisionId | None = None
@@ -101,7 +75,7 @@ class HeldPod(Part):
     """How many records of the cluster had been applied when it was taken in."""
     list_id: ListId | None = None
     """The full list that named it last."""
-    place: Count = 0
+    place: Count
     """Orders the pods of a node: those taken in later have greater ones."""
 
 
@@ -140,19 +114,6 @@ class PendingRequestRow(Message):
 
 #: Resources by which pods are counted: those that a policy of the greatest size may name.
 COUNTED_RESOURCES_MAX = 16_384
-
-
-class WaitingGroup(Part):
-    """What is known of the chances of one kind of waiting pods, as earlier versions wrote it."""
-
-    kind: Annotated[str, Field(max_length=64)]
-    """Digest of the kind."""
-    failures: Count
-    """Failed attempts in a row."""
-    retry_at_ms: StateMs
-    """Not tried again before."""
-    unchanged: bool
-    """Nothing has changed since the last failure."""
 
 
 class WaitingGroupRow(Message):
@@ -235,9 +196,6 @@ class ClusterRow(Message):
     """Table `clusters`: what belongs to the cluster as a whole."""
 
     cluster: ClusterName
-    policy: PolicyRecord | None = None
-    """The policy in force, where an earlier version has written the row; else it is in
-    `cluster_policies`."""
     applied: Count = 0
     """How many records have been applied; ticks of the clock only where something came of them."""
     requests_seen: Count = 0
@@ -250,16 +208,12 @@ class ClusterRow(Message):
         default_factory=dict
     )
     """Full lists that have ended while not all that they lack is removed yet, in the same form."""
-    groups: Annotated[tuple[WaitingGroup, ...], Field(fail_fast=True)] = ()
-    """Kinds of pods that wait, where an earlier version has written the row; else in
-    `waiting_groups`."""
     last_round_at_ms: EpochMs | None = None
     """Time of the last round of rebalancing; none: there was none."""
-    round_ticks_ahead: Count | None = None
-    """Ticks that have prepared the next round, of a cluster with many nodes; none: 0."""
-    hot_nodes: Count | None = None
-    """Nodes that the last round has found hot or at risk; none: 0, or an earlier version has written
-    the row."""
+    round_ticks_ahead: Count = 0
+    """Ticks that have prepared the next round, of a cluster with many nodes."""
+    hot_nodes: Count = 0
+    """Nodes that the last round has found hot or at risk."""
     collect_relayed_at_ms: StateMs | None = None
     """The log's time at which the collect policy was handed on to the aggregate stage last; none:
     it was not."""

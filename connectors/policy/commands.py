@@ -56,8 +56,6 @@ File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")
 Reason = Annotated[
     str, typer.Option("--reason", help="Why; shown in the history.", callback=_field("comment"))
 ]
-#: What `--reason` was called here first.
-OldReason = Annotated[str, typer.Option("--comment", hidden=True, callback=_field("comment"))]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
@@ -130,7 +128,6 @@ def apply(
     cluster: Cluster,
     file: File,
     reason: Reason = "",
-    comment: OldReason = "",
     wait: Wait = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -143,7 +140,7 @@ def apply(
         warnings += _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
-        _write(connection, cluster, document, paused=paused, comment=reason or comment, wait=wait)
+        _write(connection, cluster, document, paused=paused, comment=reason, wait=wait)
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
         print_json(
@@ -207,24 +204,22 @@ def history(
 def pause(
     cluster: Cluster,
     reason: Reason = "",
-    comment: OldReason = "",
     wait: Wait = False,
     json: Json = False,
 ) -> None:
     """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
-    _switch(cluster, paused=True, comment=reason or comment, wait=wait, json=json)
+    _switch(cluster, paused=True, comment=reason, wait=wait, json=json)
 
 
 @app.command()
 def resume(
     cluster: Cluster,
     reason: Reason = "",
-    comment: OldReason = "",
     wait: Wait = False,
     json: Json = False,
 ) -> None:
     """Let a paused cluster go on under its policy, or one that was set apart after defects."""
-    _switch(cluster, paused=False, comment=reason or comment, wait=wait, json=json)
+    _switch(cluster, paused=False, comment=reason, wait=wait, json=json)
 
 
 def _end(seen: bool) -> None:

@@ -91,17 +91,26 @@ def pods_by_node(
 
 def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
     """By index of the sample: lives by number of the member."""
-    lived = (columns.lived or ()) if columns.lives is None else columns.lives.lived
-    _check_places(name, lived, columns.offset, "sample")
+    lives = columns.lives
+    if lives is None:
+        return {}
+    _check_places(name, lives.lived, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
-        list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]])) for index in lived
+        list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
+        for index in lives.lived
     ]
     length = sum(map(len, numbers))
-    minutes, means, deviations = _life_columns(name, columns, length)
+    try:
+        minutes = unpacked(lives.minutes, length)
+        means, deviations = (
+            {resource: unpacked(text, length) for resource, text in each.items()}
+            for each in (lives.mean, lives.deviation)
+        )
+    except ValueError as error:
+        raise DamagedTable(TABLE, name, f"a column of lives cannot be read: {error}") from error
     if list(means) != list(deviations):
         raise DamagedTable(TABLE, name, "means and deviations name different resources")
-    _check_lengths(name, length, minutes, *means.values(), *deviations.values())
     lines = iter(range(length))
     return {
         index: {
@@ -115,29 +124,8 @@ def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
             )
             for number, line in zip(of, lines, strict=False)
         }
-        for index, of in zip(lived, numbers, strict=True)
+        for index, of in zip(lives.lived, numbers, strict=True)
     }
-
-
-_Figures = Mapping[str, Sequence[int]]
-
-
-def _life_columns(
-    name: str, columns: PodColumns, length: int
-) -> tuple[Sequence[int], _Figures, _Figures]:
-    """Minutes, means and deviations of lives: packed, or as they were before."""
-    lives = columns.lives
-    if lives is None:
-        before = columns.life_mean or {}, columns.life_deviation or {}
-        return columns.life_minutes or (), *before
-    try:
-        mean, deviation = (
-            {resource: unpacked(text, length) for resource, text in each.items()}
-            for each in (lives.mean, lives.deviation)
-        )
-        return unpacked(lives.minutes, length), mean, deviation
-    except ValueError as error:
-        raise DamagedTable(TABLE, name, f"a column of lives cannot be read: {error}") from error
 
 
 _FIELDS = ("offset", "since_offset", "sampled_at_ms", "anchor_ms", "digest")

@@ -2,7 +2,7 @@
 
 Once when a policy is applied, and again every hour of the log's time: samples are kept for days, so
 a partition that begins without its rows, or an aggregate stage that ran later than that, meets the
-policy again. A cluster whose policy an earlier version has applied meets it at the next tick.
+policy again.
 """
 
 from schemas.collect import CollectPolicyRecord

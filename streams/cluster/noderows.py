@@ -40,7 +40,7 @@ class NodeRows:
         load = node.load
         values: dict[str, Any] = {
             "state": None if node.state is None else self._state(name, node.state),
-            "metric": None if load.metric is None else metric_values(load.metric),
+            "metric": None if load.metric is None else _metric(load.metric),
             "metric_time_ms": load.pods.metric_time_ms,
             "list_id": node.list_id,
         }
@@ -60,7 +60,7 @@ class NodeRows:
         return orjson.Fragment(known[1])
 
 
-def metric_values(metric: NodeMetric) -> dict[str, Any]:
+def _metric(metric: NodeMetric) -> dict[str, Any]:
     """A metric as `orjson` takes it, with `_other` for what is left; absent optionals left out."""
     values = {name: value for name, value in metric.__dict__.items() if value is not None}
     values["pods"] = [
@@ -70,8 +70,6 @@ def metric_values(metric: NodeMetric) -> dict[str, Any]:
             "priority_class": pod.priority_class,
             "usage": pod.usage,
         }
-        if pod.life is None
-        else pod
         for pod in metric.pods
     ]
     return values

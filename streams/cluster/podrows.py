@@ -3,8 +3,7 @@
 A decision adds one pod to a node, and the pod's item is written with each decision. It is the same
 as `encode` makes of a `HeldPod`, but is put together from the pod's own fields: containers and
 other large parts, which all pods of a kind have in common, are encoded once per kind. Of the state
-by which the pod counts for estimation only the differences are kept; if there are none, not even
-an empty list.
+by which the pod counts for estimation only labels and annotations are kept, where they differ.
 """
 
 from typing import Any
@@ -38,7 +37,7 @@ class PodRows:
         """By identity of the part, which is kept too, so that no other takes its place."""
 
     def encode(self, held: Held, counted: AssignedPod | None) -> bytes:
-        """A held pod, as `encode` of a `HeldPod` gives it, but for an empty `counted_without`.
+        """A held pod, as `encode` of a `HeldPod` gives it.
 
         Args:
             held: the pod and why it is held.
@@ -53,9 +52,10 @@ class PodRows:
         }
         if counted is not None:
             values["counted_at_ms"] = counted.cached_at_ms
-            if not _same(counted.pod, held.pod):
-                fields, without = self._difference(counted.pod, held.pod)
-                values |= {"counted_fields": fields, "counted_without": without}
+            if counted.pod.labels != held.pod.labels:
+                values["counted_labels"] = counted.pod.labels
+            if counted.pod.annotations != held.pod.annotations:
+                values["counted_annotations"] = counted.pod.annotations
         if held.decision_id is not None:
             values["decision_id"] = held.decision_id
         if held.expires_at_ms is not None:
@@ -67,17 +67,6 @@ class PodRows:
         # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
         text = orjson.dumps(values, default=_other, option=orjson.OPT_SORT_KEYS)
         return bytes(memoryview(text))
-
-    def _difference(self, counted: Pod, newest: Pod) -> tuple[dict[str, Any], list[str]]:
-        """Fields of the pod as it counts that are not those of its newest state, and names of those
-        it has not.
-        """
-        whole = self._pod(counted)
-        differing = [
-            name for name in Pod.model_fields if getattr(counted, name) != getattr(newest, name)
-        ]
-        fields = {name: whole[name] for name in differing if name in whole}
-        return fields, [name for name in differing if name not in whole]
 
     def _pod(self, pod: Pod) -> dict[str, Any]:
         values = {name: value for name, value in pod.__dict__.items() if value is not None}
@@ -107,12 +96,9 @@ def counted_pod(item: HeldPod, pod: Pod) -> Pod:
 
     `pod` is its newest one, as it is kept.
     """
-    if item.counted_fields is None:
-        return item.counted or pod
-    fields = {
-        name: value for name, value in item.counted_fields.__dict__.items() if value is not None
-    }
-    return pod.model_copy(update={**dict.fromkeys(item.counted_without), **fields})
+    counted = {"labels": item.counted_labels, "annotations": item.counted_annotations}
+    update = {name: value for name, value in counted.items() if value is not None}
+    return pod.model_copy(update=update) if update else pod
 
 
 def _other(part: Any) -> orjson.Fragment:
@@ -120,7 +106,3 @@ def _other(part: Any) -> orjson.Fragment:
     if isinstance(part, BaseModel):
         return orjson.Fragment(encode(part))
     raise TypeError(f"{type(part).__name__} is no part of a pod")
-
-
-def _same(counted: Pod, newest: Pod) -> bool:
-    return counted is newest or counted == newest

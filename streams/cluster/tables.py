@@ -20,7 +20,6 @@ from schemas.rows import (
     NodeRow,
     PendingRequestRow,
     ReservedPodsRow,
-    WaitingGroup,
     WaitingGroupRow,
 )
 from schemas.topics import TABLES
@@ -195,7 +194,7 @@ def restore(
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
     state.row_digest = _digest(encode(row))
-    _restore_policy(state, row, read("cluster_policies"))
+    _restore_policy(state, next(read("cluster_policies"), None))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
     for pods_row in read("reserved_pods"):
@@ -209,7 +208,7 @@ def restore(
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in state.tables:
         table.restore(read(table.name))
-    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead or 0, row.hot_nodes or 0)
+    state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead, row.hot_nodes)
     state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     inventory.changed_nodes.clear()
@@ -270,8 +269,8 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         lists=dict(state.inventory.lists.begun),
         endings=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
-        round_ticks_ahead=state.rebalancer.ticks_ahead or None,
-        hot_nodes=state.rebalancer.balancer.hot_nodes or None,
+        round_ticks_ahead=state.rebalancer.ticks_ahead,
+        hot_nodes=state.rebalancer.balancer.hot_nodes,
         collect_relayed_at_ms=state.collect.at_ms,
         rows=_row_counts(state),
     )
@@ -285,17 +284,14 @@ def _row_counts(state: ClusterState) -> dict[str, int]:
 # --- from rows ----------------------------------------------------------------------------------
 
 
-def _restore_policy(
-    state: ClusterState, row: ClusterRow, policies: Iterator[ClusterPolicyRow]
-) -> None:
-    own = next(policies, None)
-    state.policy_record = row.policy if own is None else own.policy
-    state.policy_changed = own is None and row.policy is not None  # it has no row of its own yet
-    if state.policy_record is not None:
-        state.set_policy(read_policy(state.policy_record.document, KNOWN, accepted=True))
-    state.inventory.recounting.restore(None if own is None else own.recount)
-    state.inventory.moments.turns.restore(None if own is None else own.summing_next_node)
-    state.policy_since_ms = None if own is None else own.since_ms
+def _restore_policy(state: ClusterState, row: ClusterPolicyRow | None) -> None:
+    if row is None:
+        return
+    state.policy_record = row.policy
+    state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
+    state.inventory.recounting.restore(row.recount)
+    state.inventory.moments.turns.restore(row.summing_next_node)
+    state.policy_since_ms = row.since_ms
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:
@@ -352,7 +348,7 @@ def _restore_requests(
         else:
             pending.keep(waiting)
     pending.sequence = row.requests_seen
-    known: list[WaitingGroup | WaitingGroupRow] = [*row.groups, *groups]
+    known = list(groups)
     version = state.inventory.lay_out().version if known else 0
     for group in known:
         pending.restore_group(group, version)

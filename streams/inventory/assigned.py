@@ -52,12 +52,14 @@ class Share(NamedTuple):
 
 
 def same_for_estimation(cached: Pod, pod: Pod) -> bool:
-    """Spec and conditions are as they were; a change of labels or annotations alone is overlooked."""
+    """All that estimation goes by is as it was, but for labels and annotations: a change of these
+    alone is overlooked."""
     return (
         cached.node == pod.node
         and cached.scheduled_at_ms == pod.scheduled_at_ms
         and cached.initialized_at_ms == pod.initialized_at_ms
         and cached.priority == pod.priority
+        and cached.qos_class == pod.qos_class
         and cached.containers == pod.containers
         and cached.init_containers == pod.init_containers
         and cached.overhead == pod.overhead

@@ -17,8 +17,6 @@ REPORT_INTERVAL_DEFAULT_MS = 60_000
 
 PROD_CLASS = "koord-prod"
 
-_NO_LIFE = {"life": None}
-
 
 class MetricVectors:
     """Figures of one node metric."""
@@ -99,15 +97,8 @@ class MetricVectors:
 
 
 def without_lives(metric: NodeMetric) -> NodeMetric:
-    """The metric as it is kept: what it says of lives is kept with these."""
-    changed: dict[str, object] = {}
-    if metric.lives is not None:
-        changed["lives"] = None
-    if any(pod.life is not None for pod in metric.pods):
-        changed["pods"] = tuple(
-            pod if pod.life is None else pod.model_copy(update=_NO_LIFE) for pod in metric.pods
-        )
-    return metric.model_copy(update=changed) if changed else metric
+    """The metric as it is kept: its lives are kept by `node_lives`."""
+    return metric if metric.lives is None else metric.model_copy(update={"lives": None})
 
 
 def beyond_any_machine(metric: NodeMetric) -> Refusal | None:

@@ -8,11 +8,6 @@ from schemas.refusals import Refusal
 from streams.inventory.life import MINUTES_MAX, PARTS, Life
 
 
-def says_lives(metric: NodeMetric) -> bool:
-    """It has lives of pods; of which pods and resources is said by `lives_of`."""
-    return metric.lives is not None or any(pod.life is not None for pod in metric.pods)
-
-
 def uneven(metric: NodeMetric) -> Refusal | None:
     """A refusal if a column of the metric's lives has not one entry for each pod; names the first."""
     if metric.lives is None:
@@ -31,22 +26,7 @@ def uneven(metric: NodeMetric) -> Refusal | None:
 
 
 def lives_of(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Life]:
-    """Lives by namespace and name of pods; those that lack one of the resources are left out.
-
-    What a pod itself says, as metrics did before they had columns, goes before these.
-    """
-    said = _in_columns(metric, resources)
-    for pod in metric.pods:
-        life = pod.life
-        if life is None or not life.minutes:
-            continue  # nothing is said of it, as in the columns
-        if life.mean.keys() >= set(resources) <= life.deviation.keys():
-            figures = [part[name] for name in resources for part in (life.mean, life.deviation)]
-            said[pod.namespace, pod.name] = _life(life.minutes, figures)
-    return said
-
-
-def _in_columns(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Life]:
+    """Lives by namespace and name of pods; those that lack one of the resources are left out."""
     lives = metric.lives
     if lives is None or not lives.mean.keys() >= set(resources) <= lives.deviation.keys():
         return {}
@@ -54,13 +34,9 @@ def _in_columns(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str,
     found = {}
     for pod, minutes, *figures in zip(metric.pods, lives.minutes, *columns, strict=True):
         if minutes and min(figures, default=0) >= 0:
-            found[pod.namespace, pod.name] = _life(minutes, figures)
+            amounts = [min(each, AMOUNT_MAX) * PARTS for each in figures]
+            found[pod.namespace, pod.name] = (min(minutes, MINUTES_MAX), *amounts)
     return found
-
-
-def _life(minutes: int, figures: Sequence[int]) -> Life:
-    """A life of means and deviations in units."""
-    return (min(minutes, MINUTES_MAX), *[min(each, AMOUNT_MAX) * PARTS for each in figures])
 
 
 def system_usage(metric: NodeMetric, resources: Sequence[str], *, whole: bool) -> list[int]:

@@ -19,7 +19,7 @@ from streams.inventory import usage_shares as shares
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import Life, first
-from streams.inventory.metric_lives import lives_of, says_lives
+from streams.inventory.metric_lives import lives_of
 from streams.inventory.node_lives import SYSTEM, HeldPod, NodeLives, age_minutes
 from streams.inventory.owner_sums import SUMS, OwnerSums
 from streams.inventory.owner_usage import owner_of
@@ -189,7 +189,7 @@ class NodeMoments:
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._metric, self._usages, self._whole = metric, {}, whole
-        if metric is not None and says_lives(metric):
+        if metric is not None and metric.lives is not None:
             self._measured()  # now, so that a metric is not kept for its lives
 
     def _measured(self) -> dict[tuple[str, str], tuple[int, ...]]:

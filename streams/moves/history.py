@@ -122,8 +122,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
             return
         moves = row.moves[:index] + row.moves[index + 1 :]
         update: dict[str, object] = {"moves": moves, "touched_at_ms": now_ms}
-        since_ms = row.frozen_at_ms or row.frozen_until_ms - self._freeze_ms(row.freezes)
-        if row.frozen_by == "count" and since_ms == move.left_at_ms:
+        if row.frozen_by == "count" and row.frozen_at_ms == move.left_at_ms:
             # It was the move too many.
             update |= _thawed(row.freezes - 1)
         self._put(owner, row.model_copy(update=update))

@@ -21,7 +21,7 @@ from itertools import islice
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.requests import SchedulingRequest
-from schemas.rows import WaitingGroup, WaitingGroupRow
+from schemas.rows import WaitingGroupRow
 from streams.inventory.kind import Kind
 
 #: How many pods of a group are notified of each failed attempt; all are notified of their first.
@@ -258,7 +258,7 @@ class PendingRequests:
         for group in self._groups.values():
             heapq.heapify(group.heap)
 
-    def restore_group(self, row: WaitingGroupRow | WaitingGroup, version: int) -> None:
+    def restore_group(self, row: WaitingGroupRow, version: int) -> None:
         """Take over what a row says of a group that waits; `version` is the placer's now."""
         group = self._groups.get(bytes.fromhex(row.kind))
         if group is None:
@@ -268,8 +268,6 @@ class PendingRequests:
         if row.unchanged:
             self._settled[group.kind.key] = None
             self._settled_version = version
-        if isinstance(row, WaitingGroup):
-            self.group_changed(group)  # it has no row of its own yet
 
     def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, Group | None, bool]]:
         """Digest, group if it is still there, and whether nothing has changed since it failed.

@@ -137,21 +137,15 @@ def _packed(
             for each in orjson.loads(before)[name]:
                 uid = each["pod"]["uid"]
                 if uid not in items:
-                    kept.append((each.get("place", 0), uid, each))
+                    kept.append((each["place"], uid, each))
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedTable(table, key, f"cannot be read: {error!r}") from error
     for uid, value in items.items():
         if value is not None:
-            kept.append((_place_of(value), uid, orjson.Fragment(value)))
+            kept.append((orjson.loads(value)["place"], uid, orjson.Fragment(value)))
     if not kept:
         return None
     _, cluster, node = key.split("/", _PARTS - 1)
-    # Stable: rows of before there were places keep the order that they have.
     kept.sort(key=lambda item: item[0])
     row = {"cluster": cluster, "node": node, name: [each for _, _, each in kept]}
     return orjson.dumps({**row, "schema_version": 1}, option=orjson.OPT_SORT_KEYS)
-
-
-def _place_of(value: bytes) -> int:
-    place = orjson.loads(value).get("place", 0)
-    return int(place)

@@ -96,7 +96,7 @@ def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: P
         ("why-not", _ABOUT, "--pod", "shop/web" + NAMES),
         ("migrations", _ABOUT, "--all"),
         ("policy", "history", _ABOUT),
-        ("policy", "pause", _ABOUT, "--comment", HOSTILE),
+        ("policy", "pause", _ABOUT, "--reason", HOSTILE),
         ("policy", "history", _ABOUT),
         ("policy", "history", _ABOUT + NAMES),
         ("migration", "abort", _ABOUT, "shop/web" + NAMES),

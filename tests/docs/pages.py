@@ -78,10 +78,10 @@ def spans(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def tracked(*suffixes: str) -> list[Path]:
-    """Files of the repository with one of these suffixes, but for recordings."""
+    """Files of the repository with one of these suffixes."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split("\n")  # fmt: skip
     paths = [ROOT / each for each in listed if each.endswith(suffixes)]
-    return [path for path in paths if path.exists() and "recordings" not in path.parts]
+    return [path for path in paths if path.exists()]

@@ -159,15 +159,6 @@ def test_policies_of_the_page_on_policies_are_policies() -> None:
     assert read >= 2
 
 
-def test_the_policy_that_keeps_what_0_1_0_did_has_its_plugins_and_no_others() -> None:
-    page = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
-    after = page.partition("\nFrom 0.1.0:")[2].partition("\n```yaml\n")[2]
-    plugins = read_policy(after.partition("```")[0].encode()).plugins
-    scores = [(each.name, each.weight) for each in plugins.score]
-    assert scores == [("LoadAwareScheduling", 1), ("NodeResourceLimitsAware", 1)]
-    assert [each.name for each in plugins.balance] == ["LowNodeLoad"]
-
-
 def _pools(part: object) -> Iterator[str]:
     """Pools of `rebalance` that a section names."""
     if isinstance(part, dict):

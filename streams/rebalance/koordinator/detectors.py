@@ -22,7 +22,7 @@ class Detector:
     pool: str
     """The pool that made it."""
     pool_index: int | None
-    """Its place among all: several may have one name. None: the row of before did not say."""
+    """The place of that pool among all: several may have one name."""
     condition: AnomalyCondition
     abnormal: int = 0
     normal: int = 0

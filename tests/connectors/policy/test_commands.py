@@ -226,7 +226,7 @@ def test_pause_and_resume_repeat_the_newest_document(
     run("apply", "east", policy_file(tmp_path, "mode: enforce"))
     run("apply", "west", policy_file(tmp_path, ""))
     run("apply", "east", policy_file(tmp_path, DOCUMENT))
-    assert run("pause", "east", "--comment", "incident").stdout == "cluster east is paused\n"
+    assert run("pause", "east", "--reason", "incident").stdout == "cluster east is paused\n"
     assert run("resume", "east").stdout == "cluster east is running\n"
     written = [(r.document, r.paused, r.comment) for r in records(policies_anywhere, "east")]
     assert written == [
@@ -286,7 +286,7 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
 ) -> None:
     assert run("history", "east").stdout == ("cluster east has no policy: the default one holds\n")
     run("apply", "west", policy_file(tmp_path, ""))
-    run("apply", "east", policy_file(tmp_path, DOCUMENT), "--comment", "night shift")
+    run("apply", "east", policy_file(tmp_path, DOCUMENT), "--reason", "night shift")
     run("pause", "east")
     first, second = run("history", "east").stdout.splitlines()
     digest = read_policy(DOCUMENT).digest

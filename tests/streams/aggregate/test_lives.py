@@ -11,7 +11,7 @@ import pytest
 
 from schemas.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
-from streams.aggregate.packed_column import packed, unpacked
+from streams.aggregate.packed_column import packed
 from streams.stage.records import DamagedTable
 from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample
 from tests.streams.aggregate.harness import Run, metrics, stage, store
@@ -165,36 +165,6 @@ def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_
     lives = [each.lives for each in node.said if each.lives is not None]
     assert [life.minutes for life in lives] == [(6,), (11,), (16,), (21,)]
     assert [life.mean.get("gpu") for life in lives] == [(2,), None, (13,), (14,)]
-
-
-def _before_packing(table: dict[str, bytes]) -> dict[str, bytes]:
-    """The rows as they were written before lives were packed."""
-    rows = {}
-    for key, value in table.items():
-        row = orjson.loads(value)
-        lives = row.get("pods", {}).pop("lives", None)
-        if lives is not None:
-            numbers, pods = iter(row["pods"]["number"]), row["pods"]
-            of = [[next(numbers) for _ in range(members)] for members in pods["members"]]
-            count = sum(len(dict.fromkeys(of[index])) for index in lives["lived"])
-            pods["lived"], pods["life_minutes"] = lives["lived"], unpacked(lives["minutes"], count)
-            for part in ("mean", "deviation"):
-                columns = {name: unpacked(text, count) for name, text in lives[part].items()}
-                pods[f"life_{part}"] = columns
-        rows[key] = orjson.dumps(row)
-    return rows
-
-
-@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
-def test_lives_of_rows_of_before_they_were_packed_go_on(minutes: int) -> None:
-    def restart(node: _Node) -> None:
-        old = _before_packing(node.table)
-        assert any(b"life_minutes" in value for value in old.values())
-        assert not any(b'"lives"' in value for value in old.values())
-        node.table = old
-        node.restart()
-
-    _restart_after(minutes, restart)
 
 
 def test_a_column_of_lives_that_is_of_other_pods_names_its_row() -> None:

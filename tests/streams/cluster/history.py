@@ -15,7 +15,7 @@ from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import PodLife, PodLives, PodMetric
+from schemas.metrics import PodLives
 from schemas.migrations import MigrationRequest
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.pods import OwnerReference, Pod
@@ -222,18 +222,6 @@ class History:
             records.append(self._record(tick(self._now_s)))
         return records
 
-    def _pod_metric(self, uid: str, each: int) -> PodMetric:
-        """What a pod used, now and then with its life."""
-        made = pod_metric(uid, cpu=each, memory=each)
-        if self._random.random() < 0.8:
-            return made
-        life = PodLife(
-            minutes=self._pick((0, 1, 3, 2**63 - 1)),
-            mean={"cpu": each, "memory": 9},
-            deviation={"cpu": each, "memory": 1},
-        )
-        return made.model_copy(update={"life": life})
-
     def _measured(self, name: str, each: int) -> InputRecord:
         here = [uid for uid, pod in self._pods.items() if pod.node == name]
         most = 2**63 - 1
@@ -243,7 +231,7 @@ class History:
             seconds=self._now_s - self._pick((0, 0, 0, 1, 90)),
             system_usage={"cpu": each},
             report_interval_ms=self._pick((None, 0, 60_000)),
-            pods=tuple(self._pod_metric(uid, each) for uid in here),
+            pods=tuple(pod_metric(uid, cpu=each, memory=each) for uid in here),
             aggregated=(aggregated(300, p95={"cpu": each}),),
         )
         if self._random.random() < 0.05:

@@ -2,12 +2,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import encode
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife
+from schemas.metrics import HostApplicationMetric, NodeMetric
 from schemas.nodes import NodeState
 from schemas.policy import Policy
 from schemas.pressure import Pressure, ResourcePressure, Stalled
 from schemas.rows import NodeRow
-from streams.cluster.noderows import NodeRows, metric_values
+from streams.cluster.noderows import NodeRows
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from tests.streams.cluster.builders import (
@@ -76,12 +76,6 @@ def test_of_nodes_that_are_gone_no_text_is_kept() -> None:
         run.say(node_gone(name))
     run.say(node("kept"))
     assert list(run.state.node_rows._states._kept) == ["kept"]
-
-
-def test_lives_are_part_of_a_metric_that_has_them() -> None:
-    life = PodLife(minutes=5, mean={"cpu": 1}, deviation={"cpu": 2})
-    said = metric(pods=(pod_metric("a", cpu=1).model_copy(update={"life": life}),))
-    assert metric_values(said)["pods"] == [said.pods[0]]
 
 
 def test_nothing_is_known_of_a_node_that_is_not_there() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.metrics import PodLife
+from schemas.metrics import PodLives
 from schemas.pods import OwnerReference
 from schemas.usage_moments import OwnerUsageRow
 from streams.inventory.kind import kind_of, owned
@@ -101,9 +101,13 @@ def test_a_pod_that_goes_before_figures_were_worked_out_is_remembered_with_the_l
     run.say(policy_record(_OWNER.replace("}]", "}, {name: memory}]")), node())
     old = owned_pod("a", 3).model_copy(update={"scheduled_at_ms": at(0)})
     run.say(lifecycle("bound", old, "node-1"))
-    life = PodLife(minutes=20, mean={"cpu": 500, "memory": 1000}, deviation={"cpu": 0, "memory": 0})
-    measured = pod_metric("a", cpu=500, memory=1000).model_copy(update={"life": life})
-    run.say(metric(cpu=500, seconds=1200, pods=(measured,)))
+    lives = PodLives(
+        minutes=(20,),
+        mean={"cpu": (500,), "memory": (1000,)},
+        deviation={"cpu": (0,), "memory": (0,)},
+    )
+    pods = (pod_metric("a", cpu=500, memory=1000),)
+    run.say(metric(cpu=500, seconds=1200, pods=pods).model_copy(update={"lives": lives}))
     run.say(lifecycle("deleted", old))
     rows = _rows(run)
     assert [row.seen_at_ms for row in rows.values()] == [at(1200)] * ticked

@@ -1,6 +1,3 @@
-from typing import Any
-
-import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +20,12 @@ UIDS = tuple(f"pod-{number}" for number in range(4))
 
 def plain(held: Held, counted: AssignedPod | None) -> bytes:
     """The item put together as a message, from nothing but the state."""
+    labels = counted.pod.labels if counted else held.pod.labels
+    annotations = counted.pod.annotations if counted else held.pod.annotations
     item = HeldPod(
         pod=held.pod,
+        counted_labels=None if labels == held.pod.labels else labels,
+        counted_annotations=None if annotations == held.pod.annotations else annotations,
         counted_at_ms=counted.cached_at_ms if counted else None,
         assigned_at_ms=held.assigned_at_ms,
         decision_id=held.decision_id,
@@ -35,21 +36,7 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
         list_id=held.list_id,
         place=held.place,
     )
-    # As JSON, as a reader of the row finds it.
-    whole = orjson.loads(encode(item))
-    del whole["counted_without"]
-    difference = _difference(counted.pod, held.pod) if counted else {}
-    return orjson.dumps({**whole, **difference}, option=orjson.OPT_SORT_KEYS)
-
-
-def _difference(counted: Pod, newest: Pod) -> dict[str, Any]:
-    old, new = orjson.loads(encode(counted)), orjson.loads(encode(newest))
-    if old == new:
-        return {}
-    return {
-        "counted_fields": {name: old[name] for name in old if old[name] != new.get(name)},
-        "counted_without": [name for name in Pod.model_fields if name in new and name not in old],
-    }
+    return encode(item)
 
 
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:

@@ -17,7 +17,6 @@ from schemas.rows import (
 from schemas.topics import TABLES
 from streams.cluster.stage import TABLES as STAGE_TABLES
 from streams.cluster.stage import ClusterStage
-from streams.stage.packing import put
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     at,
@@ -64,7 +63,7 @@ def test_a_nodes_pods_are_one_row() -> None:
     assert run.keys("reserved_pods") == []
 
 
-def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> None:
+def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> None:
     run = Run()
     relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
     run.say(
@@ -72,12 +71,15 @@ def test_a_pod_keeps_the_state_by_which_it_counts_beside_its_newest_one() -> Non
     )
     (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
     assert held.pod.labels == relabelled.labels
-    assert held.counted is None, "nothing is kept twice"
-    assert held.counted_fields.model_dump(exclude_none=True) == {"labels": {}}
+    assert (held.counted_labels, held.counted_annotations) == ({}, None)
     assert held.counted_at_ms == at(0)
+    run.restart()
+    node = run.state.inventory.nodes["a"]
+    assert node.load.pods.assigned["p"].pod.labels == {}
+    assert node.held["p"].pod.labels == relabelled.labels
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
     (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
-    assert (held.counted_fields, held.counted_at_ms) == (None, at(9))
+    assert (held.counted_labels, held.counted_at_ms) == (None, at(9))
 
 
 def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
@@ -111,7 +113,6 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
         tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
     )
     found = run.row("clusters", "0/test", ClusterRow)
-    assert (found.policy, found.groups) == (None, ())
     policy = run.row("cluster_policies", "0/test/policy", ClusterPolicyRow).policy
     assert policy.document == "reservationSeconds: 9"
     assert (found.applied, found.requests_seen) == (3, 2)
@@ -144,26 +145,6 @@ def test_a_kind_that_waits_no_more_has_no_row() -> None:
     run.say(tick(), *_many_kinds(2))
     run.say(lifecycle("deleted", pod("p0")))
     assert len(run.keys("waiting_groups")) == 1
-
-
-def test_groups_and_policy_of_an_earlier_version_go_on_and_get_rows_of_their_own() -> None:
-    run = Run()
-    run.say(tick(), policy_record("reservationSeconds: 9"), *_many_kinds(3))
-    earlier = dict(run.rows)
-    groups = [
-        orjson.loads(earlier.pop(("waiting_groups", key))) for key in run.keys("waiting_groups")
-    ]
-    policy = orjson.loads(earlier.pop(("cluster_policies", "0/test/policy")))["policy"]
-    cluster = orjson.loads(earlier["clusters", "0/test"])
-    del cluster["rows"]
-    earlier["clusters", "0/test"] = orjson.dumps({**cluster, "groups": groups, "policy": policy})
-    stage = ClusterStage.restored(
-        0, 1, [(table, key, value) for (table, key), value in earlier.items()]
-    )
-    step = [run.log.message(metric("somewhere"))]
-    put(earlier, stage.apply(step).rows)
-    put(run.rows, run.stage.apply(step).rows)
-    assert earlier == run.rows
 
 
 @pytest.mark.parametrize(
@@ -247,34 +228,14 @@ def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() ->
         assert [each.pod.uid for each in made] == ["a", "b"]
 
 
-def test_the_state_by_which_a_pod_counts_is_read_as_earlier_versions_wrote_it() -> None:
-    run = Run()
-    relabelled = pod("p", labels={"koordinator.sh/priority-class": "koord-batch"})
-    run.say(
-        tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
-    )
-    key = ("reserved_pods", "0/test/a")
-    packed = orjson.loads(run.rows[key])
-    newest = packed["pods"][0]["pod"]
-    packed["pods"][0]["counted"] = {**newest, **packed["pods"][0].pop("counted_fields")}
-    assert packed["pods"][0].pop("counted_without") == []
-    earlier = {**run.rows, key: orjson.dumps(packed)}
-    for rows in (run.rows, earlier):
-        run.restart([(*place, value) for place, value in rows.items()])
-        node = run.state.inventory.nodes["a"]
-        assert node.load.pods.assigned["p"].pod.labels == {}
-        assert node.held["p"].pod.labels == relabelled.labels
-
-
-def test_counted_fields_that_are_none_of_a_pods_are_damage() -> None:
+def test_counted_labels_that_no_pod_can_have_are_damage() -> None:
     run = Run()
     run.say(tick(), lifecycle("bound", pod("p"), "a"))
     key = ("reserved_pods", "0/test/a")
-    for fields in ({"labels": "red"}, {"priority": "high"}):
-        packed = orjson.loads(run.rows[key])
-        packed["pods"][0]["counted_fields"] = fields
-        with pytest.raises(DamagedTable, match="row 0/test/a"):
-            run.restart([*run.stored(), (*key, orjson.dumps(packed))])
+    packed = orjson.loads(run.rows[key])
+    packed["pods"][0]["counted_labels"] = "red"
+    with pytest.raises(DamagedTable, match="row 0/test/a"):
+        run.restart([*run.stored(), (*key, orjson.dumps(packed))])
 
 
 def test_rows_of_waiting_groups_are_what_the_contract_makes_of_them() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from schemas.base import AMOUNT_MAX
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLives
 from schemas.policy import Policy
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.inventory import Inventory
@@ -100,14 +100,9 @@ def test_the_largest_amount_is_taken() -> None:
 
 
 def test_a_metric_is_kept_without_what_it_says_of_lives() -> None:
-    life = PodLife(minutes=5, mean={"cpu": 3}, deviation={"cpu": 1})
     plain = metric(pods=(pod_metric("a", cpu=1), pod_metric("b", cpu=2)))
-    said = plain.model_copy(
-        update={"pods": (plain.pods[0].model_copy(update={"life": life}), plain.pods[1])}
-    )
-    columns = PodLives(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
-    for each in (said, plain.model_copy(update={"lives": columns})):
-        inventory = Inventory(Policy())
-        inventory.apply_metric(each)
-        assert inventory.nodes["node-1"].load.metric == plain
+    lives = PodLives(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
+    inventory = Inventory(Policy())
+    inventory.apply_metric(plain.model_copy(update={"lives": lives}))
+    assert inventory.nodes["node-1"].load.metric == plain
     assert without_lives(plain) is plain

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLife, PodLives
+from schemas.metrics import HostApplicationMetric, NodeMetric, PodLives
 from schemas.pods import Container, Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
@@ -306,22 +306,11 @@ def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ..
 
 
 def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:
-    """A metric that says minutes, mean and deviation of lives."""
-    pods = tuple(
-        each.model_copy(
-            update={
-                "life": PodLife(
-                    minutes=lives[each.name][0],
-                    mean={"cpu": lives[each.name][1]},
-                    deviation={"cpu": lives[each.name][2]},
-                )
-            }
-        )
-        if each.name in lives
-        else each
-        for each in said.pods
-    )
-    return said.model_copy(update={"pods": pods})
+    """The metric with minutes, mean and deviation of the lives of some of its pods."""
+    lines = [lives.get(pod.name, (0, -1, -1)) for pod in said.pods]
+    minutes, mean, deviation = zip(*lines, strict=True)
+    columns = PodLives(minutes=minutes, mean={"cpu": mean}, deviation={"cpu": deviation})
+    return said.model_copy(update={"lives": columns})
 
 
 def test_a_life_of_no_minutes_says_nothing_of_the_pod() -> None:
@@ -384,21 +373,21 @@ def test_averages_that_come_more_often_than_a_window_count_for_the_time_between_
         assert 300 < recent < 450, key
 
 
-def test_lives_as_columns_say_what_each_pod_would_say() -> None:
+def test_a_pod_without_minutes_or_usage_in_the_lives_of_a_metric_is_as_if_it_had_none() -> None:
     held = [_held(name, seconds=-60_000) for name in ("a", "b", "c")]
-    told, alone = _moments(), _moments()
-    for moments in (told, alone):
+    some, only = _moments(), _moments()
+    for moments in (some, only):
         for each in held:
             moments.add(each)
     plain = _metric(6, a=900, b=40, c=3)
-    columns = PodLives(
+    lives = PodLives(
         minutes=(600, 0, 70), mean={"cpu": (100, 7, -1)}, deviation={"cpu": (50, 7, -1)}
     )
-    told.measure(plain.model_copy(update={"lives": columns}), held, fold=True)
-    alone.measure(_with_life(plain, a=(600, 100, 50)), held, fold=True)
-    assert told.lives.of["a"] == (600, 100 * PARTS, 50 * PARTS)
-    assert (told.lives.of, told.lives.recents) == (alone.lives.of, alone.lives.recents)
-    assert told.lives.reported
+    some.measure(plain.model_copy(update={"lives": lives}), held, fold=True)
+    only.measure(_with_life(plain, a=(600, 100, 50)), held, fold=True)
+    assert some.lives.of["a"] == (600, 100 * PARTS, 50 * PARTS)
+    assert (some.lives.of, some.lives.recents) == (only.lives.of, only.lives.recents)
+    assert some.lives.reported
 
 
 def test_a_life_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
