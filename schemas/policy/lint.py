@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Path
+from schemas.policy.parts import is_default
 from schemas.policy.plugins import (
     BALANCED_ALLOCATION,
     LIMITS_AWARE,
@@ -97,10 +98,12 @@ def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
 
 def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
     for field, plugin, lists in _SECTIONS:
+        # The printed policy gives every section.
+        given = field in policy.model_fields_set and not is_default(getattr(policy, field))
         enabled = any(
             each.name == plugin for name in lists for each in getattr(policy.plugins, name)
         )
-        if field in policy.model_fields_set and not enabled:
+        if given and not enabled:
             alias = Policy.model_fields[field].alias or field
             where = " or ".join(f"plugins.{name}" for name in lists)
             yield (alias,), f"the section is given, and {plugin} is not enabled in {where}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.policy import PolicyError, read_policy
+from schemas.policy import PolicyError, effective_yaml, read_policy
 
 _AGGREGATED = """
 loadAware:
@@ -50,22 +50,26 @@ def test_the_default_policy_has_no_warnings() -> None:
 @pytest.mark.parametrize(
     ("section", "plugins"),
     [
-        ("loadAware", "filter: [], score: []"),
-        ("resourceLimits", "score: []"),
-        ("resourcesFit", "score: []"),
-        ("balancedAllocation", "score: []"),
-        ("overutilizationRisk", "score: [], balance: []"),
-        ("riskMoves", "balance: []"),
-        ("rebalance", "balance: []"),
+        ("loadAware: {checkBoth: true}", "filter: [], score: []"),
+        ("resourceLimits: {defaultLimit: {cpu: '1'}}", "score: []"),
+        ("resourcesFit: {scoringStrategy: {resources: [{name: cpu}]}}", "score: []"),
+        ("balancedAllocation: {resources: [{name: cpu}]}", "score: []"),
+        ("overutilizationRisk: {excessWeight: 1}", "score: [], balance: []"),
+        ("riskMoves: {gain: 1}", "balance: []"),
+        ("rebalance: {numberOfNodes: 1}", "balance: []"),
     ],
 )
 def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
     section: str, plugins: str
 ) -> None:
-    (warning,) = read_policy(f"plugins: {{{plugins}}}\n{section}: {{}}\n").warnings
-    assert (warning.path, warning.line) == (section, 2)
+    (warning,) = read_policy(f"plugins: {{{plugins}}}\n{section}\n").warnings
+    assert (warning.path, warning.line) == (section.partition(":")[0], 2)
     enabled = "plugins: {score: [LoadAwareScheduling, NodeResourceLimitsAware, NodeResourcesFit, NodeResourcesBalancedAllocation]}\n"
-    assert _warned(f"{enabled}{section}: {{}}\n") == []
+    assert _warned(f"{enabled}{section}\n") == []
+
+
+def test_the_printed_default_policy_has_no_warnings() -> None:
+    assert _warned(effective_yaml(read_policy(""))) == []
 
 
 def test_a_pasted_section_is_warned_of_where_its_author_wrote_it() -> None:
