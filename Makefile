@@ -18,7 +18,7 @@ WORKERS ?= 7
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden bench figures chaos fuzz fuzz-records lock schemas clean
+.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden size yardstick bench figures chaos fuzz fuzz-records lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -62,6 +62,12 @@ fix: $(STAMP) ## Format, and mend what the linter can.
 
 golden: $(STAMP) ## Run the golden cases found below DIR.
 	@$(BIN)/python -m tests.golden $(DIR)
+
+size: $(STAMP) ## Count lines, words, topics, tables, fields, settings and commands, and compare them with their limits.
+	@$(BIN)/python -m benchmarks.size --check
+
+yardstick: $(STAMP) ## Tell whether decisions are the same as when their digests were recorded: ten minutes.
+	@$(BIN)/python -m benchmarks.yardstick $(ARGS)
 
 bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	@$(BIN)/python -m benchmarks $(ONLY)

@@ -32,6 +32,11 @@ On a cluster, with the processes of `loadstream kubernetes` in between:
     played_cluster     an API server and kubelets for sizes that no real one has room for here
     watch_and_collect  listing all pods, measuring all nodes, and the CPU of all processes
 
+What does not measure time:
+
+    size         lines, words, topics, tables, fields, settings and commands, with their limits
+    yardstick    digests of decisions: whether they are the same as when these were recorded
+
     publish      the figures of the documents, from what was measured
 
 What is computed is checked inside each benchmark against the plain way of computing it, and what

@@ -21,8 +21,8 @@ _GIB = 2**30
 _MIB = 2**20
 #: Sizes of nodes: cores, GiB.
 _SIZES = ((32, 128), (64, 256), (96, 384))
-#: Kinds of pods that ask for a node: millicores, MiB.
-KINDS = tuple((100 + 50 * number, 256 * (1 + number)) for number in range(8))
+#: Kinds of pods that run, and that ask for a node unless a benchmark wants more of them.
+KINDS = 8
 
 
 def node_name(number: int) -> str:
@@ -67,14 +67,14 @@ def running_pods(nodes: int, pods_per_node: int) -> Iterator[PodLifecycle]:
     """Pods that run on the nodes already, node by node."""
     for number in range(nodes):
         for place in range(pods_per_node):
-            pod = _pod(f"running-{number:05}-{place}", *KINDS[(number + place) % len(KINDS)])
+            pod = _pod(f"running-{number:05}-{place}", *_kind(number + place, KINDS))
             bound = pod.model_copy(update={"node": node_name(number), "phase": "Running"})
             yield PodLifecycle(cluster=CLUSTER, event="bound", pod=bound)
 
 
-def request(number: int) -> SchedulingRequest:
-    """A pod that asks for a node; its number says of which kind."""
-    pod = _pod(f"asking-{number}", *KINDS[number % len(KINDS)])
+def request(number: int, kinds: int = KINDS) -> SchedulingRequest:
+    """Return a pod that asks for a node; one of `kinds` kinds by its number."""
+    pod = _pod(f"asking-{number}", *_kind(number, kinds))
     return SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=now_ms())
 
 
@@ -106,6 +106,12 @@ def usage_samples(nodes: int, rounds: int, pods: int, seed: int = 1) -> Iterator
 def now_ms() -> int:
     """The wall clock."""
     return time.time_ns() // 1_000_000
+
+
+def _kind(number: int, kinds: int) -> tuple[int, int]:
+    """Return millicores and MiB; further kinds differ from the first eight by some millicores."""
+    further, size = divmod(number % kinds, 8)
+    return 100 + 50 * size + further, 256 * (1 + size)
 
 
 def _pod(name: str, millicores: int, mebibytes: int) -> Pod:

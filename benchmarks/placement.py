@@ -3,7 +3,8 @@
 `placement_cold_us`: filter and score all nodes for a kind of pod that was not seen before.
 `placement_warm_us`: one more pod of a known kind, through the entry that decisions use, after the
 last pod's reservation and a new metric of another node have changed two nodes. Taking the room,
-applying the metric and writing the message are not part of it. `placement_risk_cold_us` and
+applying the metric and writing the message are not part of it. `.kinds_64` and `.kinds_600`: pods
+of that many kinds in turns; elsewhere all are of one kind. `placement_risk_cold_us` and
 `placement_risk_warm_us`: the same with all filters and OverutilizationRisk alone as the score. After each run winners are checked
 against full scoring of every node one by one.
 """
@@ -33,6 +34,8 @@ _COLD_REPEATS = 1_000
 #: Kinds that come first: enough for rankings to be dropped, as in a worker that has run for long.
 _COLD_WARMUP = KINDS_MAX + 100
 _WARM_REPEATS = 2_000
+#: Real clusters have pods of hundreds of kinds.
+_KINDS = (64, 600)
 
 
 class WrongWinner(AssertionError):
@@ -48,6 +51,10 @@ def benchmarks() -> dict[str, Benchmark]:
             found[name] = partial(measure, name, variant, nodes)
     for name, measure in (("placement_risk_cold_us", _cold), ("placement_risk_warm_us", _warm)):
         found[name] = partial(measure, name, "risk", 5_000)
+    for kinds in _KINDS:
+        for base, variant in (("placement_warm_us", ""), ("placement_risk_warm_us", "risk")):
+            name = f"{base}.kinds_{kinds}"
+            found[name] = partial(_warm, name, variant, 5_000, kinds)
     return found
 
 
@@ -74,35 +81,41 @@ def _cold(name: str, variant: str, nodes: int) -> Figure:
     return Figure(name, middle, "us", detail)
 
 
-def _warm(name: str, variant: str, nodes: int) -> Figure:
+def _warm(name: str, variant: str, nodes: int, kinds: int = 1) -> Figure:
     state = _state(variant, nodes)
     inventory, placer = state.inventory, state.placement.placer
-    kind = kind_of(clusters.pod(0))
     random = np.random.default_rng(2)
-    pods = [clusters.pod(number) for number in range(_WARM_REPEATS + 50)]
-    metrics = [
-        clusters.metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + 50)
+    warmup = 50 + kinds
+    pods = [
+        clusters.pod(number, millicores=500 + number % kinds)
+        for number in range(_WARM_REPEATS + warmup)
     ]
+    metrics = [
+        clusters.metric(int(random.integers(nodes)), random) for _ in range(_WARM_REPEATS + warmup)
+    ]
+    kind_by_number = [kind_of(each) for each in pods[:kinds]]
     chosen: list[int | None] = []
 
     def choose(number: int) -> None:
-        chosen.append(placer.rank(kind).best())
+        chosen.append(placer.rank(kind_by_number[number % kinds]).best())
 
     def between(number: int) -> None:
         row = chosen[-1]
         if row is not None:
+            kind = kind_by_number[number % kinds]
             held = Held(pods[number], kind.demand, clusters.NOW_MS)
             inventory.hold(placer.index.nodes[row].name, held, first_seen=True)
         inventory.apply_metric(metrics[number])
 
     choose(0)
-    middle, least = median_us(choose, _WARM_REPEATS, before=between)
-    _check(placer, kind)
+    middle, least = median_us(choose, _WARM_REPEATS, before=between, warmup=warmup)
+    _check(placer, kind_by_number[0])
     detail: dict[str, object] = {
         "nodes": nodes,
         "repeats": _WARM_REPEATS,
         "min_us": round(least, 2),
         "changed_nodes": 2,
+        "kinds": kinds,
         "placed": sum(row is not None for row in chosen),
     }
     return Figure(name, middle, "us", detail)

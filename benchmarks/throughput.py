@@ -24,18 +24,21 @@ _EDGE = 0.1
 
 
 @cache
-def decisions(kind: BrokerKind, requests: int, pods_per_node: int) -> dict[str, Any]:
-    """Requests of eight kinds in, decisions out; the journal's bytes are of these alone."""
+def decisions(
+    kind: BrokerKind, requests: int, pods_per_node: int, kinds: int = messages.KINDS
+) -> dict[str, Any]:
+    """Requests of `kinds` kinds in, decisions out; the journal's bytes are of these alone."""
     with rig(kind) as place, place.worker("cluster") as worker:
         place.describe_cluster(worker, NODES, pods_per_node=pods_per_node)
         _warm_up(place, worker)
         before = _journal_bytes(place)
-        records = encoded("scheduling-requests", map(messages.request, range(requests)))
+        wanting = (messages.request(number, kinds) for number in range(requests))
+        records = encoded("scheduling-requests", wanting)
         found, measured = _through(place, worker, records, "placement-decisions", requests)
         check_decisions(
             (each.value for each in found), {f"asking-{n}" for n in range(requests)}, NODES
         )
-        measured |= {"nodes": NODES, "pods_per_node": pods_per_node, "kinds": len(messages.KINDS)}
+        measured |= {"nodes": NODES, "pods_per_node": pods_per_node, "kinds": kinds}
         measured["bytes_per_record"] = round((_journal_bytes(place) - before) / requests)
     return measured
 
@@ -125,6 +128,8 @@ def _warm_up(place: Rig, worker: WorkerProcess, requests: int = 200) -> None:
 _DECISIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "": partial(decisions, "kafka", 30_000, 0),
     ".loaded": partial(decisions, "kafka", 20_000, 30),
+    ".kinds_64": partial(decisions, "kafka", 20_000, 30, 64),
+    ".kinds_600": partial(decisions, "kafka", 20_000, 30, 600),
     # A partition of the embedded broker keeps 5 MB.
     ".embedded": partial(decisions, "embedded", 6_000, 0),
 }

@@ -24,9 +24,7 @@ WINDOWS_MAX = 8
 POOLS_MAX = 1_024
 
 _PoolName = Annotated[str, Field(min_length=1, max_length=253)]
-MemoryCollectPolicy = Literal[
-    "usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"
-]
+MemoryCollectPolicy = Literal["usageWithoutPageCache", "usageWithPageCache"]
 
 
 class NodeCollectPolicy(Part):

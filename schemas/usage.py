@@ -36,12 +36,10 @@ _Class = Annotated[str, Field(max_length=253)]
 
 
 class MemoryReadings(Part):
-    """The same memory, read in up to three ways; names as in Koordinator's collect policy."""
+    """The same memory with and without page cache; names as in Koordinator's collect policy."""
 
     usage_without_page_cache_bytes: _Bytes | None = None
     """Anonymous memory alone (collect policy usageWithoutPageCache)."""
-    usage_with_hot_page_cache_bytes: _Bytes | None = None
-    """With the page cache that is in active use (collect policy usageWithHotPageCache)."""
     usage_with_page_cache_bytes: _Bytes | None = None
     """With all page cache (collect policy usageWithPageCache)."""
 

@@ -62,8 +62,8 @@ class Streamed:
         self._world = world
         world.annotations = self._annotations
         self._samples = Samples(world)
-        self._connected = ConnectedCluster(world.cluster, self._send)
-        self._send("clock", ClockTick(partition=0, now_ms=BEGIN_MS))
+        self._connected = ConnectedCluster(world.cluster, self.send)
+        self.send("clock", ClockTick(partition=0, now_ms=BEGIN_MS))
         self._connected.apply_policy(self._policy, self.name)
         self._connected.begin("begin")
         self._apply()
@@ -71,7 +71,7 @@ class Streamed:
     def step(self, now_ms: int) -> None:
         """Tell the stages what is new, and carry out what was due."""
         self._now_ms = now_ms
-        self._send("clock", ClockTick(partition=0, now_ms=now_ms))
+        self.send("clock", ClockTick(partition=0, now_ms=now_ms))
         self._connected.rules.clock(now_ms)
         self._connected.publish()
         while self._commands and self._commands[0][0] <= now_ms:
@@ -89,7 +89,8 @@ class Streamed:
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
-    def _send(self, topic: str, message: Any) -> None:
+    def send(self, topic: str, message: Any) -> None:
+        """Send a record to the stages with the next step."""
         written = Written(topic, key_of(topic, message), encode(message), self._now_ms)
         self._unread.append(written)
 

@@ -8,7 +8,6 @@ else.
     files         small files of the kernel, and which of them could not be read
     cpu           counters of CPU time, and the rate between two of them
     memory        what is used, without page cache, with the hot part of it, and with all of it
-    cold_pages    memory that was not touched for a while, where the kernel counts it
     pressure      pressure stall information
     hierarchies   where cgroups are mounted: v2, v1, or both
     pods          the cgroups of pods, of both cgroup drivers

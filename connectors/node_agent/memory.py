@@ -1,12 +1,10 @@
-"""Memory in use, in the three readings of Koordinator's collect policies (`schemas.usage`).
+"""Memory in use, in the two readings of Koordinator's collect policies (`schemas.usage`).
 
     reading                  node                                    cgroup (memory.stat)
     usageWithoutPageCache    MemTotal - MemAvailable                 anonymous + unevictable
     usageWithPageCache       MemTotal - MemFree                      ... + active and inactive file
-    usageWithHotPageCache    usageWithPageCache - cold pages         the same
 
-as koordlet has them (pkg/koordlet/util/meminfo.go, util/system/cgroup.go MemoryStatRaw,
-util/idleinfo_kidled.go). Pages on the anonymous lists contain shared memory. In v1 the figures with
+as koordlet has them (pkg/koordlet/util/meminfo.go, util/system/cgroup.go MemoryStatRaw). Pages on the anonymous lists contain shared memory. In v1 the figures with
 `total_` have those of all cgroups below; v2 has only such. Kernel memory of a cgroup, which
 `memory.current` would contain, counts to the system part of the node.
 """
@@ -43,12 +41,15 @@ def parse_memory(text: str) -> Memory:
     return Memory(total, min(available, total), free)
 
 
-def node_readings(memory: Memory, cold_bytes: int | None) -> MemoryReadings:
-    """Readings of a node; `cold_bytes` of its pages are cold, None: not counted."""
-    return _readings(memory.total - memory.available, memory.total - memory.free, cold_bytes)
+def node_readings(memory: Memory) -> MemoryReadings:
+    """Return the readings of a node."""
+    return MemoryReadings(
+        usage_without_page_cache_bytes=memory.total - memory.available,
+        usage_with_page_cache_bytes=memory.total - memory.free,
+    )
 
 
-def cgroup_readings(memory_stat: dict[str, int], cold_bytes: int | None) -> MemoryReadings | None:
+def cgroup_readings(memory_stat: dict[str, int]) -> MemoryReadings | None:
     """Readings of a cgroup from its `memory.stat`; None where figures are missing."""
     prefix = "total_" if "total_inactive_anon" in memory_stat else ""
     try:
@@ -56,19 +57,11 @@ def cgroup_readings(memory_stat: dict[str, int], cold_bytes: int | None) -> Memo
         cached = sum(memory_stat[prefix + name] for name in _CACHE)
     except KeyError:
         return None
-    return _readings(used, used + cached, cold_bytes)
+    return MemoryReadings(
+        usage_without_page_cache_bytes=used, usage_with_page_cache_bytes=used + cached
+    )
 
 
 def parse_memory_stat(text: str) -> dict[str, int]:
     """`memory.stat` of a cgroup; raises ValueError."""
     return pairs(text)
-
-
-def _readings(used: int, with_cache: int, cold_bytes: int | None) -> MemoryReadings:
-    return MemoryReadings(
-        usage_without_page_cache_bytes=used,
-        usage_with_hot_page_cache_bytes=(
-            None if cold_bytes is None else max(0, with_cache - cold_bytes)
-        ),
-        usage_with_page_cache_bytes=with_cache,
-    )

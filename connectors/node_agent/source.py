@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from connectors import wall_clock
-from connectors.node_agent import cold_pages
 from connectors.node_agent.cpu import Counter, CpuTimes, millicores, parse_cpu_times
 from connectors.node_agent.files import Files
 from connectors.node_agent.hierarchies import find_hierarchies
@@ -84,9 +83,6 @@ class AgentSource(UsageSource):
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
-        self._counts_cold_pages = (
-            self._trees.memory is not None and Path(self._trees.memory, cold_pages.FILE).exists()
-        )
         self._pods = PodCgroups(self.files, self._trees.roots)
         self._names = PodNames(self.files, str(places.pod_logs))
         self._applications = dict(host_applications or {})
@@ -141,7 +137,7 @@ class AgentSource(UsageSource):
             usage["cpu"] = cpu
             interval_ms = round((now.at_ns - before.at_ns) / 1_000_000)
         memory = self.files.read("node", f"{self._proc}/meminfo", parse_memory)
-        readings = None if memory is None else node_readings(memory, self._cold_bytes(""))
+        readings = None if memory is None else node_readings(memory)
         return _with_memory(usage, readings), readings, interval_ms
 
     def _cpu_times(self) -> CpuTimes | None:
@@ -188,15 +184,8 @@ class AgentSource(UsageSource):
             path = f"{trees.memory}/{cgroup}/memory.stat"
             memory_stat = self.files.read("pods", path, parse_memory_stat)
             if memory_stat is not None:
-                readings = cgroup_readings(memory_stat, self._cold_bytes(cgroup))
+                readings = cgroup_readings(memory_stat)
         return _with_memory(usage, readings), readings
-
-    def _cold_bytes(self, cgroup: str) -> int | None:
-        """Cold pages of a cgroup; None where the kernel does not count them."""
-        if not self._counts_cold_pages:
-            return None
-        path = f"{self._trees.memory}/{cgroup}/{cold_pages.FILE}"
-        return self.files.read("pods", path, cold_pages.parse_cold_bytes)
 
 
 def _with_memory(usage: dict[str, int], readings: MemoryReadings | None) -> dict[str, int]:

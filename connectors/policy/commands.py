@@ -74,14 +74,14 @@ def check(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Print the effective policy and fields of the file without effect, or every error at once.
+    """Print the effective policy and fields of the file that never have an effect, or every error at once.
 
     What is printed is YAML that reads back to the same policy.
     """
     from schemas.policy import effective_yaml
 
     policy, _ = _read(file)
-    warnings = _warn_of_times(policy)
+    warnings = _show_warnings(policy)
     if not json:
         echo(yaml_text(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
@@ -101,16 +101,11 @@ def check(
     _end(seen)
 
 
-def _warn_of_times(policy: "Policy") -> list[str]:
-    """Warn of what the policy asks of metrics and does not collect, and of times that end others
-    too early."""
-    from schemas.policy.collected import uncollected
-    from schemas.policy.timing import cut_short
-
-    found = [*uncollected(policy), *cut_short(policy)]
-    for sentence in found:
+def _show_warnings(policy: "Policy") -> list[str]:
+    warnings = [str(each) for each in policy.warnings]
+    for sentence in warnings:
         warn(sentence)
-    return found
+    return warnings
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
@@ -133,7 +128,7 @@ def apply(
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
     policy, document = _read(file)
-    warnings = _warn_of_times(policy)
+    warnings = _show_warnings(policy)
     with as_messages():
         connection = connect_as_configured()
         seen = warn_first(connection, cluster)

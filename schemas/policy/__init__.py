@@ -20,13 +20,7 @@ From text to policy:
     printer          policy to text that reads back to the same policy
     errors           every problem, with its place
     wording          words of messages
-    contradictions   values that mean nothing beside the others
-    effects          fields that change nothing under the rest of a policy
-    lifted           the same of checks and limits of evictions
-    roundcounts      the same of the counting of hot rounds
-    outweighed       of these: values that others leave nothing to say
-    collected        durations that are asked for and not collected
-    timing           times that end others too early
+    lint             rules between the values of a whole policy: errors and warnings
 
     document         a policy with every default
     parts            what every section has in common

@@ -94,12 +94,6 @@ class Assembly:
             if document is not None:
                 self.ignore(document, written)
 
-    def ignore_field(self, path: Path, why: str) -> None:
-        """List a field of the policy as having no effect, where its author wrote it."""
-        document, written = self._origin(path)
-        if document is not None:
-            self.ignore(document, written, why)
-
     def place(self, path: Path) -> tuple[str, int | None]:
         """Path, as its author wrote it, and line of a value of the policy."""
         document, written = self._origin(path)

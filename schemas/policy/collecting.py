@@ -99,6 +99,12 @@ class CollectPolicies(CollectPolicy):
         )
 
     @property
+    def by_section(self) -> dict[str, CollectPolicy]:
+        """The default policy and those of pools, by the sections that give them."""
+        pools = {f"collect.pools[{pool.name}]": self.of_pool(pool.name) for pool in self.pools}
+        return {"collect": self.of_pool(None), **pools}
+
+    @property
     def of_nodes(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
         """The same as messages have it: what holds by default, and by pool."""
         pools = {pool.name: self.of_pool(pool.name).of_node for pool in self.pools}

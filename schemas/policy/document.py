@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 
 from schemas.policy.collecting import CollectPolicies
 from schemas.policy.descheduling import DeschedulingLimits
+from schemas.policy.errors import Problem
 from schemas.policy.evictor import DefaultEvictorArgs
 from schemas.policy.loadaware import LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
@@ -85,6 +86,7 @@ class Policy(PolicyPart):
     """How far ahead of the clock a metric's update time may be."""
 
     _not_applied: tuple[str, ...] = PrivateAttr(default=())
+    _warnings: tuple[Problem, ...] = PrivateAttr(default=())
 
     @field_validator("plugins")
     @classmethod
@@ -140,13 +142,17 @@ class Policy(PolicyPart):
 
     @property
     def not_applied(self) -> tuple[str, ...]:
-        """Paths in the text that have no effect here, each with its reason where another field is
-        it."""
+        """Paths of fields in the text that never have an effect here."""
         return self._not_applied
 
-    def listing(self, not_applied: tuple[str, ...]) -> Self:
-        """The same policy; what of its text has no effect is this."""
-        self._not_applied = not_applied
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Values that are probably not what the author wants, in the order of the text."""
+        return self._warnings
+
+    def annotate(self, not_applied: tuple[str, ...], warnings: Iterable[Problem]) -> Self:
+        """Attach what the reader found out about the text, and return the same policy."""
+        self._not_applied, self._warnings = not_applied, tuple(warnings)
         return self
 
     @property

@@ -29,6 +29,8 @@ class KnownPlugins:
 
 #: The filter and score by real load.
 LOAD_AWARE = "LoadAwareScheduling"
+#: The score by limits.
+LIMITS_AWARE = "NodeResourceLimitsAware"
 #: The filter and score by requests.
 RESOURCES_FIT = "NodeResourcesFit"
 #: The score by how evenly resources are requested.
@@ -50,7 +52,7 @@ BUILT_IN = KnownPlugins(
     ),
     score=(
         LOAD_AWARE,
-        "NodeResourceLimitsAware",
+        LIMITS_AWARE,
         OVERUTILIZATION_RISK,
         RESOURCES_FIT,
         BALANCED_ALLOCATION,

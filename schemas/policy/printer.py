@@ -6,7 +6,7 @@ import yaml
 
 from schemas.policy.document import Policy
 from schemas.policy.parts import PolicyPart
-from schemas.policy.yamltext import resolve
+from schemas.policy.yamltext import resolve_scalar
 
 
 class _Dumper(yaml.SafeDumper):
@@ -19,7 +19,7 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     # PyYAML quotes by the rules of YAML 1.1; the reader's are those of 1.2 ("1e3" is a number). Its
     # single quotes lose line breaks such as U+0085.
-    style = None if resolve(text) == text and text.isprintable() else '"'
+    style = None if resolve_scalar(text) == text and text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

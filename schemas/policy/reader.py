@@ -1,13 +1,12 @@
 """Text to policy: the documents of the text are put together, and the whole is validated once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from schemas.policy.assembly import Assembly
-from schemas.policy.contradictions import contradictions
 from schemas.policy.document import Policy
-from schemas.policy.effects import without_effect
 from schemas.policy.errors import FURTHER, PolicyError, Problem
+from schemas.policy.lint import Finding, find_errors, find_warnings
 from schemas.policy.lownodeload import THRESHOLD_MAPS
 from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.pasting import paste
@@ -70,16 +69,17 @@ def read_policy(
         problems += error.problems
     if policy is not None and not accepted:
         problems += _beyond_limits(policy, assembly)
-        problems += (
-            Problem(place[0], message, place[1])
-            for path, message in contradictions(policy)
-            for place in [assembly.place(path)]
-        )
+        problems += _locate(find_errors(policy), assembly)
     if policy is None or problems:
         raise PolicyError(_in_order(problems))
-    for path, why in without_effect(policy, assembly.raw):
-        assembly.ignore_field(path, why)
-    return policy.listing(assembly.not_applied)
+    warnings = _in_order(list(_locate(find_warnings(policy), assembly)))
+    return policy.annotate(assembly.not_applied, warnings)
+
+
+def _locate(findings: Iterable[Finding], assembly: Assembly) -> Iterator[Problem]:
+    for path, message in findings:
+        written, line = assembly.place(path)
+        yield Problem(written, message, line)
 
 
 def _assemble(

@@ -9,7 +9,7 @@ mean the same decisions.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -128,15 +128,6 @@ def open_minutes(windows: Sequence[WeeklyWindow]) -> int:
     for window in windows:
         bits |= window.minutes
     return bits
-
-
-def shadowed(windows: Sequence[WeeklyWindow]) -> Iterator[int]:
-    """Positions of windows that are open only while an earlier one is."""
-    before = 0
-    for index, window in enumerate(windows):
-        if not window.minutes & ~before:
-            yield index
-        before |= window.minutes
 
 
 def opens_after_ms(windows: tuple[WeeklyWindow, ...], at_ms: int) -> int:

@@ -2,30 +2,16 @@
 
 Scalars follow the core schema of YAML 1.2: only true and false are truth values, so `on`, `yes`,
 `0o17` and `012`, which other readers turn into something else, stay text and are refused where text
-is not allowed. Each limit below is reported as a problem. Anchors may be used; a value counts once
-for each use, so a chain of aliases cannot grow beyond the limit. Merge keys, tags and keys that are
-not text are refused.
-
-The events of the parser are put together here, without recursion: neither depth nor size of a
-hostile text can exhaust the interpreter.
+is not allowed. Merge keys, tags and keys that are not text are refused. A value counts once for
+each use of its anchor, so a chain of aliases cannot grow beyond the limits below.
 """
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    DocumentEndEvent,
-    Event,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceStartEvent,
-)
 
 from schemas.policies import DOCUMENT_BYTES_MAX
 from schemas.policy.errors import Path, PolicyError, Problem, path_text
@@ -54,10 +40,12 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
+_PLAIN = "plain"
+"""Tag of scalars without a tag and without quotes."""
+_TAGS = (_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map")))
 
 
-def resolve(text: str) -> Any:
+def resolve_scalar(text: str) -> Any:
     """What a scalar without quotes means."""
     if text in _WORDS:
         return _WORDS[text]
@@ -83,151 +71,91 @@ class YamlDocument:
         return self.lines.get(path, self.line)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A map or list that has begun."""
+class _Loader(yaml.SafeLoader):
+    """Reads documents, and notes the line of each value and what is wrong."""
 
-    value: Any
-    path: Path
-    values_before: int
-    anchor: str | None
-    keys: dict[str, int] = field(default_factory=dict)
-    """Lines of the keys so far."""
-    key: str | None = None
-    """The key whose value comes next."""
-    awaits_key: bool = False
-    drops: bool = False
-    """The key that comes next is none, so its value goes nowhere."""
-
-
-class _Stop(Exception):
-    """Reading cannot go on; the problem has been noted."""
-
-
-class _Reader:
-    """Puts the events of one text together."""
-
-    def __init__(self, values_max: int) -> None:
-        self.documents: list[YamlDocument] = []
+    def __init__(self, text: str, values_max: int) -> None:
+        super().__init__(text)
         self.problems: list[Problem] = []
-        self._values, self._values_max = 0, values_max
-        self._start()
-
-    def _start(self) -> None:
-        self._stack: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._depth, self._nodes, self._values = 0, 0, 0
+        self._values_max = values_max
         self._lines: dict[Path, int] = {}
-        self._root: Any = None
 
-    def _problem(self, path: Path, line: int, message: str) -> None:
+    def read_document(self, node: yaml.Node) -> YamlDocument:
+        """Return the document. Raises `PolicyError` where a limit is exceeded."""
+        self._lines = {}
+        value = self._construct(node, (), _line(node))
+        return YamlDocument(value, _line(node), self._lines)
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # PyYAML composes nested nodes by recursion, and slowly.
+        self._depth += 1
+        self._nodes += 1
+        self._check_limits(self.line + 1, self._depth, self._nodes)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def _construct(self, node: yaml.Node, path: Path, line: int) -> Any:
+        # An alias repeats a node that was composed once.
+        self._values += 1
+        self._check_limits(line, len(path) + 1, self._values)
+        self._lines[path] = line
+        if node.tag not in _TAGS:
+            self._note(path, line, f"found the tag {node.tag}; tags are not allowed")
+        if isinstance(node, yaml.ScalarNode):
+            return _read_scalar(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [
+                self._construct(item, (*path, index), _line(item))
+                for index, item in enumerate(node.value)
+            ]
+        value: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            # A field's line is that of its name, also where its value begins on a later line.
+            line = _line(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._note(path, line, "found a map or a list as a key; allowed is text")
+                continue
+            key = _read_scalar(key_node)
+            at = (*path, key_node.value)
+            if not isinstance(key, str):
+                message = f"found {describe(key)}; allowed is text: put it in quotes"
+                self._note(at, line, message)
+            elif key == "<<" and key_node.tag == _PLAIN:
+                self._note(at, line, "merge keys are not allowed; repeat the fields")
+            elif key in value:
+                message = f"found a second time, also in line {self._lines[at]}; allowed is once"
+                self._note(at, line, message)
+            else:
+                value[key] = self._construct(value_node, at, line)
+        return value
+
+    def _check_limits(self, line: int, depth: int, values: int) -> None:
+        if values > self._values_max:
+            _stop(line, f"found more than {self._values_max} values; allowed are so many")
+        if depth > DEPTH_MAX:
+            _stop(line, f"found more than {DEPTH_MAX} levels; allowed are so many")
+
+    def _note(self, path: Path, line: int, message: str) -> None:
         self.problems.append(Problem(path_text(path), message, line))
 
-    def _stop(self, line: int, message: str) -> None:
-        self._problem((), line, message)
-        raise _Stop
 
-    def take(self, event: Event) -> None:
-        """Take in the next event."""
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, ScalarEvent):
-            self._scalar(event, line)
-        elif isinstance(event, MappingStartEvent | SequenceStartEvent):
-            self._begin(event, line)
-        elif isinstance(event, CollectionEndEvent):
-            opened = self._stack.pop()
-            if opened.anchor is not None:
-                self._anchors[opened.anchor] = (opened.value, self._values - opened.values_before)
-        elif isinstance(event, AliasEvent):
-            self._alias(event, line)
-        elif isinstance(event, DocumentEndEvent):
-            if len(self.documents) == DOCUMENTS_MAX:
-                self._stop(line, f"found more than {DOCUMENTS_MAX} documents; allowed are so many")
-            first = self._lines.get((), line)
-            self.documents.append(YamlDocument(self._root, first, self._lines))
-            self._start()
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
 
-    def _count(self, values: int, line: int) -> None:
-        self._values += values
-        if self._values > self._values_max:
-            self._stop(line, f"found more than {self._values_max} values; allowed are so many")
 
-    def _scalar(self, event: ScalarEvent, line: int) -> None:
-        self._count(1, line)
-        plain = event.implicit[0] and event.tag is None
-        value = resolve(event.value) if plain else event.value
-        if event.tag is not None and event.tag not in _TEXT_TAGS:
-            self._problem(self._path(), line, f"found the tag {event.tag}; tags are not allowed")
-        top = self._stack[-1] if self._stack else None
-        if top is not None and top.awaits_key:
-            self._take_key(top, value, event, line)
-            return
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1)
-        self._add(value, line)
+def _read_scalar(node: yaml.ScalarNode) -> Any:
+    return resolve_scalar(node.value) if node.tag == _PLAIN else node.value
 
-    def _take_key(self, top: _Open, value: Any, event: ScalarEvent, line: int) -> None:
-        key = event.value
-        if not isinstance(value, str):
-            message = f"found {describe(value)}; allowed is text: put it in quotes"
-            self._problem((*top.path, key), line, message)
-            top.drops = True
-        elif key == "<<" and event.implicit[0]:
-            self._problem((*top.path, key), line, "merge keys are not allowed; repeat the fields")
-            top.drops = True
-        elif key in top.keys:
-            message = f"found a second time, also in line {top.keys[key]}; allowed is once"
-            self._problem((*top.path, key), line, message)
-        top.keys[key] = line
-        top.key, top.awaits_key = key, False
 
-    def _begin(self, event: MappingStartEvent | SequenceStartEvent, line: int) -> None:
-        self._count(1, line)
-        is_map = isinstance(event, MappingStartEvent)
-        if len(self._stack) == DEPTH_MAX:
-            self._stop(line, f"found more than {DEPTH_MAX} levels; allowed are so many")
-        if self._stack and self._stack[-1].awaits_key:
-            self._stop(line, "found a map or a list as a key; allowed is text")
-        if event.tag is not None and not event.implicit:
-            self._problem(self._path(), line, f"found the tag {event.tag}; tags are not allowed")
-        value: Any = {} if is_map else []
-        path = self._path()
-        self._add(value, line)
-        self._stack.append(_Open(value, path, self._values - 1, event.anchor, awaits_key=is_map))
-
-    def _alias(self, event: AliasEvent, line: int) -> None:
-        known = self._anchors.get(event.anchor or "")
-        if known is None or (self._stack and self._stack[-1].awaits_key):
-            self._stop(
-                line, f"found the alias *{event.anchor} where none is allowed or before its anchor"
-            )
-        else:
-            self._count(known[1], line)
-            self._add(known[0], line)
-
-    def _path(self) -> Path:
-        """Path of the value that comes next."""
-        if not self._stack:
-            return ()
-        top = self._stack[-1]
-        if isinstance(top.value, list):
-            return (*top.path, len(top.value))
-        return (*top.path, top.key) if top.key is not None else top.path
-
-    def _add(self, value: Any, line: int) -> None:
-        """Put a value where it belongs."""
-        path = self._path()
-        top = self._stack[-1] if self._stack else None
-        # A field's place is its name, also where its value begins on a later line.
-        named = top is not None and top.key is not None
-        self._lines[path] = top.keys[top.key] if top and named and top.key else line
-        if top is None:
-            self._root = value
-        elif isinstance(top.value, list):
-            top.value.append(value)
-        elif top.key is not None:
-            if not top.drops:
-                top.value[top.key] = value
-            top.key, top.awaits_key, top.drops = None, True, False
+def _stop(line: int, message: str) -> NoReturn:
+    raise PolicyError([Problem("", message, line)])
 
 
 def read_documents(
@@ -237,33 +165,26 @@ def read_documents(
     already.
 
     Problems that reading can get over, such as a duplicate key, leave the documents usable for
-    finding further ones. Raises `PolicyError` where it cannot go on; its last problem says why.
+    finding further ones. Raises `PolicyError` where it cannot go on.
     """
     text = _decoded(text, ACCEPTED_BYTES_MAX if accepted else TEXT_BYTES_MAX)
-    reader = _Reader(ACCEPTED_VALUES_MAX if accepted else VALUES_MAX)
+    documents: list[YamlDocument] = []
     try:
-        for event in _events(text):
-            reader.take(event)
-    except _Stop:
-        raise PolicyError(reader.problems) from None
+        loader = _Loader(text, ACCEPTED_VALUES_MAX if accepted else VALUES_MAX)
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            documents.append(loader.read_document(node))
+            if len(documents) > DOCUMENTS_MAX:
+                line = documents[-1].line
+                _stop(line, f"found more than {DOCUMENTS_MAX} documents; allowed are so many")
+    except PolicyError:
+        raise
     except yaml.YAMLError as error:
-        raise PolicyError([*reader.problems, _syntax_problem(error, text)]) from None
-    return reader.documents, reader.problems
-
-
-def _events(text: str) -> Iterator[Event]:
-    """The parser's events. PyYAML lets other errors out as well, for example of `"\\UFFFFFFFF"`."""
-    events = iter(yaml.parse(text, Loader=yaml.SafeLoader))
-    while True:
-        try:
-            event = next(events)
-        except StopIteration:
-            return
-        except yaml.YAMLError:
-            raise
-        except Exception as error:
-            raise yaml.YAMLError(f"{type(error).__name__}: {error}") from error
-        yield event
+        raise PolicyError([_syntax_problem(error, text)]) from None
+    except Exception as error:
+        # PyYAML lets other errors out as well, for example of `"\UFFFFFFFF"`.
+        message = f"not readable as YAML: {type(error).__name__}: {error}"
+        raise PolicyError([Problem("", message)]) from error
+    return documents, loader.problems
 
 
 def _decoded(text: str | bytes, bytes_max: int) -> str:

@@ -17,7 +17,6 @@ _MEMBER_CHARACTERS_MAX = 253 + 253 + 128 + 253
 #: Koordinator's names of memory readings, and the fields of `MemoryReadings` that hold them.
 _MEMORY_FIELDS = {
     "usageWithoutPageCache": "usage_without_page_cache_bytes",
-    "usageWithHotPageCache": "usage_with_hot_page_cache_bytes",
     "usageWithPageCache": "usage_with_page_cache_bytes",
 }
 

@@ -35,13 +35,7 @@ _FIELDS = frozenset(
         "system_usage", "pods", "host_applications", "pressure", "source",
     )
 )  # fmt: skip
-_READINGS = frozenset(
-    (
-        "usage_without_page_cache_bytes",
-        "usage_with_hot_page_cache_bytes",
-        "usage_with_page_cache_bytes",
-    )
-)
+_READINGS = frozenset(("usage_without_page_cache_bytes", "usage_with_page_cache_bytes"))
 _PRESSED = frozenset(("cpu", "memory", "io"))
 _KINDS = frozenset(("some", "full"))
 _SHARES = ("avg10_bp", "avg60_bp", "avg300_bp")

@@ -3,7 +3,7 @@
 The kubelet computes the rates itself (`usageNanoCores`, over its last 10 s or so); where it has
 none yet, none is reported. Memory comes in all readings that the answer has:
 
-    workingSetBytes  ─▶ memory, and usage_with_hot_page_cache_bytes
+    workingSetBytes  ─▶ memory
     rssBytes         ─▶ usage_without_page_cache_bytes; 0 is what kernels say that do not count it
     usageBytes       ─▶ usage_with_page_cache_bytes
 
@@ -28,7 +28,6 @@ from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 
 _READINGS = {
     "usage_without_page_cache_bytes": "rssBytes",
-    "usage_with_hot_page_cache_bytes": "workingSetBytes",
     "usage_with_page_cache_bytes": "usageBytes",
 }
 

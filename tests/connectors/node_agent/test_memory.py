@@ -26,21 +26,13 @@ def test_a_missing_field_is_named() -> None:
 
 
 def test_a_node_has_the_readings_of_the_collect_policies() -> None:
-    readings = node_readings(Memory(total=100, available=60, free=20), None)
+    readings = node_readings(Memory(total=100, available=60, free=20))
     assert readings.usage_without_page_cache_bytes == 40
     assert readings.usage_with_page_cache_bytes == 80
-    assert readings.usage_with_hot_page_cache_bytes is None
-
-
-def test_hot_page_cache_is_all_but_the_cold_pages() -> None:
-    readings = node_readings(Memory(total=100, available=60, free=20), 30)
-    assert readings.usage_with_hot_page_cache_bytes == 50
-    readings = node_readings(Memory(total=100, available=60, free=20), 90)
-    assert readings.usage_with_hot_page_cache_bytes == 0
 
 
 def test_a_cgroup_of_v2_has_its_lists() -> None:
-    readings = cgroup_readings(parse_memory_stat(_V2), None)
+    readings = cgroup_readings(parse_memory_stat(_V2))
     assert readings is not None
     assert readings.usage_without_page_cache_bytes == 35
     assert readings.usage_with_page_cache_bytes == 735
@@ -49,11 +41,11 @@ def test_a_cgroup_of_v2_has_its_lists() -> None:
 def test_a_cgroup_of_v1_has_those_of_all_below_it() -> None:
     total = "".join(f"total_{line}\n" for line in _V2.splitlines())
     own = "inactive_anon 1\nactive_anon 1\ninactive_file 1\nactive_file 1\nunevictable 1\n"
-    readings = cgroup_readings(parse_memory_stat(own + total), 700)
+    readings = cgroup_readings(parse_memory_stat(own + total))
     assert readings is not None
     assert readings.usage_without_page_cache_bytes == 35
-    assert readings.usage_with_hot_page_cache_bytes == 35
+    assert readings.usage_with_page_cache_bytes == 735
 
 
 def test_without_all_lists_there_is_no_reading() -> None:
-    assert cgroup_readings(parse_memory_stat("anon 5\nfile 6\n"), None) is None
+    assert cgroup_readings(parse_memory_stat("anon 5\nfile 6\n")) is None

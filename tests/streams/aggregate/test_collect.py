@@ -10,8 +10,8 @@ collect:
       metricReportIntervalSeconds: 300
       metricAggregatePolicy:
         durations: [1h]
-    - name: hot
-      metricMemoryCollectPolicy: usageWithHotPageCache
+    - name: without
+      metricMemoryCollectPolicy: usageWithoutPageCache
 """
 
 
@@ -25,10 +25,10 @@ def test_defaults_are_koordinators() -> None:
 def test_a_pool_inherits_what_it_does_not_give() -> None:
     collecting = Collecting.of(*read_policy(DOCUMENT).collect.of_nodes)
     durations_ms = (300_000, 600_000, 1_800_000)
-    with_cache, hot = "usage_with_page_cache_bytes", "usage_with_hot_page_cache_bytes"
+    with_cache, without = "usage_with_page_cache_bytes", "usage_without_page_cache_bytes"
     assert collecting.of_pool(None) == CollectPolicy(120_000, 60_000, durations_ms, with_cache)
     assert collecting.of_pool("slow") == CollectPolicy(120_000, 300_000, (3_600_000,), with_cache)
-    assert collecting.of_pool("hot") == CollectPolicy(120_000, 60_000, durations_ms, hot)
+    assert collecting.of_pool("without") == CollectPolicy(120_000, 60_000, durations_ms, without)
     assert collecting.of_pool("unknown") == collecting.of_pool(None)
 
 

@@ -6,11 +6,7 @@ from streams.aggregate.reading import SampleFigures
 from streams.aggregate.reading import read as reading_of
 from tests.streams.aggregate.builders import T0, pod, read, sample
 
-READINGS = {
-    "usage_without_page_cache_bytes": 1,
-    "usage_with_hot_page_cache_bytes": 2,
-    "usage_with_page_cache_bytes": 3,
-}
+READINGS = {"usage_without_page_cache_bytes": 1, "usage_with_page_cache_bytes": 3}
 
 
 def reading(memory_field: str = "usage_without_page_cache_bytes", **fields: Any) -> SampleFigures:

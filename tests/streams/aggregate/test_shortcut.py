@@ -112,9 +112,7 @@ def _some_pod(draw: st.DrawFn) -> Any:
     return made
 
 
-_some_memory = st.dictionaries(
-    st.sampled_from([*_MEMORY, "usage_with_hot_page_cache_bytes", "x"]), st.integers(0, 99) | _ODD
-)
+_some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 99) | _ODD)
 _some_stalled = st.dictionaries(
     st.sampled_from([*_STALLED, "total_us", "x"]), st.integers(0, 10_001) | _ODD, max_size=5
 ) | st.just(_STALLED)

@@ -53,7 +53,6 @@ def test_upstreams_summary_is_a_sample() -> None:
     assert sample.memory is not None
     assert sample.memory.model_dump() == {
         "usage_without_page_cache_bytes": 2 << 30,
-        "usage_with_hot_page_cache_bytes": 4 << 30,
         "usage_with_page_cache_bytes": 6 << 30,
     }
     web_0, new = sample.pods

@@ -1,0 +1,244 @@
+"""`python -m benchmarks.yardstick [--write | --record]`: whether decisions are still the same.
+
+A digest is a SHA-256 over the placements and evictions that were decided: pod, node and log time of
+each, and nothing else, so a digest outlives changes of message formats. `yardstick.json` beside this
+module has the digests:
+
+    closed loop        one for each contender and seed: a small cluster under high load
+    recorded inputs    one for a fold of `recorded_inputs.jsonl.xz`: usage, pods, nodes, policies,
+                       a drain and a pause, as their topics carry them
+
+A change that alters decisions on purpose writes new digests with `--write`, and its commit message
+says why. `--record` records the inputs again. A change of an input's format converts them.
+
+Exit codes: 0 the digests are equal, 1 they are not.
+"""
+
+import gc
+import hashlib
+import json
+import lzma
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+from connectors.closed_loop.contenders import POLICIES, contenders, known_contenders
+from connectors.closed_loop.parameters import Parameters
+from connectors.closed_loop.runs import GC_THRESHOLDS
+from connectors.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
+from connectors.closed_loop.stages import Written
+from connectors.closed_loop.streamed import Streamed
+from connectors.closed_loop.traces import model_traces
+from connectors.closed_loop.world import Contender, World
+from connectors.simulated.cluster import Observer
+from connectors.simulated.kubelet import PodEvent
+from schemas.base import Message
+from schemas.codec import decode
+from schemas.decisions import PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.migrations import MigrationRequest
+from schemas.policies import PolicyRecord
+from streams.in_process.pipeline import Pipeline
+
+DIGESTS = Path(__file__).with_name("yardstick.json")
+INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
+#: Small, and so busy that every strategy of moving pods has something to do.
+CLOSED_LOOP = Parameters(nodes=16, hours=1.5, filling_hours=0.5, load=0.6)
+SEEDS = (0, 1, 2)
+RECORDED = Parameters(nodes=12, hours=3.0, filling_hours=1.0, load=0.6)
+
+
+class DecisionDigest:
+    """The decisions of one run."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.placements = 0
+        self.evictions = 0
+
+    def add_placement(self, pod: str, node: str, at_ms: int) -> None:
+        self.placements += 1
+        self._digest.update(f"place {pod} {node} {at_ms}\n".encode())
+
+    def add_eviction(self, pod: str, node: str, at_ms: int) -> None:
+        self.evictions += 1
+        self._digest.update(f"evict {pod} {node} {at_ms}\n".encode())
+
+    def add_outputs(self, outputs: Iterable[tuple[str, bytes]]) -> None:
+        """Add what the stages decided; `outputs` are topics and values."""
+        for topic, value in outputs:
+            if topic not in ("placement-decisions", "eviction-commands"):
+                continue
+            message = decode(topic, value)
+            if isinstance(message, EvictionCommand):
+                self.add_eviction(message.pod.uid, message.node, message.decided_at_ms)
+            elif isinstance(message, PlacementDecision) and message.node is not None:
+                self.add_placement(message.pod.uid, message.node, message.decided_at_ms)
+
+    def summarize(self) -> str:
+        return (
+            f"{self._digest.hexdigest()[:16]} {self.placements} placements "
+            f"{self.evictions} evictions"
+        )
+
+
+class _ObservedStages(Pipeline):
+    """Both stages; their inputs and outputs are observed batch by batch."""
+
+    def __init__(
+        self, observe: Callable[[Sequence[Written], list[tuple[str, bytes]]], None]
+    ) -> None:
+        super().__init__()
+        self._observe = observe
+
+    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:  # type: ignore[override]
+        outputs = super().apply(records)
+        self._observe(records, outputs)
+        return outputs
+
+
+class _Bindings(Observer):
+    """Bindings of a contender that is a rule: nothing of it is streamed."""
+
+    def __init__(self, digest: DecisionDigest) -> None:
+        self._digest = digest
+
+    def happened(self, event: PodEvent) -> None:
+        if event.event == "bound" and event.pod.node is not None:
+            self._digest.add_placement(event.pod.uid, event.pod.node, event.at_ms)
+
+
+def main(arguments: list[str]) -> int:
+    """Compute all digests, and compare or write them."""
+    if arguments == ["--record"]:
+        record_inputs()
+    digests = compute_digests()
+    if arguments:
+        DIGESTS.write_text(json.dumps(digests, indent=2) + "\n")
+        print(f"{len(digests)} digests are in {DIGESTS}")
+        return 0
+    expected: dict[str, str] = json.loads(DIGESTS.read_text())
+    different = [
+        f"{name}: found {digests.get(name)}; expected {expected.get(name)}"
+        for name in sorted(digests.keys() | expected.keys())
+        if digests.get(name) != expected.get(name)
+    ]
+    print("\n".join(different) or f"all {len(digests)} digests are equal")
+    return 1 if different else 0
+
+
+def compute_digests() -> dict[str, str]:
+    tasks = list(product(known_contenders(), SEEDS))
+    with ProcessPoolExecutor() as pool:
+        folded = pool.submit(fold_inputs)
+        runs = pool.map(run_contender, *zip(*tasks, strict=True))
+        digests = {
+            f"closed loop, {name}, seed {seed}": digest
+            for (name, seed), digest in zip(tasks, runs, strict=True)
+        }
+        return {"recorded inputs": folded.result(), **digests}
+
+
+def run_contender(name: str, seed: int) -> str:
+    """Run a contender of the closed loop, and return the digest of its decisions."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    digest = DecisionDigest()
+    make_stages = partial(_ObservedStages, lambda _, outputs: digest.add_outputs(outputs))
+    contender = contenders([name], (), make_stages)[name]()
+    world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
+    if not isinstance(contender, Streamed):
+        world.cluster.observers.append(_Bindings(digest))
+    _run(world, contender)
+    return digest.summarize()
+
+
+def _run(
+    world: World, contender: Contender, operate: Callable[[int], None] = lambda _: None
+) -> None:
+    """Run a world to its end; `operate` is called with the log time before each step."""
+    contender.begin(world)
+    step_ms = 1000 * world.scenario.parameters.step_s
+    for now_ms in range(BEGIN_MS, world.scenario.end_ms, step_ms):
+        world.advance(now_ms)
+        operate(now_ms)
+        contender.step(now_ms)
+
+
+# --- recorded inputs ------------------------------------------------------------------------------
+
+
+def fold_inputs() -> str:
+    """Fold the recorded inputs, and return the digest of the decisions."""
+    digest, stages = DecisionDigest(), Pipeline()
+    for batch in read_inputs():
+        digest.add_outputs(stages.apply(batch))
+    return digest.summarize()
+
+
+def read_inputs() -> Iterator[list[Written]]:
+    """Yield the recorded batches."""
+    with lzma.open(INPUTS, "rt") as lines:
+        for line in lines:
+            yield [
+                Written(topic, key, json.dumps(value).encode(), written_ms)
+                for topic, key, value, written_ms in json.loads(line)
+            ]
+
+
+def record_inputs() -> None:
+    """Run our default policy with some work of operators, and write what the stages read."""
+    batches: list[list[Written]] = []
+    observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
+    policy = (POLICIES / "loadstream.yaml").read_text()
+    contender = Streamed("recorded", policy, observe)
+    world = World(draw_scenario(RECORDED, 7, model_traces()))
+    operators = _operate(policy, world.scenario.machines[3].name)
+
+    def operate(now_ms: int) -> None:
+        for topic, message in operators.get(now_ms - BEGIN_MS, ()):
+            contender.send(topic, message)
+
+    _run(world, contender, operate)
+    with lzma.open(INPUTS, "wt") as file:
+        for batch in batches:
+            line = [
+                (each.topic, each.key, json.loads(each.value), each.written_ms) for each in batch
+            ]
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _operate(policy: str, node: str) -> dict[int, list[tuple[str, Message]]]:
+    """Return what operators send, by the milliseconds since the beginning."""
+
+    def ask(action: str, at_ms: int) -> tuple[str, Message]:
+        request = {
+            "request_id": f"{action}-request",
+            "cluster": CLUSTER,
+            "action": action,
+            "node": node,
+            "requested_at_ms": BEGIN_MS + at_ms,
+        }
+        return "migration-requests", MigrationRequest.model_validate(request)
+
+    def apply(document: str, at_ms: int, *, paused: bool = False) -> tuple[str, Message]:
+        return "policies", PolicyRecord(
+            cluster=CLUSTER, document=document, paused=paused, applied_at_ms=BEGIN_MS + at_ms
+        )
+
+    drain_ms, pause_ms, policy_ms, undrain_ms = (
+        round(hours * HOUR_MS) for hours in (1.5, 2.0, 2.25, 3.0)
+    )
+    koordinator = (POLICIES / "koordinator-lownodeload-65.yaml").read_text()
+    return {
+        drain_ms: [ask("drain", drain_ms)],
+        pause_ms: [apply(policy, pause_ms, paused=True)],
+        policy_ms: [apply(koordinator, policy_ms)],
+        undrain_ms: [ask("undrain", undrain_ms), apply(policy, undrain_ms)],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Rules between the values of a policy that has been read.
+
+An error refuses the policy, a warning is shown by `policy check` and `policy apply`. Each rule is a
+function that yields the path of a value and a sentence; the lists at the end name all rules. Rules
+within one section are those of the section (`PolicyPart.conflicts`).
+"""
+
+from collections.abc import Callable, Iterator
+
+from schemas.policy.document import Policy
+from schemas.policy.durations import format_duration_ms
+from schemas.policy.errors import Path
+from schemas.policy.parts import is_default
+from schemas.policy.plugins import (
+    BALANCED_ALLOCATION,
+    LIMITS_AWARE,
+    LOAD_AWARE,
+    LOW_NODE_LOAD,
+    OVERUTILIZATION_RISK,
+    RESOURCES_FIT,
+)
+from schemas.policy.resourcesfit import LEAST_ALLOCATED
+from schemas.policy.windows import open_minutes
+
+Finding = tuple[Path, str]
+
+#: Sections that hold the arguments of a plugin, and the lists in which the plugin reads them.
+_SECTIONS = (
+    ("load_aware", LOAD_AWARE, ("filter", "score")),
+    ("resource_limits", LIMITS_AWARE, ("score",)),
+    ("resources_fit", RESOURCES_FIT, ("score",)),
+    ("balanced_allocation", BALANCED_ALLOCATION, ("score",)),
+    ("overutilization_risk", OVERUTILIZATION_RISK, ("score", "balance")),
+    ("risk_moves", OVERUTILIZATION_RISK, ("balance",)),
+    ("rebalance", LOW_NODE_LOAD, ("balance",)),
+)
+
+
+def find_errors(policy: Policy) -> Iterator[Finding]:
+    """Yield why the policy is refused."""
+    for rule in _ERRORS:
+        yield from rule(policy)
+
+
+def find_warnings(policy: Policy) -> Iterator[Finding]:
+    """Yield what in the policy is probably not what its author wants."""
+    for rule in _WARNINGS:
+        yield from rule(policy)
+
+
+def _check_moves_by_risk(policy: Policy) -> Iterator[Finding]:
+    if not policy.plugins.balances(OVERUTILIZATION_RISK):
+        return
+    if policy.compat == "koordinator":
+        yield (
+            ("plugins", "balance"),
+            (
+                f'found "{OVERUTILIZATION_RISK}", which compat: koordinator does not have; '
+                f'allowed is "{LOW_NODE_LOAD}"'
+            ),
+        )
+    for index, pool in enumerate(policy.rebalance.node_pools):
+        if pool.name == OVERUTILIZATION_RISK:
+            yield (
+                ("rebalance", "nodePools", index, "name"),
+                (
+                    f'found "{OVERUTILIZATION_RISK}", the name of a plugin that plugins.balance enables; '
+                    "allowed is another name"
+                ),
+            )
+
+
+def _check_namespace_limiter(policy: Policy) -> Iterator[Finding]:
+    limiter = policy.migration.object_limiters.get("namespace")
+    if policy.compat == "koordinator" or limiter is None:
+        return
+    if isinstance(limiter.max_migrating, str):
+        yield (
+            ("migration", "objectLimiters", "namespace", "maxMigrating"),
+            (
+                f'found "{limiter.max_migrating}"; a namespace has no number of replicas; '
+                "allowed is an integer from 0"
+            ),
+        )
+
+
+def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
+    strategy = policy.resources_fit.scoring_strategy.type
+    if policy.plugins.scores(RESOURCES_FIT) and strategy != LEAST_ALLOCATED:
+        yield (
+            ("resourcesFit", "scoringStrategy", "type"),
+            (
+                f'found "{strategy}", while plugins.score enables {RESOURCES_FIT}; '
+                f'allowed is "{LEAST_ALLOCATED}"'
+            ),
+        )
+
+
+def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
+    for field, plugin, lists in _SECTIONS:
+        # The printed policy gives every section.
+        given = field in policy.model_fields_set and not is_default(getattr(policy, field))
+        enabled = any(
+            each.name == plugin for name in lists for each in getattr(policy.plugins, name)
+        )
+        if given and not enabled:
+            alias = Policy.model_fields[field].alias or field
+            where = " or ".join(f"plugins.{name}" for name in lists)
+            yield (alias,), f"the section is given, and {plugin} is not enabled in {where}"
+
+
+def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
+    aggregated = policy.load_aware.aggregated
+    if aggregated is None:
+        return
+    asked = []
+    if aggregated.filters and policy.plugins.filters(LOAD_AWARE):
+        asked.append(("usageAggregatedDuration", aggregated.usage_aggregated_duration_ms))
+    if aggregated.score_aggregation_type and policy.plugins.scores(LOAD_AWARE):
+        asked.append(("scoreAggregatedDuration", aggregated.score_aggregated_duration_ms))
+    for section, collect in policy.collect.by_section.items():
+        recorded = collect.metric_aggregate_policy.durations_ms
+        for field, duration_ms in asked:
+            if duration_ms and duration_ms not in recorded:
+                yield (
+                    ("loadAware", "aggregated", field),
+                    (
+                        f"found {format_duration_ms(duration_ms)}, which "
+                        f"{section}.metricAggregatePolicy.durations does not record; recorded: "
+                        f"{', '.join(map(format_duration_ms, recorded)) or 'none'}"
+                    ),
+                )
+
+
+def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
+    args, limits = policy.load_aware, []
+    filters = args.filter_expired_node_metrics and policy.plugins.filters(LOAD_AWARE)
+    if filters or policy.plugins.scores(LOAD_AWARE):
+        limits.append(("loadAware", args.node_metric_expiration_seconds))
+    if policy.judges_by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK):
+        limits.append(("rebalance", policy.rebalance.node_metric_expiration_seconds))
+    for section, collect in policy.collect.by_section.items():
+        interval_s = collect.metric_report_interval_seconds
+        for reader, seconds in limits:
+            if interval_s >= seconds:
+                yield (
+                    (reader, "nodeMetricExpirationSeconds"),
+                    (
+                        f"found {seconds}; {section}.metricReportIntervalSeconds is {interval_s}, "
+                        "so each metric expires before the next one arrives"
+                    ),
+                )
+
+
+def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
+    maintenance = policy.maintenance
+    open_to_all = open_minutes(maintenance.windows)
+    for field in ("pools", "namespaces"):
+        for index, entry in enumerate(getattr(maintenance, field)):
+            windows = entry.windows
+            if maintenance.windows and windows and not open_minutes(windows) & open_to_all:
+                yield (
+                    ("maintenance", field, index),
+                    (
+                        f"no window of {entry.name!r} is open while one of maintenance.windows is, and "
+                        "both must be: its pods are never evicted"
+                    ),
+                )
+
+
+_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+    _check_moves_by_risk,
+    _check_namespace_limiter,
+    _check_scoring_strategy,
+)
+_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+    _find_unused_sections,
+    _find_missing_windows,
+    _find_metrics_that_expire,
+    _find_windows_that_never_open,
+)
