@@ -23,6 +23,5 @@ podrows      rows of the pods on a node, encoded fast
 noderows     the row of a node, put together from encoded parts
 row_counts   how many rows a cluster must have
 stored       rows as they are read back
-clock_reset  rows as of an earlier time
 statistics   figures and counts for metrics
 """

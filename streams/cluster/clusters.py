@@ -15,17 +15,14 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.decisions import AsOf
 from schemas.refusals import Refusal
-from schemas.rows import HeldPod
 from streams.cluster import failures
 from streams.cluster.applied import Applied
-from streams.cluster.clock_reset import moved_rows, set_back
 from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
 from streams.cluster.spoken import answered, spoken
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, by_cluster, restored
-from streams.cluster.tables import ROWS, all_rows, begin_rows, changed_rows, last_rows, settle
+from streams.cluster.tables import ROWS, changed_rows, last_rows, settle
 from streams.inventory.cause import Cause
-from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
@@ -75,11 +72,9 @@ class Clusters:
     def tick(self, each: Applied, now_ms: int) -> None:
         """Let every cluster know what time it is."""
         self.now_ms = now_ms
-        if each.set_back_from_ms is not None:
-            self.failures.set_back(each.set_back_from_ms, now_ms)
         self.failures.tidy(now_ms)
         for cluster in self.failures.all_apart():
-            self._tick_apart(cluster, each)
+            each.leave_out(cluster)
         for cluster in sorted(self.states):
             self.apply(cluster, each)
 
@@ -101,8 +96,6 @@ class Clusters:
             state = ClusterState(cluster)
             if self.now_ms is not None:
                 state.advance(self.now_ms)
-        elif each.set_back_from_ms is not None:
-            state = self._set_back(state, each.set_back_from_ms, each.message.now_ms)
         answer = state.apply(each.message, position)
         if isinstance(answer, Refusal):
             each.refused[cluster] = answer
@@ -119,29 +112,6 @@ class Clusters:
             self.states[cluster] = state
         elif not new and isinstance(each.message, ClockTick):
             self._forget(state)
-
-    def _set_back(self, state: ClusterState, was_ms: int, now_ms: int) -> ClusterState:
-        """A cluster as it would be if it had never been so late; see `clock_reset`."""
-        cluster, prefix = state.cluster, f"{self.partition}/{state.cluster}"
-        if not self._has_tables:
-            begin_rows(state)
-        self._write(cluster, changed_rows(state, prefix))
-        before = list(all_rows(state, prefix))
-        after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))
-        written = self._written[cluster]
-        self._write(
-            cluster,
-            (
-                new
-                for old, new in zip(before, after, strict=True)
-                if new is not old or (new.table, new.key) in written
-            ),
-        )
-        stored: dict[tuple[str, str], bytes] = {}
-        put(stored, after)
-        rows = ((table, key, value) for (table, key), value in stored.items())
-        state = self.states[cluster] = restored(cluster, now_ms, by_cluster(rows)[cluster])
-        return state
 
     def _forget(self, state: ClusterState) -> None:
         """Nothing is known of a cluster now, so it takes no place and no time."""
@@ -210,7 +180,7 @@ class Clusters:
                         )
                         self._step(cluster, each, position)
                     elif tick:
-                        self._skip_tick(cluster, each)
+                        self.states[cluster].skip_to(each.message.now_ms)
                     self._write(cluster, self._changes(cluster))
                 except Exception as error:
                     return each, error
@@ -235,28 +205,6 @@ class Clusters:
         self._written.pop(cluster, None)
         for each in self.done:
             each.take_back(cluster)
-
-    def _skip_tick(self, cluster: str, each: Applied) -> None:
-        """Set the time of a cluster that this tick has made fail, without its decisions."""
-        state, now_ms = self.states[cluster], each.message.now_ms
-        if each.set_back_from_ms is not None:
-            state = self._set_back(state, each.set_back_from_ms, now_ms)
-        state.skip_to(now_ms)
-
-    def _tick_apart(self, cluster: str, each: Applied) -> None:
-        """A tick for a cluster that is set apart: if time is set back, its rows are, too."""
-        each.leave_out(cluster)
-        if each.set_back_from_ms is None:
-            return
-        try:
-            rows = {(table, key): value for table, key, value in self._recalled(cluster)}
-            put(rows, self._written.get(cluster, {}).values())
-            self._write(cluster, moved_rows(rows, ROWS, each.set_back_from_ms, each.message.now_ms))
-        except Exception:
-            # Rows that cannot be read do not make a cluster either; it stays apart.
-            logger.exception(
-                "the times of cluster %s, which is set apart, are not set back", cluster
-            )
 
     def _restore(self, cluster: str) -> None:
         """Put a cluster together from its rows as they were before the batch, if it had any."""
@@ -284,7 +232,7 @@ class Clusters:
         self.failures.set_apart(cluster, reason, self.now_ms or 0)
         for other in missed:
             if isinstance(other.message, ClockTick):
-                self._tick_apart(cluster, other)
+                other.leave_out(cluster)
             elif other.concerns(cluster) and cluster not in other.failed:
                 other.fail(cluster, self.failures.miss(cluster, other.record.topic))
         row = self.failures.rows[cluster]

@@ -11,7 +11,6 @@ from schemas.base import Message
 from schemas.policy.durations import format_duration_ms
 from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
-from streams.cluster.clock_reset import moved_ms
 from streams.cluster.rounds import no_round
 from streams.inventory.cause import Cause
 from streams.stage.tracked_table import TrackedRows
@@ -71,13 +70,6 @@ class Failures(TrackedRows[str, FailedClusterRow]):
         """The cluster is tried again; answers with what was kept of it."""
         self.changed[cluster] = None
         return self.rows.pop(cluster)
-
-    def set_back(self, was_ms: int, now_ms: int) -> None:
-        """The time is set back; see `clock_reset`."""
-        for row in list(self.rows.values()):
-            times = tuple(moved_ms(each, was_ms, now_ms) for each in row.failed_at_ms)
-            apart_ms = moved_ms(row.set_apart_at_ms, was_ms, now_ms)
-            self.put(row.model_copy(update={"failed_at_ms": times, "set_apart_at_ms": apart_ms}))
 
     def tidy(self, now_ms: int) -> None:
         """Forget failures that are long ago."""

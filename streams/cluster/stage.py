@@ -168,16 +168,14 @@ class ClusterStage:
             each.refused[""] = refusal
             return
         if self.now_ms is not None and tick.now_ms < self.now_ms:
-            if not tick.reset:
-                return
-            each.set_back_from_ms = self.now_ms
+            return
         each.message = tick
         self._clusters.tick(each, tick.now_ms)
 
     def _strays(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
-        """Why a tick is not the partition's time.
+        """Refuse a tick of another partition, and one that is too far ahead of the worker's clock.
 
-        The worker's own time is only known where it refused.
+        `refused_at_ms` is the worker's clock, which is known only for ticks that it refused.
         """
         if tick.partition != self.partition:
             return Refusal(
@@ -186,11 +184,7 @@ class ClusterStage:
             )
         if refused_at_ms is None:
             return None
-        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms") or Refusal(
-            "late",
-            f"now_ms is {tick.now_ms}, {refused_at_ms - tick.now_ms} ms before {refused_at_ms}, the worker's own "
-            f"time; allowed for a reset are at most {AHEAD_MAX_MS} ms: write it again",
-        )
+        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
 
     def prepare(self) -> bool:
         """Get clusters ready for their next rounds, a few nodes a call."""
