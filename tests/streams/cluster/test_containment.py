@@ -16,7 +16,7 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import rebalancer, spoken, tables
+from streams.cluster import batch_records, rebalancer, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.podrows import PodRows
@@ -76,7 +76,7 @@ def unspeakable(patch: Patch) -> None:
             raise TypeError("not to be encoded")
         return encode(message)
 
-    patch.setattr(spoken, "encode", failing)
+    patch.setattr(batch_records, "encode", failing)
 
 
 def slow_time(patch: Patch) -> None:
@@ -248,8 +248,31 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
     assert set_apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
     assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
-    assert "missed, which are in dead-letters: 1 of scheduling-requests" in round_.gate
-    assert "back with a policy record after it was set apart for 1s;" in round_.gate
+    assert "Missed records (in dead-letters): 1 of scheduling-requests." in round_.gate
+    assert "brought the cluster back, which was set apart for 1s." in round_.gate
+
+
+@pytest.mark.parametrize("defect", [half_applied, unwritable])
+def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
+    monkeypatch: Patch, defect: Callable[[Patch], None]
+) -> None:
+    defect(monkeypatch)
+    messages = [
+        *(tick(), node("a"), request("p"), *poisoned(), tick(1), *poisoned(), request("q")),
+        *(*poisoned(), request("missed"), tick(2), policy_record("reservationSeconds: 9")),
+        *(request("r"), *poisoned(), tick(3)),
+    ]
+    alone, together = Recorded(), Recorded()
+    for message in messages:
+        alone.say(message)
+    together.say(*messages)
+    state = together.side.stage.clusters[CLUSTER]
+    assert state.inventory.where == dict.fromkeys("pqr", "a")
+    internal, apart = ("scheduling-requests", "internal"), ("scheduling-requests", "apart")
+    assert letters(together.side) == [*[internal] * FAILURES_MAX, apart, internal]
+    equal(together.side.dead_letters, alone.side.dead_letters, "dead letter")
+    equal(together.side.outputs, alone.side.outputs, "output")
+    assert together.side.rows == alone.side.rows
 
 
 def test_another_version_tries_it_again(set_apart: Recorded) -> None:
