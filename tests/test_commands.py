@@ -59,7 +59,6 @@ def test_help_names_every_command_of_the_readme() -> None:
         "worker",
         "broker",
         "topics",
-        "clock",
         "policy",
         "produce",
         "tail",

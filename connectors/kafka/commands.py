@@ -13,7 +13,6 @@ import typer
 
 from connectors.kafka import tail_command
 from connectors.kafka.attention import warn
-from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo, print_json
@@ -34,7 +33,6 @@ topics = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
     app.add_typer(topics, name="topics")
-    app.add_typer(clock, name="clock")
     app.command()(produce)
     app.command()(tail_command.tail)
 

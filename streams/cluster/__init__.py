@@ -6,8 +6,7 @@
 
 stage        one partition: a pure fold over records
 clusters     the clusters of a partition; contains the failure of one
-applied      one record of a batch, and what each cluster answered
-spoken       what a cluster says, ready to be published
+batch_records  the records of a batch with their results, and messages encoded for publishing
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
 unlisted     removes what full lists lack
@@ -23,6 +22,5 @@ podrows      rows of the pods on a node, encoded fast
 noderows     the row of a node, put together from encoded parts
 row_counts   how many rows a cluster must have
 stored       rows as they are read back
-clock_reset  rows as of an earlier time
 statistics   figures and counts for metrics
 """

@@ -54,11 +54,6 @@ class OwnerUsageTable(TrackedTable[str, OwnerUsageRow]):
             self.changed.update(self._owners.changed)
             self._owners.changed.clear()
 
-    def touch(self) -> None:
-        """Count all as changed."""
-        if self._owners is not None:
-            self.changed.update(dict.fromkeys(self._owners.owners))
-
     def take(self, row: OwnerUsageRow) -> None:
         """Take over a row; nothing of it where the policy asks for other resources."""
         fleet, owners = self._moments.fleet, self._owners

@@ -28,10 +28,6 @@ class RowCounts:
         else:
             self._keys[table].discard(key)
 
-    def begin(self) -> None:
-        """No row is there."""
-        self._keys.clear()
-
     def has(self, table: str, key: str) -> bool:
         """Whether a row of a table not in `COUNTED` is there."""
         return key in self._keys[table]

@@ -299,10 +299,6 @@ class PendingRequests:
         """It is not asked which groups have changed."""
         self._changed_groups.clear()
 
-    def groups(self) -> Iterator[Group]:
-        """All groups, in the order of their kinds' digests."""
-        return iter(sorted(self._groups.values(), key=lambda group: group.kind.key))
-
     def release_delayed(self, now_ms: int) -> None:
         """Let pods whose own back-off is over join their groups."""
         while self._delayed and self._delayed[0][0] <= now_ms:
