@@ -23,7 +23,7 @@ def contradictions(policy: Policy) -> Iterator[Found]:
     elif by_risk and OVERUTILIZATION_RISK in (pool.name for pool in policy.rebalance.node_pools):
         message = f'found a pool "{OVERUTILIZATION_RISK}", which is the name of a strategy of plugins.balance'
         yield ("rebalance", "nodePools"), message
-    if policy.compat == "koordinator" and policy.load_aware.by_profiles:
+    if policy.compat == "koordinator" and policy.load_aware.by_fleet:
         message = (
             f'found "{policy.load_aware.estimate_by}", while compat is koordinator, which estimates '
             'by requests alone; allowed is "requests"'

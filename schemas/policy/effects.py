@@ -43,7 +43,8 @@ _ESTIMATION = (
     "estimatedSecondsAfterInitialized",
     "allowCustomizeEstimation",
 )
-#: What is left of the age at which metrics expire, and of profiles, where no decision goes by them.
+#: What is left of the age at which metrics expire, and of the figures of the fleet, where no decision
+#: goes by them.
 _STALE = "it only says which nodes are stale"
 _LEARNED = "what pods use is learned all the same"
 #: What only a pool that is held back for its verdicts looks at.
@@ -121,7 +122,7 @@ def _of_placement(policy: Policy) -> Iterator[Found]:
     by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
     if OVERUTILIZATION_RISK not in scores and not by_risk:
         why = f"plugins.score does not enable {OVERUTILIZATION_RISK}, nor does plugins.balance"
-        yield from _of_profiles_alone(policy, why)
+        yield from _of_fleet_alone(policy, why)
     if not by_risk:
         yield ("riskMoves",), f"plugins.balance does not enable {OVERUTILIZATION_RISK}"
     yield from _of_load_aware(policy, filters, scores)
@@ -164,17 +165,14 @@ def _of_load_aware(policy: Policy, filters: set[str], scores: set[str]) -> Itera
             yield (*here, field), f"{seconds} is off, as it is by default"
 
 
-def _of_profiles_alone(policy: Policy, why: str) -> Iterator[Found]:
+def _of_fleet_alone(policy: Policy, why: str) -> Iterator[Found]:
     """Arguments of OverutilizationRisk where nothing asks for its risk: estimates may go by the
-    same profiles."""
+    figures of the fleet."""
     here, args = "overutilizationRisk", policy.load_aware
-    if not args.by_profiles:
+    if not args.by_fleet:
         yield (here,), why
         return
-    for field in (
-        *("excessWeight", "meanPriorMinutes", "variancePriorMinutes", "recentMinutes"),
-        "profiles",
-    ):
+    for field in ("excessWeight", "meanPriorMinutes", "variancePriorMinutes", "recentMinutes"):
         yield (here, field), why
     for index, resource in enumerate(policy.overutilization_risk.resources):
         if resource.name not in args.resources:
@@ -198,15 +196,15 @@ def _of_estimates(policy: Policy) -> Iterator[Found]:
             rounds = "rounds of compat: koordinator go by no estimates"
         why = f"neither plugins.filter nor plugins.score enables {LOAD_AWARE}, and {rounds}"
         yield from (((*here, field), why) for field in _ESTIMATION if field != "estimateBy")
-        yield (*here, "estimateBy"), f"{why}; {_LEARNED}" if args.by_profiles else why
-    elif not args.by_profiles:
+        yield (*here, "estimateBy"), f"{why}; {_LEARNED}" if args.by_fleet else why
+    elif not args.by_fleet:
         yield (*here, "estimateMarginPercent"), "estimateBy is requests"
     elif not {each.name for each in policy.overutilization_risk.resources} & {*args.resources}:
         why = "overutilizationRisk.resources names none that loadAware looks at"
         yield (*here, "estimateBy"), f"{why}; {_LEARNED}"
         yield (*here, "estimateMarginPercent"), why
     else:
-        why = f"estimateBy: {args.estimate_by} takes its place"
+        why = "estimateBy: fleet takes its place"
         for resource in policy.overutilization_risk.resources:
             yield (*here, "estimatedScalingFactors", resource.name), why
 

@@ -53,8 +53,6 @@ EFFECTS: dict[str, str] = {
         "OverutilizationRiskArgs.deviationPriorPercent OverutilizationRiskArgs.spreadPriorPercent "
         "OverutilizationRiskArgs.usagePriorPercent OverutilizationRiskArgs.usagePriorPods"
     ),
-    "tests/streams/cluster/test_owner_table.py::"
-    "test_a_pod_counts_by_what_its_owners_other_pods_use": "OverutilizationRiskArgs.profiles",
     "tests/streams/inventory/test_node_moments.py::"
     "test_a_young_pod_is_measured_by_the_newest_metric": (
         "OverutilizationRiskArgs.meanPriorMinutes"
@@ -114,11 +112,11 @@ EFFECTS: dict[str, str] = {
     ),
     "tests/streams/cluster/test_closed_loop.py::"
     "test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry": ("Policy.mode"),
-    "tests/streams/placement/test_estimates_by_profile.py::"
-    "test_a_pod_is_estimated_by_what_its_owners_other_pods_use": (
+    "tests/streams/placement/test_estimates_by_fleet.py::"
+    "test_a_pod_is_estimated_by_its_request_or_by_what_the_pods_of_the_cluster_use": (
         "LoadAwareSchedulingArgs.estimateBy"
     ),
-    "tests/streams/placement/test_estimates_by_profile.py::"
+    "tests/streams/placement/test_estimates_by_fleet.py::"
     "test_a_margin_is_part_of_the_deviation": "LoadAwareSchedulingArgs.estimateMarginPercent",
     "tests/streams/inventory/test_estimate.py::test_a_pod_may_bring_its_own_factors": (
         "LoadAwareSchedulingArgs.allowCustomizeEstimation"

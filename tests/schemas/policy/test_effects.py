@@ -171,7 +171,7 @@ rebalance:
          ["loadAware.estimatedScalingFactors (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling, and rounds of compat: koordinator go by no estimates)"]),
         (_HOT + "loadAware: {estimatedScalingFactors: {cpu: 50}}\nplugins: {score: [], filter: []}", []),
-        ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, plugins: {score: [], filter: []}}",
+        ("{loadAware: {estimateBy: fleet, estimateMarginPercent: 5}, plugins: {score: [], filter: []}}",
          ["loadAware.estimateBy (neither plugins.filter nor plugins.score enables "
           "LoadAwareScheduling, and no node is hot; what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (neither plugins.filter nor plugins.score enables "
@@ -191,18 +191,18 @@ rebalance:
           "does plugins.balance)",
           "overutilizationRisk.resources[1] (plugins.score does not enable OverutilizationRisk, nor "
           "does plugins.balance, and loadAware names no pods)"]),
-        ("{loadAware: {estimateBy: owner, estimateMarginPercent: 5}, "
+        ("{loadAware: {estimateBy: fleet, estimateMarginPercent: 5}, "
          "overutilizationRisk: {resources: [{name: pods}]}}",
          ["loadAware.estimateBy (overutilizationRisk.resources names none that loadAware looks at; "
           "what pods use is learned all the same)",
           "loadAware.estimateMarginPercent (overutilizationRisk.resources names none that loadAware "
           "looks at)"]),
-        ("{loadAware: {estimateBy: owner, supportedResources: [pods]}, "
+        ("{loadAware: {estimateBy: fleet, supportedResources: [pods]}, "
          "overutilizationRisk: {resources: [{name: pods}]}}", []),
-        ("{loadAware: {estimateBy: fleet, estimateMarginPercent: 0}, overutilizationRisk: {profiles: owner, usagePriorPods: 9, "
+        ("{loadAware: {estimateBy: fleet, estimateMarginPercent: 0}, overutilizationRisk: {excessWeight: 9, usagePriorPods: 9, "
          "spreadPriorPercent: 9, resources: [{name: cpu, weight: 2}]}, "
          "plugins: {score: [LoadAwareScheduling], balance: []}}",
-         ["overutilizationRisk.profiles (plugins.score does not enable OverutilizationRisk, nor does "
+         ["overutilizationRisk.excessWeight (plugins.score does not enable OverutilizationRisk, nor does "
           "plugins.balance)",
           "overutilizationRisk.resources[0].weight (plugins.score does not enable "
           "OverutilizationRisk, nor does plugins.balance)",
