@@ -54,7 +54,7 @@ from schemas.rows import (
     WaitingGroupRow,
 )
 from schemas.usage import NodeUsage
-from schemas.usage_moments import FleetUsageRow, OwnerUsageRow, PodUsageRow
+from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
@@ -178,7 +178,6 @@ TABLES: tuple[Table, ...] = (
     Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
     Table("pod_usage", PodUsageRow, "What the pods of a node used over their lives."),
     Table("fleet_usage", FleetUsageRow, "What pods of a cluster use of their requests."),
-    Table("owner_usage", OwnerUsageRow, "What pods of an owner use of their requests."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
     Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
     Table("drains", DrainRow, "Nodes that are being emptied."),

@@ -9,6 +9,7 @@
     tail              a whole topic, bounded or followed; selection: which of its records
     recent            the records of a partition since a moment, for processes that must not block
     backwards         the newest records of a cluster, newest first
+    table_rows        rows of a cluster, from the changelog of a table
     arrivals          what comes to one partition from now on
     applied           whether a worker has applied a record
     presence          whether a worker writes, and whether anything names a cluster or node

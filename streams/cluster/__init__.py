@@ -17,7 +17,6 @@ move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 moment_tables  lives of pods, and figures of the fleet, as rows
-owner_table  what is known of owners as rows
 podrows      rows of the pods on a node, encoded fast
 noderows     the row of a node, put together from encoded parts
 row_counts   how many rows a cluster must have

@@ -32,10 +32,6 @@ class RowCounts:
         """Whether a row of a table not in `COUNTED` is there."""
         return key in self._keys[table]
 
-    def keys(self, table: str) -> list[str]:
-        """Keys of the rows of a table not in `COUNTED`, sorted."""
-        return sorted(self._keys[table])
-
     def counts(self, counted: Mapping[str, int]) -> dict[str, int]:
         """Rows by table, those of tables of `COUNTED` given; tables without rows are left out."""
         found = {table: len(keys) for table, keys in self._keys.items()} | dict(counted)

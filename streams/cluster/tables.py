@@ -109,8 +109,6 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     yield from changed_rows(state, prefix)
     if state.row_counts.has("fleet_usage", f"{prefix}/fleet"):
         yield RowChange("fleet_usage", f"{prefix}/fleet", None)
-    for key in state.row_counts.keys("owner_usage"):
-        yield RowChange("owner_usage", key, None)
     for table in ("migration_state", "clusters"):
         yield RowChange(table, prefix, None)
 
@@ -294,7 +292,7 @@ def _restore_requests(
     for item in sorted(requests, key=lambda request: request.sequence):
         waiting = Waiting(
             item.request,
-            state.placement.kind(item.request.pod),
+            kind_of(item.request.pod),
             item.sequence,
             item.attempt,
             item.not_before_ms,

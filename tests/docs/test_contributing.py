@@ -38,7 +38,7 @@ _OVER_MODULES = {
         "stage_histories", "waiting",
     },
     "streams/migration": {"counts", "histories", "paths", "turns", "waiting"},
-    "streams/placement": {"estimates_by_profile"},
+    "streams/placement": {"estimates_by_fleet"},
     "streams/placement/plugins": {"load_aware_rules"},
     "streams/rebalance": {"rounds"},
 }  # fmt: skip

@@ -97,7 +97,7 @@ def _load_aware(random: Random) -> Document:
             "scoreAccordingProdUsage": random.random() < 0.5,
             "dominantResourceWeight": random.choice((0, 1)),
             "allowCustomizeEstimation": random.random() < 0.5,
-            "estimateBy": random.choice(("requests", "fleet", "owner")),
+            "estimateBy": random.choice(("requests", "fleet")),
             "estimateMarginPercent": random.choice((0, 50, 400)),
             "estimatedSecondsAfterPodScheduled": random.choice((0, 30, 600)),
             "aggregated": {
@@ -290,7 +290,6 @@ def _risk(random: Random) -> Document:
         "meanPriorMinutes": random.choice((1, 3, 10_080)),
         "excessWeight": random.choice((0, 4, 1_000)),
         "recentMinutes": random.choice((0, 1, 30, 1_440)),
-        "profiles": random.choice(("fleet", "owner")),
     }
 
 

@@ -21,7 +21,7 @@ from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
-from schemas.decisions import AsOf, PlacementDecision, UsualUse
+from schemas.decisions import AsOf, PlacementDecision
 from schemas.metrics import NodeMetric, PodMetric
 from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
@@ -523,7 +523,7 @@ def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be
     placed = PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="placed", node="n1",
         decided_at_ms=NOW_MS, as_of=AS_OF,
-        estimated_by=UsualUse(profile="fleet", usage={"cpu": 230, "memory": 3 * 2**28}),
+        fleet_estimate={"cpu": 230, "memory": 3 * 2**28},
     )  # fmt: skip
     recorded.write("placement-decisions", [placed])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
