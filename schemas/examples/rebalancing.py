@@ -13,7 +13,7 @@ from schemas.migrations import (
     MigrationStatus,
     ProtectedPod,
 )
-from schemas.moves import LoadReading, MoveOutcome
+from schemas.moves import MoveOutcome
 from schemas.rounds import (
     HotNode,
     PodVerdict,
@@ -146,19 +146,13 @@ REBALANCING: Mapping[str, tuple[Message, ...]] = {
             replacement=REPORT.model_copy(
                 update={"name": "nightly-28931-q4t2m", "uid": "0b9c4f6e-77a1-4d0b-b0f5-6a1e2d3c4b5a"}
             ),
-            dry_run=False,
-            verdict="helped",
-            message="worker-12 cooled to cpu 64.5 % of at most 70 % after 2m; worker-7 stayed below its threshold; the replacement was ready after 21s",
-            source=LoadReading(
-                resource="cpu", used=10_249, limit=11_123, capacity=15_890, read_at_ms=NOW_MS - 480_000
-            ),
-            cooled_after_ms=120_000,
-            target=LoadReading(
-                resource="cpu", used=7_627, limit=11_123, capacity=15_890, read_at_ms=NOW_MS - 480_000
-            ),
-            ready_after_ms=21_000,
+            source_hot_before=True,
+            source_hot_after=False,
+            target_hot_after=False,
+            returned=False,
+            moved_again=False,
             evicted_at_ms=NOW_MS - 600_000,
-            judged_at_ms=NOW_MS,
+            ended_at_ms=NOW_MS,
             as_of=AS_OF,
         ),
     ),

@@ -46,8 +46,6 @@ _ESTIMATION = (
 #: What is left of the age at which metrics expire, and of profiles, where no decision goes by them.
 _STALE = "it only says which nodes are stale"
 _LEARNED = "what pods use is learned all the same"
-#: What only a pool that is held back for its verdicts looks at.
-_OF_VERDICTS = ("verdicts", "initial_backoff_seconds", "max_backoff_seconds")
 #: Arguments of LowNodeLoad by which rounds by risk go too.
 _OF_ALL_ROUNDS = (
     "paused",
@@ -254,10 +252,6 @@ def _of_rounds(policy: Policy) -> Iterator[Found]:
                 yield ("moves", field.alias or name), why
         yield ("riskMoves", "restMinutes"), why
         return
-    if not policy.moves.min_helped_percent:
-        for name in _OF_VERDICTS:
-            why = "minHelpedPercent is 0: no pool is held back"
-            yield ("moves", MoveArgs.model_fields[name].alias or name), why
     least_ms = 2 * policy.descheduling.descheduling_interval_ms
     if policy.moves.cooling_seconds * 1_000 <= least_ms:
         why = f"a node is cooling for two intervals between rounds, {format_duration_ms(least_ms)}"

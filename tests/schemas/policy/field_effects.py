@@ -112,8 +112,9 @@ EFFECTS: dict[str, str] = {
         "Plugin.name PluginChoice.filter PluginChoice.score Policy.plugins ScorePlugin.name "
         "ScorePlugin.weight"
     ),
-    "tests/streams/cluster/test_closed_loop.py::"
-    "test_in_a_cluster_that_observes_nothing_moves_and_verdicts_are_dry": ("Policy.mode"),
+    "tests/streams/cluster/test_closed_loop.py::test_in_a_cluster_that_observes_nothing_moves": (
+        "Policy.mode"
+    ),
     "tests/streams/placement/test_estimates_by_profile.py::"
     "test_a_pod_is_estimated_by_what_its_owners_other_pods_use": (
         "LoadAwareSchedulingArgs.estimateBy"
@@ -263,10 +264,9 @@ EFFECTS: dict[str, str] = {
     "tests/streams/migration/test_waiting.py::test_a_round_is_dry_by_its_own_switch": (
         "LowNodeLoadArgs.dryRun"
     ),
-    "tests/streams/moves/test_effects.py::"
-    "test_doubles_with_each_further_move_in_vain_and_ends_with_one_that_helps": (
-        "MoveArgs.followSeconds MoveArgs.initialBackoffSeconds MoveArgs.maxBackoffSeconds "
-        "MoveArgs.minHelpedPercent MoveArgs.verdicts Policy.moves"
+    "tests/streams/moves/test_followed.py::"
+    "test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over": (
+        "MoveArgs.followSeconds Policy.moves"
     ),
     "tests/streams/moves/test_history.py::"
     "test_a_loop_is_frozen_at_its_first_return_and_longer_each_time": (

@@ -110,7 +110,7 @@ rebalance:
           "plugins.balance)"]),
         ("{riskMoves: {gain: 1}, plugins: {balance: []}}",
          ["riskMoves (plugins.balance does not enable OverutilizationRisk)"]),
-        ("{overutilizationRisk: {excessWeight: 1}, riskMoves: {gain: 1}, moves: {verdicts: 5}, "
+        ("{overutilizationRisk: {excessWeight: 1}, riskMoves: {gain: 1}, moves: {coolingMetrics: 5}, "
          "plugins: {balance: [OverutilizationRisk]}, descheduling: {deschedulingInterval: 2m}, "
          "rebalance: {paused: true, numberOfNodes: 1}}",
          ["rebalance.numberOfNodes (plugins.balance does not enable LowNodeLoad)"]),
@@ -126,9 +126,6 @@ rebalance:
          ["migration.namespaces (it names no namespace, so it leaves no pod out)",
           "evictor.labelSelector (it asks for no label, so it leaves no pod out)",
           "evictor.namespaceLabelSelector (it asks for no label, so it leaves no pod out)"]),
-        ("moves: {minHelpedPercent: 0, verdicts: 20, initialBackoffSeconds: 60, maxFreezeSeconds: 900}",
-         ["moves.verdicts (minHelpedPercent is 0: no pool is held back)",
-          "moves.initialBackoffSeconds (minHelpedPercent is 0: no pool is held back)"]),
         ("{moves: {coolingSeconds: 240}, descheduling: {deschedulingInterval: 2m}}",
          ["moves.coolingSeconds (a node is cooling for two intervals between rounds, 4m)"]),
         ("{moves: {coolingSeconds: 241}, descheduling: {deschedulingInterval: 2m}}", []),
@@ -220,7 +217,7 @@ rebalance:
           "loadAware.aggregated.scoreAggregatedDuration (needs scoreAggregationType)"]),
         ("{rebalance: {numberOfNodes: 3}, plugins: {balance: [LowNodeLoad]}}",
          ["rebalance (no pool has high thresholds, so no node is hot)"]),
-        (_HOT + "plugins: {balance: []}\nmoves: {verdicts: 3}\ndescheduling: {dryRun: true, "
+        (_HOT + "plugins: {balance: []}\nmoves: {coolingMetrics: 3}\ndescheduling: {dryRun: true, "
          "deschedulingInterval: 5m}",
          ["rebalance (plugins.balance does not enable LowNodeLoad)",
           "moves (plugins.balance does not enable LowNodeLoad)",
@@ -229,8 +226,8 @@ rebalance:
          "[{name: a, nodeSelector: {matchLabels: {a: b}}}]}\n"
          "plugins: {balance: [LowNodeLoad]}",
          ["rebalance.paused (no pool has high thresholds, so no node is hot)"]),
-        (_HOT + "moves: {enabled: false, verdicts: 3, followSeconds: 9}",
-         ["moves.verdicts (moves.enabled is false)"]),
+        (_HOT + "moves: {enabled: false, coolingMetrics: 3, followSeconds: 9}",
+         ["moves.coolingMetrics (moves.enabled is false)"]),
         (_HOT + "compat: koordinator\nmoves: {enabled: true, followSeconds: 9}\n"
          "evictor: {noEvictionPolicy: Preferred}",
          ["moves.enabled (compat: koordinator remembers no moves)",
