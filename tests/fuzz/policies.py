@@ -250,9 +250,6 @@ def _moves(random: Random) -> Document:
             "initialFreezeSeconds": 5,
             "initialUnmovableSeconds": random.choice((1, 30)),
             "followSeconds": random.choice((2, 20, 600)),
-            "verdicts": random.choice((1, 3, 10)),
-            "minHelpedPercent": random.choice((0, 30, 100)),
-            "initialBackoffSeconds": 5,
         },
         0.5,
     )

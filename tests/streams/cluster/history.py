@@ -92,7 +92,7 @@ POLICIES = (
     policy_text(_POOLS + _RECENT, maxMigratingPerNode=1),
     policy_text(_POOLS + "mode: observe\n", defaultJobTTL="20s"),
     policy_text(
-        _ROUNDS + "moves: {coolingSeconds: 20, verdicts: 2, followSeconds: 30, loopWindowSeconds: 60}\n",
+        _ROUNDS + "moves: {coolingSeconds: 20, followSeconds: 30, loopWindowSeconds: 60}\n",
         defaultJobMode="EvictDirectly",
     ),
     "compat: koordinator\nmode: enforce\n" + _ROUNDS,
