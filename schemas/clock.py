@@ -27,3 +27,6 @@ class ClockTick(Message):
     reset: bool = False
     """Set the time to `now_ms` also if it is later already: an operator's command. Times of the
     partition's state that lie in between become `now_ms`, and deadlines keep the time that is left."""
+    state_lost: bool = False
+    """What the worker knew of the partition was deleted (`loadstream partition reset`): producers
+    send their full lists again, and the requests that wait."""

@@ -354,7 +354,8 @@ class Clusters:
     def take(self, cluster: str, parts: Parts) -> None:
         if not parts["clusters"]:
             named = ", ".join(sorted(table for table, found in parts.items() if found))
-            raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
+            key = f"{self.partition}/{cluster}"
+            raise DamagedTable("clusters", key, f"missing, while {named} have rows of it")
         try:
             self.states[cluster] = restored(cluster, self.now_ms, parts)
         except DamagedTable:
