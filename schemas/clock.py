@@ -23,3 +23,6 @@ class ClockTick(Message):
     """Partition of the input topics whose time this is; also the partition of this record."""
     now_ms: EpochMs
     """The time from now on."""
+    state_lost: bool = False
+    """What the worker knew of the partition was deleted (`loadstream partition reset`): producers
+    send their full lists again, and the requests that wait."""

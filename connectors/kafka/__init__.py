@@ -23,7 +23,8 @@
     produce           JSON lines or messages into a topic
     consumer_reading  a record read as its consumer would read it
     wire              both ways at once, for simulated clusters
-    commands          `topics`, `produce`; tail_command: `tail`
+    commands          `topics`, `produce`; tail_command: `tail`; partition_commands: `partition reset`
+    partition_reset   rows, journal and checkpoints of a partition deleted
     topic_argument    names of topics as arguments; progress: a file with a progress bar
     wording           messages as sentences; rebalancing: those of rounds and migrations;
                       volumes: those of persistent volumes and claims

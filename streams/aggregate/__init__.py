@@ -27,5 +27,4 @@ nothing here reads a clock.
     rows             what is kept in table `node_percentiles`
     restore          the state of a partition from its rows
     regroup          samples of rows, put back together by node
-    mending          what can be kept of damaged windows
 """

@@ -267,7 +267,8 @@ class Clusters:
         """
         if not parts["clusters"]:
             tables = ", ".join(sorted(table for table, rows in parts.items() if rows))
-            raise DamagedTable("clusters", cluster, f"missing, while {tables} have rows of it")
+            key = f"{self._partition}/{cluster}"
+            raise DamagedTable("clusters", key, f"missing, while {tables} have rows of it")
         try:
             self.states[cluster] = restored(cluster, now_ms, parts)
         except DamagedTable:

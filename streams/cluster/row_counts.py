@@ -38,10 +38,8 @@ class RowCounts:
         return {table: count for table, count in sorted(found.items()) if count}
 
 
-def check_counts(
-    cluster: str, expected: Mapping[str, int] | None, found: Mapping[str, int]
-) -> None:
-    """Hold what was found against what the cluster's row says; none: it was written before there
+def check_counts(key: str, expected: Mapping[str, int] | None, found: Mapping[str, int]) -> None:
+    """Hold what was found against what the row of a cluster says, which has this key; none: it was written before there
     were counts.
 
     Raises:
@@ -55,6 +53,6 @@ def check_counts(
             what = "pods" if table == "reserved_pods" else "rows"
             raise DamagedTable(
                 table,
-                f"of {cluster}",
+                key,
                 f"{there} {what} are there; the row in table clusters counts {wanted}",
             )

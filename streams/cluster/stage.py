@@ -274,6 +274,6 @@ def _check_partition(partition: int, row: PartitionRow | None, clusters: int) ->
     if row is not None and clusters < (row.clusters or 0):
         raise DamagedTable(
             "clusters",
-            f"of partition {partition}",
+            str(partition),
             f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
         )

@@ -252,7 +252,7 @@ def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: s
 
 def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
     row = NodeRow(cluster=CLUSTER, node="node-1")
-    with pytest.raises(DamagedTable, match="table clusters, row test: missing, while nodes have"):
+    with pytest.raises(DamagedTable, match="table clusters, row 0/test: missing, while nodes have"):
         ClusterStage.restored(0, 1, [("nodes", "0/test/node-1", encode(row))])
 
 
