@@ -32,7 +32,6 @@ def benchmarks() -> dict[str, Benchmark]:
         "policy_moving": (busy, partial(records.policy, records.moving())),
         "policy_thresholds": (busy, partial(records.policy, records.THRESHOLDS)),
         "policy_estimates": (busy, partial(records.policy, records.ESTIMATES)),
-        "policy_estimate_by": (busy, ticks.policy_estimate_by),
         "request_estimates_renewed": (busy, records.estimates_renewed),
         "policy_risk": (busy, records.policy_risk),
         "policy_risk_resources": (busy, records.policy_risk_resources),

@@ -34,7 +34,6 @@ from streams.stage.records import InputRecord
 
 THRESHOLDS = "loadAware: {usageThresholds: {cpu: 61, memory: 95}}"
 ESTIMATES = "loadAware: {estimatedScalingFactors: {cpu: 61, memory: 70}}"
-ESTIMATE_BY = "loadAware: {{estimateBy: {}}}"
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
 BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
@@ -135,7 +134,7 @@ def policy(document: str, world: DenseCluster) -> float:
 
 
 def estimates_renewed(world: DenseCluster) -> float:
-    """No pod is measured yet, all are estimated by a profile, and the profile's figures change."""
+    """No pod is measured yet, all are estimated by the fleet's figures, and these change."""
     known_for_long = "{estimateBy: fleet, nodeMetricExpirationSeconds: 86400}"
     document = f"loadAware: {known_for_long}\ndescheduling: {{deschedulingInterval: 24h}}\n"
     changed = f"{document}overutilizationRisk: {{usagePriorPercent: 30}}\n"

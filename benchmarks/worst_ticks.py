@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks import dense_cluster
 from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
-from benchmarks.worst_records import BY_LOAD, BY_RISK, ESTIMATE_BY
+from benchmarks.worst_records import BY_LOAD, BY_RISK
 from schemas.migrations import MigrationRequest
 from schemas.pods import OwnerReference, PodRef
 from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
@@ -32,13 +32,12 @@ migration: {evictQPS: 1000, maxMigratingPerNode: 0, maxMigratingPerNamespace: 0,
 # --- pods that wait -----------------------------------------------------------------------------------
 
 
-def _let_wait(world: DenseCluster, kinds: int, *, owners: bool = False) -> None:
-    """Pods of that many kinds wait for a node; `owners`: and of as many owners."""
+def _let_wait(world: DenseCluster, kinds: int) -> None:
+    """Pods of that many kinds wait for a node."""
     records = []
+    owner = OwnerReference(kind="ReplicaSet", name="web-0", uid="web-0", controller=True)
     for number in range(kinds):
-        owner = f"web-{number if owners else 0}"
-        whose = OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True)
-        waits = pod(f"w-{number}", millicores=100_000 + number, owners=(whose,))
+        waits = pod(f"w-{number}", millicores=100_000 + number, owners=(owner,))
         records.append(world.request(waits))
     for begin in range(0, kinds, 500):
         world.apply(*records[begin : begin + 500])
@@ -59,16 +58,6 @@ def policy_waiting_kinds(world: DenseCluster) -> float:
     _let_wait(world, _KINDS)
     policy = world.policy("loadAware: {usageThresholds: {cpu: 61, memory: 95}}")
     return world.timed_ms([policy, world.tick_record(5), world.tick_record(1)])
-
-
-def policy_estimate_by(world: DenseCluster) -> float:
-    """Pods of an owner each wait, and from now on are estimated by their owners; then no more."""
-    world.apply(
-        world.policy(ESTIMATE_BY.format("fleet")), *(world.tick_record(1) for _ in range(60))
-    )
-    _let_wait(world, _KINDS, owners=True)
-    world.apply(*(world.tick_record(1) for _ in range(60)))
-    return max(world.timed_ms([world.policy(ESTIMATE_BY.format(by))]) for by in ("owner", "fleet"))
 
 
 def waiting_placed(world: DenseCluster) -> float:

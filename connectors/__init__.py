@@ -8,8 +8,7 @@ Lines look only at the lines below them:
     simulated                                    a simulated cluster behind the ports of a real one
     kubernetes                                   a real cluster behind the same ports
     node_agent                                   `loadstream agent`: measures its own node
-    policy  migration_commands  profiles  whynot
-                                                 commands around policies, migrations and questions
+    policy  migration_commands  whynot           commands around policies, migrations and questions
     brokers                                      brokers to run: embedded, real
     kafka                                        Kafka itself: one reader, one sender, topics, commands
     schema_commands                              `loadstream schemas`

@@ -17,7 +17,6 @@ from connectors.kubernetes import commands as kubernetes_commands
 from connectors.migration_commands import commands as migration_commands
 from connectors.node_agent import commands as agent_commands
 from connectors.policy import commands as policy_commands
-from connectors.profiles import commands as profile_commands
 from connectors.simulated import commands as simulated_commands
 from connectors.terminal import echo
 from connectors.whynot import commands as why_not_commands
@@ -36,7 +35,6 @@ broker_commands.register(app)
 kafka_commands.register(app)
 app.add_typer(policy_commands.app, name="policy")
 why_not_commands.register(app)
-profile_commands.register(app)
 migration_commands.register(app)
 app.add_typer(schema_commands.app, name="schemas")
 streams_commands.register(app)

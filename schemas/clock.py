@@ -3,15 +3,14 @@
 The log is the clock: a decision's `now` is the time of the last clock record applied, so a replay
 sees the same time and a sped-up run has a sped-up clock.
 
-Time in the log never goes back by itself, so one record far in the future would stop it until then.
-A worker that writes the time therefore refuses ticks that are too far ahead of its own, and notes
-in the journal that it did. Time that is ahead all the same (written by a version that refused
-nothing, or by a worker whose own clock was wrong) is set right by a tick with `reset`.
+Time in the log never goes back, so one record far in the future would stop it until then. A worker
+that writes the time therefore refuses ticks that are too far ahead of its own clock, and notes in
+the journal that it did.
 """
 
 from schemas.base import Count, EpochMs, Message
 
-#: How far a tick may be from the time of the worker that applies it, in ms. Clocks in step (NTP)
+#: How far a tick may be ahead of the clock of the worker that applies it, in ms. Clocks in step (NTP)
 #: differ by less than one second. A wrong refusal does no harm, since the refusing worker writes
 #: its own ticks.
 AHEAD_MAX_MS = 10_000
@@ -24,6 +23,6 @@ class ClockTick(Message):
     """Partition of the input topics whose time this is; also the partition of this record."""
     now_ms: EpochMs
     """The time from now on."""
-    reset: bool = False
-    """Set the time to `now_ms` also if it is later already: an operator's command. Times of the
-    partition's state that lie in between become `now_ms`, and deadlines keep the time that is left."""
+    state_lost: bool = False
+    """What the worker knew of the partition was deleted (`loadstream partition reset`): producers
+    send their full lists again, and the requests that wait."""

@@ -5,6 +5,7 @@ and for which reasons, the score terms of the winner and of the runners-up, how 
 stale.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -98,31 +99,12 @@ class LoadThresholds(Part):
     """How they came about: configured, by which window, or by which mean and deviation."""
 
 
-#: Characters of a namespace, a kind and a name, and what is between them.
-_OWNER_MAX = 63 + 1 + 512 + 1 + 512
-
-
-class UsualUse(Part):
-    """What a pod is expected to use before it is measured, where that follows from what other pods
-    use of their requests."""
-
-    profile: Literal["owner", "fleet"]
-    """Whose pods say so: those of its owner, mixed with the cluster's as far as they are too few or
-    unlike; or all pods of the cluster."""
-    owner: Annotated[str, Field(max_length=_OWNER_MAX)] | None = None
-    """The owner as NAMESPACE/KIND/NAME; none: the profile is the fleet's."""
-    usage: Counts
-    """Millicores, bytes, or pieces by resource; resources without a profile are estimated by
-    requests and limits."""
-
-    @property
-    def text(self) -> str:
-        """The same in words; a margin may be in the amounts."""
-        whose = f"pods of {self.owner}" if self.owner else "pods of the cluster"
-        amounts = ", ".join(
-            f"{amount_text(name, amount)} of {name}" for name, amount in self.usage.items()
-        )
-        return f"expected to use {amounts}, by what {whose} use"
+def fleet_estimate_text(estimate: Mapping[str, int]) -> str:
+    """Return `PlacementDecision.fleet_estimate` in words."""
+    amounts = ", ".join(
+        f"{amount_text(name, amount)} of {name}" for name, amount in estimate.items()
+    )
+    return f"expected to use {amounts}, by what pods of the cluster use"
 
 
 class PlacementDecision(Message):
@@ -168,9 +150,10 @@ class PlacementDecision(Message):
     judged_by_estimates: Counts | None = None
     """How many nodes were judged by the estimates of their pods, by the statistic that the policy
     asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
-    estimated_by: UsualUse | None = None
-    """What the pod was expected to use, where filters or scores by load went by what other pods
-    use; none: by its requests and limits."""
+    fleet_estimate: Counts | None = None
+    """What the pod was expected to use, by resource in millicores, bytes or pieces, as far as filters
+    or scores by load went by what the pods of the cluster use; other resources are estimated by
+    requests and limits. none: the policy estimates by requests alone."""
     as_of: AsOf
     """The state that it was computed from."""
 

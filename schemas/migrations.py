@@ -17,11 +17,9 @@ from schemas.base import (
     Message,
     NodeName,
     Part,
-    ResourceAmounts,
     StateMs,
 )
 from schemas.decisions import AsOf, DecisionId
-from schemas.moves import PEERS_MAX
 from schemas.pods import Pod, PodRef
 from schemas.workloads import DisruptionBudget, WorkloadState
 
@@ -140,10 +138,8 @@ class MigrationRow(Message, Migration):
     """When the pod's eviction was reported as done, or the pod was seen to be gone."""
     retry_at_ms: StateMs = 0
     """No further command before."""
-    peers: Annotated[tuple[NodeName, ...], Field(max_length=PEERS_MAX, fail_fast=True)] = ()
-    """Nodes that were as hot as the source when the move was planned: what it is judged against."""
-    usage: ResourceAmounts = Field(default_factory=dict)
-    """What was measured or expected of the pod then; empty: nothing is known."""
+    source_hot_before: bool = False
+    """The source was above its high thresholds when the move was planned."""
     reserved: Pod | None = None
     """The pod for which room is held at `target_node`; none: no room is held."""
 

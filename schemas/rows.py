@@ -157,7 +157,7 @@ class Counting(Part):
     """How long a pod is estimated after it was scheduled, whatever is measured."""
     after_initialized_s: _Seconds | None = None
     """The same after it was initialised."""
-    by: Literal["requests", "fleet", "owner"] = "requests"
+    by: Literal["requests", "fleet"] = "requests"
     """Who says what a pod that is not measured uses."""
     margin_percent: Annotated[
         int, Field(ge=0, le=10_000, json_schema_extra=published(unit="%"))

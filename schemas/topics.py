@@ -31,7 +31,6 @@ from schemas.moves import (
     CoolingNodeRow,
     FollowedEvictionRow,
     MoveOutcome,
-    PoolVerdictsRow,
     RecentMovesRow,
     UnmovablePodsRow,
 )
@@ -54,7 +53,7 @@ from schemas.rows import (
     WaitingGroupRow,
 )
 from schemas.usage import NodeUsage
-from schemas.usage_moments import FleetUsageRow, OwnerUsageRow, PodUsageRow
+from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
@@ -137,7 +136,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
     Topic("rebalance-rounds", RebalanceRound, "cluster", "What each round of rebalancing saw and wanted, and what stopped it.", "none", "cluster"),
-    Topic("move-outcomes", MoveOutcome, "cluster", "Outcomes of evictions: did they help?", "none", "cluster"),
+    Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions by rebalancing.", "none", "cluster"),
     Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
     Topic("migration-status", MigrationStatusRecord, "cluster", "How far each migration and each drain has come.", "none", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
@@ -178,7 +177,6 @@ TABLES: tuple[Table, ...] = (
     Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
     Table("pod_usage", PodUsageRow, "What the pods of a node used over their lives."),
     Table("fleet_usage", FleetUsageRow, "What pods of a cluster use of their requests."),
-    Table("owner_usage", OwnerUsageRow, "What pods of an owner use of their requests."),
     Table("migrations", MigrationRow, "Pods on their way from node to node."),
     Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
     Table("drains", DrainRow, "Nodes that are being emptied."),
@@ -194,8 +192,7 @@ TABLES: tuple[Table, ...] = (
     Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
     Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
     Table("unmovable_pods", UnmovablePodsRow, "Pods that no target could take, per node."),
-    Table("followed_evictions", FollowedEvictionRow, "Evictions whose effect is watched."),
-    Table("pool_verdicts", PoolVerdictsRow, "Whether the moves of a pool help."),
+    Table("followed_evictions", FollowedEvictionRow, "Evictions that are followed."),
 )
 
 

@@ -93,53 +93,6 @@ class FleetFigures(Part):
     """Variance, among pods, of their mean usage as a share of the request."""
 
 
-class OwnerFigures(Part):
-    """What is known of one owner's pods and one resource, in millionths of a request."""
-
-    pods_milli: Count
-    """Pods that have been measured, in thousandths: those that are gone count less with age."""
-    own: FleetFigures
-    """What they use: mean, variance of a pod's usage, variance among their means."""
-    weight_ppm: Annotated[Count, Field(le=1_000_000)]
-    """Weight of that against what is known of all pods of the cluster."""
-    expected: FleetFigures
-    """What is expected of the owner's further pods."""
-
-
-class PastPods(Part):
-    """Pods of an owner that are gone and are remembered alike long, in thousandths of a pod."""
-
-    pods_milli: Count
-    """How many there are, in thousandths."""
-    shares: Count
-    """Sum of the shares that they used of their requests, in millionths."""
-    squares: Count
-    """Sum of the squares of these."""
-    variances: Count
-    """Sum of the variances of their usage."""
-
-
-class OwnerUsageRow(Message):
-    """Table `owner_usage`: what the pods of one owner use of their requests."""
-
-    cluster: ClusterName
-    namespace: Annotated[str, Field(max_length=512)]
-    """Namespace of the owner and its pods."""
-    kind: Annotated[str, Field(max_length=512)]
-    """Kind of the owner: that of the controller, but Deployment and CronJob for what these make."""
-    name: Annotated[str, Field(max_length=512)]
-    """Name of the owner, without what a revision or a run adds to it."""
-    seen_at_ms: EpochMs
-    """The log's time at which pods of it were measured last."""
-    figures: Annotated[dict[ResourceName, OwnerFigures], Field(max_length=64, fail_fast=True)]
-    """In force, by resource; empty: none have been worked out yet."""
-    past: Annotated[
-        dict[ResourceName, Annotated[tuple[PastPods, ...], Field(max_length=8, fail_fast=True)]],
-        Field(max_length=64, fail_fast=True),
-    ]
-    """By resource: pods that are remembered for a day, a week, four weeks; empty: none."""
-
-
 class FleetUsageRow(Message):
     """Table `fleet_usage`: what pods that nobody has measured yet are expected to use."""
 

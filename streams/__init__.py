@@ -2,7 +2,6 @@
 
 cli        commands of the streams; the only module that imports connectors
 app        the worker: Faust's app, stages and endpoints, put together
-mend       lets a worker start again from damaged rows or a damaged journal
 agents     the two Faust agents: a stage, its topics, its tables
 in_process both stages joined without Kafka, for simulations
 replay     folds recorded inputs once more and compares

@@ -1,4 +1,4 @@
-"""Commands of the streams: `loadstream worker`, `loadstream replay`, `loadstream mend`.
+"""Commands of the streams: `loadstream worker`, `loadstream replay`.
 
 One of the few places where streams and connectors meet: a worker looks at its topics before it
 starts, since Faust would quietly read nothing from a topic that is not there; a replay reads whole
@@ -16,7 +16,6 @@ from connectors.arguments import as_field, cluster_name
 from connectors.known_plugins import know_plugins
 from connectors.terminal import echo
 from schemas.printable import json_text
-from streams.mend.command import mend_command
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -33,7 +32,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(worker)
     app.command()(replay)
-    app.command()(mend_command(echo, _reach))
     know_plugins(_known_plugins)
 
 
@@ -89,19 +87,6 @@ def worker(
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
     sys.exit(_run(app, settings.stop_timeout_s))
-
-
-def _reach(kafka: "KafkaSettings") -> None:
-    """End with 2 if no broker answers, or the journal has other partitions; with what to do."""
-    from connectors.kafka.client import BrokerUnavailable, connect
-    from connectors.kafka.extents import check_partitions
-    from streams.stage.journal import TOPIC
-
-    try:
-        check_partitions(connect(kafka), TOPIC)
-    except BrokerUnavailable as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:

@@ -10,11 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.cli import app
-from connectors.local_ports import free_port
 from schemas.connection import KafkaSettings, SettingsError
 from streams.app import build
 from streams.worker.settings import WorkerSettings
-from tests.conftest import RunningBroker
 
 _HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
 _PROBE = """
@@ -59,7 +57,6 @@ def test_help_names_every_command_of_the_readme() -> None:
         "worker",
         "broker",
         "topics",
-        "clock",
         "policy",
         "produce",
         "tail",
@@ -220,30 +217,3 @@ def test_a_worker_names_the_setting_whose_file_or_directory_it_cannot_use(
         build(WorkerSettings(), kafka)
     assert str(refused.value).startswith(f"{variable}={path}")
     assert said in str(refused.value)
-
-
-@pytest.mark.broker
-@pytest.mark.parametrize("partition", ["0", "6"])
-def test_mending_with_another_number_of_partitions_than_the_topics_have_is_refused(
-    partition: str, embedded: RunningBroker
-) -> None:
-    environment = {
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-        "LOADSTREAM_KAFKA_PARTITIONS": "7",
-    }
-    result = CliRunner().invoke(app, ["mend", "--partition", partition], env=environment)
-    assert result.exit_code == 2
-    said = "topic journal has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
-    assert result.stderr == f"error: {said}\n"
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("arguments", [[], ["--yes"]])
-def test_mending_without_a_broker_ends_with_advice_instead_of_waiting(arguments: list[str]) -> None:
-    nobody = {
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port(set())}",
-        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
-    }
-    result = CliRunner().invoke(app, ["mend", "--partition", "0", *arguments], env=nobody)
-    assert result.exit_code == 2
-    assert "no usable broker at 127.0.0.1:" in result.stderr

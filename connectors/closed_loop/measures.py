@@ -1,12 +1,7 @@
-"""What a run came to: how hot nodes were, who waited, what was evicted, and whether that helped.
+"""What a run came to: how hot nodes were, who waited, and what was evicted.
 
 Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
 which a saturated node does not give.
-
-Whether an eviction helped is judged against nodes that were as hot at some minute of the same run
-(within the same `_BAND` of demand) and were left alone: hot spells end by themselves. Each move has
-the share of the next ten minutes in which its node was hot; what it is held against is the mean of
-that share over all such minutes of such nodes.
 """
 
 from collections.abc import Mapping
@@ -28,11 +23,6 @@ HOT_CPU, HOT_MEMORY = 0.75, 0.80
 MINUTE_MS = 60_000
 #: A pod that is evicted again within this time, or comes back, has bounced.
 BOUNCE_MS = 3_600_000
-#: Minutes after an eviction in which its node is watched, and before and after which a node that is
-#: held against it was left alone.
-_WATCHED = 10
-#: Nodes are as hot as each other whose demand is in the same band of this share of the node.
-_BAND = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +54,12 @@ class Recorder(Observer):
         self._allocatable = np.array(
             [(each.millicores, each.memory_bytes) for each in scenario.machines], dtype=np.float64
         )
-        self._index = {each.name: index for index, each in enumerate(scenario.machines)}
         self._cpu: list[Shares] = []
         self._memory: list[Shares] = []
         self._asked_ms: dict[str, int] = {}
         self._waits_ms: list[int] = []
         self._placed = 0
-        self._moves: list[_Move] = []
+        self._evictions = 0
         self._move_of: dict[str, _Move] = {}
         """The eviction that a replacement comes from, by its uid."""
         self._before: dict[int, _Move] = {}
@@ -111,7 +100,7 @@ class Recorder(Observer):
         move, before = _Move(eviction), self._before.get(work)
         self._before[work] = move
         if eviction.at_ms >= self._begin_ms:
-            self._moves.append(move)
+            self._evictions += 1
         if before is not None and eviction.at_ms - before.eviction.at_ms < BOUNCE_MS:
             self._bounce(before, eviction.at_ms)
         if eviction.replacement is not None:
@@ -130,7 +119,6 @@ class Recorder(Observer):
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
         hours = [int(part.sum()) for part in np.split(hot, range(60, len(hot), 60))]
-        helped, useless = self._judged(cpu, hot)
         end_ms = self._scenario.end_ms
         still_ms = [
             end_ms - max(at_ms, self._begin_ms)
@@ -149,39 +137,10 @@ class Recorder(Observer):
             "waiting_pods": len(still_ms),
             "refused_pods": own.get("decision_refused", 0),
             "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
-            "evictions": len(self._moves),
+            "evictions": self._evictions,
             "bounces": self._bounces,
-            "moves_helped": helped,
-            "moves_useless": useless,
         }
         return Result(contender, self._scenario.seed, figures, tuple(hours), dict(own))
-
-    def _judged(self, cpu: Shares, hot: npt.NDArray[np.bool_]) -> tuple[int, int]:
-        """How many moves left their node less often hot than nodes as hot that were left alone,
-        and how many did not; one without such a node counts for neither."""
-        if not self._moves or len(hot) <= _WATCHED:
-            return 0, 0
-        # Share of the ten minutes after each minute in which a node was hot.
-        total = np.cumsum(np.vstack([np.zeros_like(hot[:1], dtype=np.int64), hot]), axis=0)
-        minutes = len(hot) - _WATCHED
-        after = (total[_WATCHED + 1 :] - total[1 : minutes + 1]) / _WATCHED
-        band = (cpu[:minutes] / _BAND).astype(np.int64)
-        alone = np.ones_like(band, dtype=bool)
-        places = [
-            ((each.eviction.at_ms - self._begin_ms) // MINUTE_MS, self._index[each.eviction.node])
-            for each in self._moves
-        ]
-        for minute, node in places:
-            alone[max(0, minute - _WATCHED) : minute + _WATCHED + 1, node] = False
-        count = np.bincount(band[alone], minlength=int(band.max()) + 1)
-        mean = np.bincount(band[alone], after[alone], len(count)) / np.maximum(count, 1)
-        helped = useless = 0
-        for minute, node in places:
-            if minute < minutes and count[band[minute, node]]:
-                better = bool(after[minute, node] < mean[band[minute, node]])
-                helped += better
-                useless += not better
-        return helped, useless
 
 
 def _percentile(shares: Shares, percent: float) -> float:

@@ -20,13 +20,12 @@ from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
-from schemas.moves import MoveOutcome
 from schemas.refusals import Refusal
 from schemas.topics import key_of
 
 #: Of what the stages write, what is carried out, and what is counted.
 _COMMANDS = ("placement-decisions", "eviction-commands")
-_READ = (*_COMMANDS, "move-outcomes", "dead-letters")
+_READ = (*_COMMANDS, "dead-letters")
 
 
 class Streamed:
@@ -85,7 +84,7 @@ class Streamed:
         self._apply()
 
     def figures(self) -> dict[str, int]:
-        """Outcomes that were not done, verdicts on moves, dead letters, records."""
+        """Outcomes that were not done, dead letters, records."""
         counts = {name: self._counts[name] for name in sorted(self._counts)}
         return {"records": self._stages.applied, **counts}
 
@@ -104,9 +103,6 @@ class Streamed:
         message = decode(topic, value)
         if isinstance(message, Refusal):
             raise TypeError(f"the stages wrote a record of {topic} that cannot be read: {message}")
-        if isinstance(message, MoveOutcome):
-            self._counts[f"verdict_{message.verdict.replace(' ', '_')}"] += 1
-            return
         if isinstance(message, DeadLetter):
             self._counts["dead_letters"] += 1
             if len(self.complaints) < 5:

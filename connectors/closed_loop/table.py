@@ -19,14 +19,12 @@ COLUMNS = (
     ("refused_pods", "refused", 0),
     ("evictions", "evictions", 0),
     ("bounces", "bounces", 0),
-    ("moves_useless", "useless", 0),
 )
 
 LEGEND = (
     "hot CPU, hot memory, over 100 %: node-minutes of demand above 75 % of CPU, 80 % of memory, all of "
     "CPU. p99, p99.9: demand for CPU of nodes. Imbalance: its standard deviation over nodes. Pods' "
-    "waiting in minutes. Bounces: pods that came back or were evicted again within an hour. Useless: "
-    "moves whose node stayed hot as long as nodes as hot that were left alone."
+    "waiting in minutes. Bounces: pods that came back or were evicted again within an hour."
 )
 
 

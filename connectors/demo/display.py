@@ -121,5 +121,4 @@ def _moved(session: Session) -> str:
     """What rebalancing has done so far."""
     if session.enforced_ms is None:
         return f"{session.relief.dry_commands} dry evictions"
-    helped, judged = session.relief.verdicts["helped"], sum(session.relief.verdicts.values())
-    return f"{len(session.evictions)} evicted, {helped} of {judged} judged helped"
+    return f"{len(session.evictions)} evicted"

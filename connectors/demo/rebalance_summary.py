@@ -45,18 +45,6 @@ class Rebalanced:
     """Commands that came twice, or for a pod evicted already: none, if none is duplicated."""
     placed_again: int
     """Pods that came in place of evicted ones and have a node."""
-    verdicts: tuple[tuple[str, int], ...]
-    """Verdicts on the moves, and how many moves had each."""
-
-    @property
-    def judged(self) -> int:
-        """Moves that were judged."""
-        return sum(count for _, count in self.verdicts)
-
-    @property
-    def helped(self) -> int:
-        """Moves that helped."""
-        return dict(self.verdicts).get("helped", 0)
 
 
 def usage_staying(session: Session) -> UsageGrid:
@@ -117,5 +105,4 @@ def rebalanced(session: Session, staying: UsageGrid) -> Rebalanced | None:
             uid in session.replaced
             for uid in (d.pod.uid for d in session.observed.of_outcome("placed"))
         ),
-        verdicts=tuple(sorted(relief.verdicts.items())),
     )

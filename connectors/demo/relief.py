@@ -1,19 +1,18 @@
 """What rebalancing does: nodes turn hot, pods leave, nodes cool.
 
-What nodes used comes in by bins of time, rounds, commands and verdicts as they were read. A node is
+What nodes used comes in by bins of time, rounds and commands as they were read. A node is
 hot from the first bin in which its mean usage is above the share of its cores from which the policy
 calls it hot, to the first in which it is not; what left it in between belongs to that time.
 Hot-node minutes are counted in the same way, so the live view and the summary agree. Of dry
 commands, which come again and again while a node stays hot, the first one for each node is shown.
 """
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
 from connectors.simulated.cluster import Eviction
 from schemas.evictions import EvictionCommand
-from schemas.moves import MoveOutcome
 from schemas.policy import Policy
 from schemas.rounds import RebalanceRound
 
@@ -53,7 +52,7 @@ class HotSpell:
 
 @dataclass(slots=True)
 class Relief:
-    """Hot nodes, commands and the verdicts on them."""
+    """Hot nodes and commands."""
 
     hot_above: float
     """Share of a node's cores above which it is hot."""
@@ -65,9 +64,6 @@ class Relief:
     happenings: deque[Happening] = field(default_factory=lambda: deque(maxlen=HAPPENINGS_KEPT))
     commands: int = 0
     dry_commands: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
-    """Verdicts on moves that were carried out."""
-    dry_verdicts: Counter[str] = field(default_factory=Counter)
 
     def used(self, node: str, share: float, begin_ms: int, end_ms: int) -> None:
         """A node used this share of its cores from `begin_ms` to `end_ms`; NaN: not measured."""
@@ -123,11 +119,6 @@ class Relief:
     def arrived(self, name: str, source: str, node: str, at_ms: int) -> None:
         """What came in place of an evicted pod was bound to a node."""
         self._happen(at_ms, "back", node, f"{name}, which left {source}, goes to {node}")
-
-    def outcome(self, outcome: MoveOutcome) -> None:
-        """It was judged whether a move helped."""
-        verdicts = self.dry_verdicts if outcome.dry_run else self.verdicts
-        verdicts[outcome.verdict] += 1
 
     def _happen(self, at_ms: int, what: What, node: str, text: str) -> None:
         self.happenings.append(Happening(at_ms, what, node, text))

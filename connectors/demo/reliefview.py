@@ -33,9 +33,7 @@ def relief_panel(session: Session, lines: int, width: int) -> Panel:
 def _title(session: Session, relief: Relief) -> str:
     if session.enforced_ms is None:
         return f"rebalancing observes: {relief.dry_commands} dry commands"
-    helped, judged = relief.verdicts["helped"], sum(relief.verdicts.values())
-    evicted = len(session.evictions)
-    return f"rebalancing: {len(relief.hot)} hot, {evicted} evicted, {helped} of {judged} helped"
+    return f"rebalancing: {len(relief.hot)} hot, {len(session.evictions)} evicted"
 
 
 def _spell(relief: Relief, spell: HotSpell, now_ms: int) -> tuple[Text, Text]:

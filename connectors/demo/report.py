@@ -105,9 +105,6 @@ def _relieved(found: Rebalanced) -> Table:
         "" if found.minutes_to_cool is None
         else f"half of them within {found.minutes_to_cool:.0f} min"
     )  # fmt: skip
-    others = "; ".join(
-        f"{count} {verdict}" for verdict, count in found.verdicts if verdict != "helped"
-    )
     results = ", ".join(f"{count} {result}" for result, count in found.results)
     for row in (
         (
@@ -121,11 +118,6 @@ def _relieved(found: Rebalanced) -> Table:
         ("evictions", f"{found.evictions}", f"of {found.commands} commands: {results or 'none'}"),
         ("commanded twice", f"{found.repeated}", ""),
         ("placed again", f"{found.placed_again}", "pods that came in place of evicted ones"),
-        (
-            "helped",
-            f"{found.helped}",
-            f"of {found.judged} judged so far{f': {others}' if others else ''}",
-        ),
         ("dry runs", f"{found.dry_commands}", "commands of the first act, in observe mode"),
     ):
         table.add_row(*row)

@@ -29,7 +29,6 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.metrics import NodeMetric
-from schemas.moves import MoveOutcome
 from schemas.outcomes import CommandOutcome
 from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
@@ -37,7 +36,6 @@ from schemas.usage import NodeUsage
 #: Topics that the session reads.
 READ_TOPICS = (
     "node-metrics", "placement-decisions", "dead-letters", "rebalance-rounds", "eviction-commands",
-    "move-outcomes",
 )  # fmt: skip
 
 
@@ -79,8 +77,8 @@ class Session(Observer):
         self._plans: dict[str, PodPlan] = {}
         """Pods that have asked, by uid."""
         self._waiting: set[str] = set()
-        self._evicted: dict[str, str] = {}
-        """Evicted pods, by uid, and the command that was carried out."""
+        self._evicted: set[str] = set()
+        """Evicted pods, by uid."""
         self._real_s = 0.0
         self._bins_over = 0
         """Bins of the grid that all samples are in."""
@@ -206,10 +204,6 @@ class Session(Observer):
                 self.relief.round(message)
             case EvictionCommand():
                 self._commanded(message)
-            case MoveOutcome():
-                # A pod may end by itself before its eviction; that is no move of ours.
-                if message.dry_run or message.command_id in self._evicted.values():
-                    self.relief.outcome(message)
 
     def _commanded(self, command: EvictionCommand) -> None:
         self.relief.command(command)
@@ -221,7 +215,7 @@ class Session(Observer):
         if outcome is not None:
             self.eviction_results[outcome.result] += 1
             if outcome.result == "done":
-                self._evicted[uid] = command.command_id
+                self._evicted.add(uid)
 
     def _decided(self, decision: PlacementDecision) -> None:
         if decision.waits:

@@ -9,6 +9,7 @@
     tail              a whole topic, bounded or followed; selection: which of its records
     recent            the records of a partition since a moment, for processes that must not block
     backwards         the newest records of a cluster, newest first
+    table_rows        rows of a cluster, from the changelog of a table
     arrivals          what comes to one partition from now on
     applied           whether a worker has applied a record
     presence          whether a worker writes, and whether anything names a cluster or node
@@ -22,7 +23,8 @@
     produce           JSON lines or messages into a topic
     consumer_reading  a record read as its consumer would read it
     wire              both ways at once, for simulated clusters
-    commands          `topics`, `produce`; tail_command: `tail`; clock_commands: `clock reset`
+    commands          `topics`, `produce`; tail_command: `tail`; partition_commands: `partition reset`
+    partition_reset   rows, journal and checkpoints of a partition deleted
     topic_argument    names of topics as arguments; progress: a file with a progress bar
     wording           messages as sentences; rebalancing: those of rounds and migrations;
                       volumes: those of persistent volumes and claims

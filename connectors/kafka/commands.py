@@ -1,4 +1,4 @@
-"""The commands around Kafka: `topics`, `produce` and `tail`; `clock` is in a module of its own.
+"""The commands around Kafka: `topics`, `produce` and `tail`; `clock` and `partition` have modules of their own.
 
 Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
 is wrong. What was asked for goes to standard output, everything else to standard error.
@@ -13,8 +13,8 @@ import typer
 
 from connectors.kafka import tail_command
 from connectors.kafka.attention import warn
-from connectors.kafka.clock_commands import clock
 from connectors.kafka.failures import as_messages, connect_as_configured
+from connectors.kafka.partition_commands import partition
 from connectors.kafka.topic_argument import topic_names, topic_of
 from connectors.terminal import echo, print_json
 
@@ -34,7 +34,7 @@ topics = typer.Typer(
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to an app."""
     app.add_typer(topics, name="topics")
-    app.add_typer(clock, name="clock")
+    app.add_typer(partition, name="partition")
     app.command()(produce)
     app.command()(tail_command.tail)
 

@@ -41,6 +41,7 @@ def _expected() -> tuple[type[Exception], ...]:
     """Failures that a sentence says; imported only where something has failed."""
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.partition_reset import ResetRefused
     from connectors.kafka.wire import WireError
     from connectors.metrics_endpoint import PortUnusable
     from schemas.announcement import AlreadyAnnounced, NotAnnounced
@@ -51,6 +52,7 @@ def _expected() -> tuple[type[Exception], ...]:
         BrokerUnavailable,
         NotAnnounced,
         PortUnusable,
+        ResetRefused,
         SettingsError,
         TopicsRefused,
         WireError,

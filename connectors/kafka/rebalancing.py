@@ -99,13 +99,31 @@ def request_text(message: MigrationRequest) -> str:
 
 
 def move_text(message: MoveOutcome) -> str:
-    """The outcome of an eviction."""
-    dry = "dry run: " if message.dry_run else ""
-    to = f" to {message.target_node}" if message.target_node else ""
+    """What became of an eviction."""
     return (
-        f"{dry}pod {pod_text(message.pod)} moved from {message.source_node}{to} at "
-        f"{time_text(message.evicted_at_ms)}: {message.verdict} ({message.message})"
+        f"pod {pod_text(message.pod)} moved from {message.source_node} at "
+        f"{time_text(message.evicted_at_ms)}: {outcome_text(message)}"
     )
+
+
+def outcome_text(move: MoveOutcome) -> str:
+    """Source and target of a move after it, and whether it was undone."""
+    before = "hot" if move.source_hot_before else "not hot"
+    parts = [f"{move.source_node} was {before} before, {_hot_text(move.source_hot_after)} after"]
+    if move.target_node is None:
+        parts.append("no replacement came")
+    elif move.returned:
+        parts.append("the replacement returned")
+    else:
+        after = _hot_text(move.target_hot_after)
+        parts.append(f"the replacement came to {move.target_node}, {after} after")
+    if move.moved_again:
+        parts.append("it was moved again")
+    return "; ".join(parts)
+
+
+def _hot_text(is_hot: bool | None) -> str:
+    return "not measured" if is_hot is None else "hot" if is_hot else "not hot"
 
 
 def workload_text(message: WorkloadState) -> str:

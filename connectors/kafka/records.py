@@ -34,7 +34,7 @@ _TIME_FIELDS: dict[type, str] = {
     MigrationRequest: "requested_at_ms",
     MigrationStatus: "happened_at_ms",
     DrainStatus: "happened_at_ms",
-    MoveOutcome: "judged_at_ms",
+    MoveOutcome: "ended_at_ms",
 }
 
 

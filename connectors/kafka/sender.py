@@ -68,7 +68,7 @@ class Sender:
         """Send a message to where it belongs."""
         self.send_value(topic, encode(message), place(TOPIC_BY_NAME[topic], message))
 
-    def send_value(self, topic: str, value: bytes, target: Place, number: int = 0) -> None:
+    def send_value(self, topic: str, value: bytes | None, target: Place, number: int = 0) -> None:
         """Hand a record over, which is on its way a moment later; waits while the queue is full.
 
         `number` names the record if it fails; 0: its number among those sent.

@@ -157,8 +157,7 @@ def _(message: NodeMetric) -> str:
 
 @_sentence.register
 def _(message: ClockTick) -> str:
-    verb = "the time is set to" if message.reset else "it is"
-    return f"partition {message.partition}: {verb} {time_text(message.now_ms)}"
+    return f"partition {message.partition}: it is {time_text(message.now_ms)}"
 
 
 @_sentence.register

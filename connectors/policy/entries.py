@@ -80,9 +80,9 @@ def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
 def is_set_apart(connection: "Connection", cluster: str) -> bool:
     """Whether the cluster's worker, which it made fail, applies nothing of it until a policy record
     comes, also the one that holds already. Raises BrokerUnavailable."""
-    from connectors.profiles.reading import rows_of
+    from connectors.kafka.table_rows import read_rows
     from schemas.rows import FailedClusterRow
 
     return any(
-        row.set_apart for row in rows_of(connection, "failed_clusters", cluster, FailedClusterRow)
+        row.set_apart for row in read_rows(connection, "failed_clusters", cluster, FailedClusterRow)
     )

@@ -5,7 +5,8 @@
 - Once per id: a command that comes again has no effect and no second outcome. Ids are kept for
   `IDS_KEPT_MS` of the log's time after the command has expired.
 - Expiry: compared with the newest record of topic `clock` in the command's partition, at the moment
-  at which its turn has come. Time goes back only where it was ahead and is set right.
+  at which its turn has come. Time goes back only if several records in a row say that it was
+  ahead.
 - Dry runs never reach the sink.
 - Many at once, `IN_FLIGHT_MAX` of them; of one pod one after the other, in the order of arrival.
 - An attempt that may be repeated, as the sink says, is repeated with growing pauses until the
@@ -94,15 +95,15 @@ class CommandRules:
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         """Of each pod under way, by uid: who is at work, and how many commands there are."""
 
-    def clock(self, now_ms: int, *, reset: bool = False) -> None:
-        """A record of topic `clock` says that it is `now_ms`, or with `reset` sets the time to that.
+    def clock(self, now_ms: int) -> None:
+        """A record of topic `clock` says that it is `now_ms`.
 
-        Time does not go back otherwise, unless several records in a row say that it was ahead: a
-        stray one, which workers refuse, must not let all commands expire for as long as it is.
+        Time does not go back, unless several records in a row say that it was ahead: a stray one,
+        which workers refuse, must not let all commands expire for as long as it is.
         """
         ahead = now_ms < self.now_ms - AHEAD_MAX_MS
         self._behind = self._behind + 1 if ahead else 0
-        if reset or now_ms >= self.now_ms or self._behind == TICKS_BEHIND:
+        if now_ms >= self.now_ms or self._behind == TICKS_BEHIND:
             self.now_ms, self._behind = now_ms, 0
 
     def remember(self, command_id: str) -> None:

@@ -119,7 +119,7 @@ class ContinuousSimulation(Observer):
         """Take in what a worker has written; what is about other clusters means nothing here."""
         if isinstance(message, ClockTick):
             if message.partition == self._partition:
-                self._connected.rules.clock(message.now_ms, reset=message.reset)
+                self._connected.rules.clock(message.now_ms)
             return
         self._cluster.advance(now_ms)
         outcome = self._connected.carry_out(message)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.rebalancing import count_text, pod_text
+from connectors.kafka.rebalancing import count_text, outcome_text, pod_text
 from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.migrations import MigrationStatus
-from schemas.moves import MoveOutcome
 from schemas.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
 
 #: Hot nodes, pods and gates that an answer names; the others are counted.
@@ -107,15 +106,9 @@ def _migration(evidence: Evidence, status: MigrationStatus) -> str:
 
 
 def move_lines(evidence: Evidence) -> Iterator[str]:
-    """Outcomes of evictions, newest first; of dry ones, which are repeated, the newest."""
-    done = [move for move in evidence.moves if not move.dry_run]
-    for move in done[:NAMED_MAX] or evidence.moves[:1]:
-        yield _move(evidence, move)
-
-
-def _move(evidence: Evidence, move: MoveOutcome) -> str:
-    dry = " (dry run)" if move.dry_run else ""
-    return (
-        f"The move of {pod_text(move.pod)} from {move.source_node} at "
-        f"{evidence.at(move.evicted_at_ms)}{dry} was judged {move.verdict}: {move.message}."
-    )
+    """What became of evictions, newest first."""
+    for move in evidence.moves[:NAMED_MAX]:
+        yield (
+            f"{pod_text(move.pod)} moved from {move.source_node} at "
+            f"{evidence.at(move.evicted_at_ms)}: {outcome_text(move)}."
+        )

@@ -29,9 +29,9 @@ from schemas.policy.parts import (
     whole,
 )
 
-#: Who says what a pod that is not measured is expected to use: its requests and limits, or what pods
-#: of the cluster or of its owner use of theirs.
-EstimateBy = Literal["requests", "fleet", "owner"]
+#: Who says what a pod that is not measured is expected to use: its requests and limits, or what the
+#: pods of the cluster use of theirs.
+EstimateBy = Literal["requests", "fleet"]
 #: Statistics of a window that thresholds and scores may go by; empty: none.
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
@@ -104,7 +104,7 @@ class LoadAwareSchedulingArgs(PluginArgs):
     """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
     estimate_by: Annotated[EstimateBy, Field(exclude_if=_is_requests)] = "requests"
     """loadstream's own: what a pod that is not measured is expected to use follows from its request
-    or limit and a scaling factor, or from what pods of the cluster (fleet) or of its owner use."""
+    or limit and a scaling factor, or from what the pods of the cluster use (fleet)."""
     estimate_margin_percent: Annotated[int, whole(0, 400), Field(exclude_if=_is_usual_margin)] = 50
     """loadstream's own: percentage of the standard deviation of that which is added to its mean."""
 
@@ -148,14 +148,9 @@ class LoadAwareSchedulingArgs(PluginArgs):
         )
 
     @property
-    def by_profiles(self) -> bool:
-        """Pods that are not measured are estimated by what others use."""
-        return self.estimate_by != "requests"
-
-    @property
-    def by_owner(self) -> bool:
-        """Of these, those of the same owner."""
-        return self.estimate_by == "owner"
+    def by_fleet(self) -> bool:
+        """Pods that are not measured are estimated by what the pods of the cluster use."""
+        return self.estimate_by == "fleet"
 
     @property
     def resources(self) -> tuple[str, ...]:

@@ -2,29 +2,25 @@
 of it.
 
 A pod that left a hot node is kept away from it until the node has cooled; an owner whose pods go in
-circles is frozen; a pod that fits nowhere is left alone for a while; and a pool whose moves do not
-help stops moving. Times are those of the log's clock. Waits double from their `initial` to their
-`max` value.
+circles is frozen; and a pod that fits nowhere is left alone for a while. Times are those of the
+log's clock. Waits double from their `initial` to their `max` value.
 """
 
 from collections.abc import Iterable
 from typing import Annotated
 
-from schemas.policy.parts import Conflict, Percent, PolicyPart, whole
+from schemas.policy.parts import Conflict, PolicyPart, whole
 
 _DAY_S = 86_400
 _Seconds = Annotated[int, whole(1, 7 * _DAY_S)]
 
 #: Most moves of one owner that are remembered.
 HISTORY_MAX = 32
-#: Most verdicts of one pool that are looked at together.
-VERDICTS_MAX = 100
 
 #: Waits that begin with the first field and double up to the second.
 _DOUBLING = (
     ("initial_freeze_seconds", "max_freeze_seconds"),
     ("initial_unmovable_seconds", "max_unmovable_seconds"),
-    ("initial_backoff_seconds", "max_backoff_seconds"),
 )
 
 
@@ -32,8 +28,7 @@ class MoveArgs(PolicyPart):
     """Memory of moves, freezing, unmovable pods, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away, frozen, left alone or held back. The outcomes of moves are still
-    reported."""
+    """false: nothing is kept away, frozen or left alone. The outcomes of moves are still reported."""
     cooling_seconds: _Seconds = 300
     """So long after it was hot last, a node still counts as cooling: the window of an average."""
     cooling_metrics: Annotated[int, whole(0, 100)] = 2
@@ -47,13 +42,7 @@ class MoveArgs(PolicyPart):
     initial_unmovable_seconds: _Seconds = 600
     max_unmovable_seconds: _Seconds = 21_600
     follow_seconds: _Seconds = 600
-    """So long after an eviction it is judged whether it helped: two windows of an average."""
-    verdicts: Annotated[int, whole(1, VERDICTS_MAX)] = 10
-    """How many of a pool's newest verdicts are looked at together."""
-    min_helped_percent: Percent = 30
-    """Fewer that helped than this share of them hold the pool back; 0: it is never held back."""
-    initial_backoff_seconds: _Seconds = 600
-    max_backoff_seconds: _Seconds = 21_600
+    """How long after an eviction its outcome is reported: two windows of an average."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """The longest wait is not shorter than the first."""

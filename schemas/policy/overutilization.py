@@ -7,7 +7,7 @@ priors below.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -27,10 +27,6 @@ RISK_RESOURCES_MAX = 8
 #: Share of a resource beyond which a node is hot, where a policy does not say.
 _HOT_PERCENT = {"cpu": 75, "memory": 80}
 _HOT_PERCENT_OTHERS = 80
-
-
-def _is_fleet(profiles: str) -> bool:
-    return profiles == "fleet"
 
 
 class RiskResource(PolicyPart):
@@ -78,10 +74,6 @@ class OverutilizationRiskArgs(PluginArgs):
     recent_minutes: Annotated[int, whole(0, 1_440)] = 30
     """What was used lately beyond the mean of a life counts, as far as it was seen to last: the
     minutes within which usage is forgotten; 0: by the mean of the life alone."""
-
-    profiles: Annotated[Literal["fleet", "owner"], Field(exclude_if=_is_fleet)] = "fleet"
-    """Who has that say on a pod's mean and variance: all pods of the cluster, or those of its owner
-    as far as owners' pods are alike."""
 
     @field_validator("resources")
     @classmethod

@@ -27,6 +27,4 @@ nothing here reads a clock.
     rows             what is kept in table `node_percentiles`
     restore          the state of a partition from its rows
     regroup          samples of rows, put back together by node
-    unwritable       which nodes are to blame for rows that cannot be written
-    mending          what can be kept of damaged windows
 """

@@ -48,8 +48,8 @@ class Intake:
         self._partitions = partitions
         self._limits = limits
         self._counts = counts
-        self.metrics: dict[int, list[OutputRecord]] = {}
-        """What samples have emitted, by their offsets, until it is taken."""
+        self.metrics: dict[int, OutputRecord] = {}
+        """Metrics that samples of the batch have emitted, by offset of the sample."""
 
     def apply(self, record: InputRecord) -> Refusal | None:
         """Take a record in, or say why not."""
@@ -175,7 +175,7 @@ class Intake:
             )
             metric.pop("lives", None)
             value = encoded({**metric, "pods": [], "host_applications": []})
-        self.metrics[offset] = [OutputRecord(OUTPUT, node.cluster, value)]
+        self.metrics[offset] = OutputRecord(OUTPUT, node.cluster, value)
         self._counts["reported"] += 1
         return refusal
 

@@ -107,17 +107,27 @@ class PartitionState:
         node.clear(self.samples_log, self.pods_log)
         self._forgotten[node.key] = node
 
-    def drop(self, name: str, first_offset: int) -> None:
-        """Records of a node from this one on cannot be written: forget it, and leave them out."""
-        node = self.nodes.get(name)
-        if node is not None:
-            self.forget(node)
-        self.pods_log.drop(name, first_offset)
-        self.samples_log.drop(name, first_offset)
+    def drop_unwritable(self, names: Iterable[str], first_offset: int) -> dict[str, Exception]:
+        """Forget the nodes whose rows cannot be encoded; return the exceptions by node.
 
-    def renamed(self) -> list[NodeState]:
-        """Nodes whose names of pods the batch has changed."""
-        return [node for node in self._touched.values() if node.pods.renamed]
+        For use after `changes` has failed. A row has samples of many nodes, so the rows of each
+        node are encoded alone here.
+
+        Args:
+            names: nodes that have records in the batch.
+            first_offset: where the batch begins; earlier samples stay in the rows.
+        """
+        failed = {}
+        for name in names:
+            try:
+                self._encode_rows(name)
+            except Exception as error:
+                failed[name] = error
+                if name in self.nodes:
+                    self.forget(self.nodes[name])
+                self.pods_log.drop(name, first_offset)
+                self.samples_log.drop(name, first_offset)
+        return failed
 
     def begin_topic(self, topic_id: str) -> None:
         """Records of a topic with this id come now: nothing is kept of one that was deleted, since
@@ -132,16 +142,11 @@ class PartitionState:
     def changes(self) -> tuple[RowChange, ...]:
         """Rows that changed since the last call, in the order in which they must be written.
 
-        Where a row cannot be written this raises, and changes nothing; see `unwritable`.
+        If a row cannot be encoded, this raises and changes nothing; see `drop_unwritable`.
         """
         partition = self.partition
         # What may fail comes first, while nothing is noted as written.
-        changes = list(self._opening())
-        changes += [
-            node_row(partition, node.key, node.created_offset, node.pods) for node in self.renamed()
-        ]
-        changes += [pods_row(partition, *row) for row in self.pods_log.pending()]
-        changes += [samples_row(partition, *row) for row in self.samples_log.pending()]
+        changes = [*self._opening(), *self._encode_rows()]
         policies, policies_removed = self.policies.changes(partition)
         changes += policies
         pods_removed, samples_removed = self.pods_log.settle(), self.samples_log.settle()
@@ -164,6 +169,18 @@ class PartitionState:
         self.pods_log.settle()
         self.samples_log.settle()
         self._touched, self._forgotten = {}, {}
+
+    def _encode_rows(self, name: str | None = None) -> list[RowChange]:
+        """Encode the changed rows of nodes, pods and samples; only a node's part, if given."""
+        partition = self.partition
+        rows = [
+            node_row(partition, node.key, node.created_offset, node.pods)
+            for node in self._touched.values()
+            if node.pods.renamed and name in (None, node.key)
+        ]
+        rows += [pods_row(partition, *row) for row in self.pods_log.pending(name)]
+        rows += [samples_row(partition, *row) for row in self.samples_log.pending(name)]
+        return rows
 
     def _opening(self) -> Iterator[RowChange]:
         """The very first row: rows without any progress are those of a table that has lost it."""

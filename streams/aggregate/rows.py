@@ -103,13 +103,15 @@ class RowLog(Generic[E]):
             if not self.live[row] and row != self.sequence:
                 self._emptied.add(row)
 
-    def pending(self) -> list[tuple[int, list[E]]]:
-        """Rows to write since the last `settle`, in ascending order."""
-        return [
-            (row, entries)
-            for row, entries in sorted(self._changed.items())
-            if entries and row not in self._emptied
-        ]
+    def pending(self, node: str | None = None) -> list[tuple[int, list[E]]]:
+        """Rows to write since the last `settle`, in ascending order; only a node's part, if given."""
+        pending = []
+        for row, entries in sorted(self._changed.items()):
+            if node is not None:
+                entries = [entry for entry in entries if entry.node == node]
+            if entries and row not in self._emptied:
+                pending.append((row, entries))
+        return pending
 
     def settle(self) -> list[int]:
         """What is pending will be written; answers with the rows to remove after it, ascending."""

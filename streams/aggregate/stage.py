@@ -4,21 +4,21 @@ A fold: what comes out depends on the records and their order alone, not on how 
 batches and not on restarts in between. A record that cannot be used goes to `dead-letters` and
 changes nothing else. What a record that can be used changes is the business of `intake`.
 
-A defect of loadstream that a sample shows, in applying it or in writing its rows, touches its node
-alone: the sample is refused, and the node is forgotten, since what is in memory of it may be half
-of what it should be. Its windows begin anew with the next sample, also with one of the same batch.
+A defect of loadstream touches one node. The node is forgotten, since its state in memory may be
+half changed, and its windows begin anew with its next sample. If applying a sample raises an
+exception, this sample becomes a dead letter. If rows of a node cannot be encoded at the end of a
+batch, all samples of the node in the batch become dead letters; only then do batches matter. If no
+node is to blame, the worker stops.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from schemas.refusals import Refusal
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.intake import INPUT, Intake, node_of
 from streams.aggregate.partition import PartitionState
-from streams.aggregate.unwritable import unwritable
 from streams.stage.dead_letters import buried
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import Counts, Figures
@@ -80,12 +80,13 @@ class AggregateStage:
                 continue
             applied.append(record)
             self.state.position = record.offset
-            self._put(record)
+            self._apply(record)
             self._intake.sweep()
         rows = self._rows(applied) if applied else ()
-        outputs, self._intake.metrics = _in_order(self._intake.metrics), {}
-        dead_letters, self._dead_letters = _in_order(self._dead_letters), {}
-        return StageResult(outputs, rows, dead_letters)
+        outputs, self._intake.metrics = tuple(self._intake.metrics.values()), {}
+        letters, self._dead_letters = self._dead_letters, {}
+        dead = tuple(letter for offset in sorted(letters) for letter in letters[offset])
+        return StageResult(outputs, rows, dead)
 
     def prepare(self) -> bool:
         """Nothing waits here: each sample is worked out when it comes."""
@@ -104,67 +105,41 @@ class AggregateStage:
         """The partition's nodes, and the time of their samples."""
         return Figures(self.state.clock.now_ms, len(self.state.nodes))
 
-    def _put(self, record: InputRecord) -> None:
-        refusal = self._contained(record)
-        if refusal is not None:
-            self._refuse(record, refusal)
-
-    def _contained(self, record: InputRecord) -> Refusal | None:
-        """Apply a record; a defect of ours touches its node alone, which begins anew."""
+    def _apply(self, record: InputRecord) -> None:
         try:
-            return self._intake.apply(record)
+            refusal = self._intake.apply(record)
         except Exception as error:
             logger.exception("%s offset %d", record.topic, record.offset)
             node = self.state.nodes.get(node_of(record))
             if node is not None:
                 self.state.forget(node)
-            return Refusal("internal", f"{type(error).__name__}: {error}")
+            refusal = _internal(error)
+        if refusal is not None:
+            self._refuse(record, refusal)
 
-    def _rows(self, applied: list[InputRecord]) -> tuple[RowChange, ...]:
-        """Rows of the batch; what cannot be written is left out, and its node begins anew."""
+    def _rows(self, applied: Sequence[InputRecord]) -> tuple[RowChange, ...]:
+        """Return the rows of the batch, without nodes whose rows cannot be encoded."""
         if not self._has_table:
             self.state.settle()
             return ()
-        left = list(applied)
-        while True:
-            try:
-                return self.state.changes()
-            except Exception:
-                blamed = unwritable(self.state, left[0].offset, partial(_newest_of, left))
-                if not blamed:
-                    raise
-                logger.exception("rows of %s cannot be written", sorted(blamed))
-                for name, (offset, cause) in sorted(blamed.items()):
-                    left = self._leave_out(name, offset, cause, left)
-
-    def _leave_out(
-        self, name: str, offset: int, cause: Exception, left: list[InputRecord]
-    ) -> list[InputRecord]:
-        """A record makes a node unwritable: refuse it, and apply those of the node after it once
-        more.
-
-        Answers with the batch's records that have not failed.
-        """
-        self.state.drop(name, offset)
-        again = [each for each in left if each.offset >= offset and node_of(each) == name]
-        for record in again:
-            self._intake.metrics.pop(record.offset, None)
-            self._dead_letters.pop(record.offset, None)
-        failed, *after = again
-        self._refuse(failed, Refusal("internal", f"{type(cause).__name__}: {cause}"))
-        for record in after:
-            self._put(record)
-        return [each for each in left if each is not failed]
+        try:
+            return self.state.changes()
+        except Exception:
+            logger.exception("rows of partition %d cannot be encoded", self.state.partition)
+        names = sorted({node_of(record) for record in applied})
+        failed = self.state.drop_unwritable(names, applied[0].offset)
+        for record in applied:
+            error = failed.get(node_of(record))
+            if error is not None:
+                self._intake.metrics.pop(record.offset, None)
+                if record.offset not in self._dead_letters:
+                    self._refuse(record, _internal(error))
+        return self.state.changes()
 
     def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
         self.counts[f"refused_{refusal.category}"] += 1
         self._dead_letters[record.offset] = buried(record, refusal)
 
 
-def _in_order(by_offset: Mapping[int, list[OutputRecord]]) -> tuple[OutputRecord, ...]:
-    """All records in the order of what causes them."""
-    return tuple(record for offset in sorted(by_offset) for record in by_offset[offset])
-
-
-def _newest_of(records: Sequence[InputRecord], name: str) -> int:
-    return next(each.offset for each in reversed(records) if node_of(each) == name)
+def _internal(error: Exception) -> Refusal:
+    return Refusal("internal", f"{type(error).__name__}: {error}")

@@ -6,8 +6,7 @@
 
 stage        one partition: a pure fold over records
 clusters     the clusters of a partition; contains the failure of one
-applied      one record of a batch, and what each cluster answered
-spoken       what a cluster says, ready to be published
+batch_records  the records of a batch with their results, and messages encoded for publishing
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
 unlisted     removes what full lists lack
@@ -18,11 +17,9 @@ move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 moment_tables  lives of pods, and figures of the fleet, as rows
-owner_table  what is known of owners as rows
 podrows      rows of the pods on a node, encoded fast
 noderows     the row of a node, put together from encoded parts
 row_counts   how many rows a cluster must have
 stored       rows as they are read back
-clock_reset  rows as of an earlier time
 statistics   figures and counts for metrics
 """

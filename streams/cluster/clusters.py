@@ -1,369 +1,279 @@
-"""The clusters of one partition, applied one by one: a defect of loadstream affects one of them.
+"""The clusters of one partition: a defect of loadstream in one of them does not stop the others.
 
-If applying a record, encoding its results or writing its rows raises an exception, the cluster's
-state in memory is not used any more. The state is put together again from its rows as they were
-before the batch. Then the batch's records are applied to it again without the one that failed,
-which becomes a dead letter. The result does not depend on where batches end or when a worker starts
-again. `failures` says when a cluster is set apart instead. A row that cannot be written is noticed
-at the end of its batch, unless a later record of the same batch has replaced it.
+Each cluster applies its records of a batch in one attempt. If a record raises an exception:
+
+1. The record becomes a dead letter. A clock tick still advances the cluster's clock.
+2. The cluster is restored from its rows as of the last batch.
+3. The next attempt applies the batch's records again, without those that failed. It encodes the
+   changed rows after each record, so that a row that cannot be encoded is blamed on its record.
+
+A cluster is set apart (see `failures`) after three failures in ten minutes: the results of earlier
+records stay, and later records become dead letters. It is also set apart if no record is to blame,
+for example because its rows cannot be read. All its records of the batch then become dead letters.
+
+Otherwise the result does not depend on where batches end or when a worker starts again, with one
+exception: a row that cannot be encoded is not noticed if a later record of the batch replaces it.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.decisions import AsOf
+from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
-from schemas.rows import HeldPod
-from streams.cluster import failures
-from streams.cluster.applied import Applied
-from streams.cluster.clock_reset import moved_rows, set_back
-from streams.cluster.failures import Failures, apart_text, back_record, set_apart_record
-from streams.cluster.spoken import answered, spoken
+from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
+from streams.cluster.failures import TABLE, FailedClusters
+from streams.cluster.rounds import no_round
 from streams.cluster.state import ClusterState, Position
-from streams.cluster.stored import Parts, Row, by_cluster, restored
-from streams.cluster.tables import ROWS, all_rows, begin_rows, changed_rows, last_rows, settle
+from streams.cluster.stored import Parts, Row, restored, rows_by_cluster
+from streams.cluster.tables import ROWS, changed_rows, last_rows, settle
 from streams.inventory.cause import Cause
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
 
 logger = logging.getLogger(__name__)
 
-#: The rows of a cluster as all results that were handed out leave them.
+#: Returns the rows of a cluster as the results of all earlier batches have left them.
 Recall = Callable[[str], Iterable[Row]]
 
 
-class _NotRestorable(Exception):
-    """A cluster cannot be put together from its rows."""
-
-
 def no_rows(cluster: str) -> Iterable[Row]:
-    """For a stage whose rows are not kept: a cluster that fails is set apart at once."""
-    raise LookupError(f"the rows of cluster {cluster} are not at hand")
+    """Serve as `Recall` where no rows are kept: a cluster is set apart at its first failure."""
+    raise LookupError(f"no rows of cluster {cluster} are kept")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What one cluster computes from its records of a batch."""
+
+    state: ClusterState | None
+    """None if nothing is known of the cluster."""
+    results: list[tuple[BatchRecord, Refusal | list[EncodedOutput]]] = field(default_factory=list)
+    rows: dict[tuple[str, str], RowChange] = field(default_factory=dict)
+    problem: str = ""
+    """The exception that ended the attempt, as text: the exception would keep the state alive."""
+    failed_record: BatchRecord | None = None
+    """The record to blame for the problem; None if the rows are."""
+
+    def add_rows(self, rows: Iterable[RowChange]) -> None:
+        self.rows.update({(row.table, row.key): row for row in rows})
 
 
 class Clusters:
-    """States of clusters, and the batch that is being applied to them."""
+    """States of a partition's clusters."""
 
     def __init__(
         self, partition: int, partitions: int, recall: Recall, version: str, *, has_tables: bool
     ) -> None:
-        self.partition = partition
+        self._partition = partition
         self._partitions = partitions
+        self._recall = recall
         self._has_tables = has_tables
         self.states: dict[str, ClusterState] = {}
-        self.failures = Failures(version)
-        self.positions: dict[str, int] = {}
-        """Offset applied last of each input topic of which anything was applied."""
-        self.now_ms: int | None = None
-        """The log's time; none: its clock has not ticked."""
-        self._recall = recall
-        self._changed: dict[str, None] = {}
-        self.begin()
+        self.failures = FailedClusters(version)
+        self._rows: dict[str, dict[tuple[str, str], RowChange]] = {}
+        """Rows changed by the current batch: by cluster, then by table and key."""
 
-    def begin(self) -> None:
-        """A batch begins."""
-        self.done: list[Applied] = []
-        """Its records so far."""
-        self._start = self.now_ms, dict(self.positions)
-        self._written: dict[str, dict[tuple[str, str], RowChange]] = {}
-        """Rows of clusters that this batch has forgotten, or applied again one by one."""
+    def apply(self, batch: Sequence[BatchRecord], start_ms: int | None) -> list[RowChange]:
+        """Apply a batch and return the changed rows; `start_ms` is the log time before the batch."""
+        by_cluster: dict[str, list[BatchRecord]] = {cluster: [] for cluster in self.states}
+        for record in batch:
+            if record.is_tick:
+                for records in by_cluster.values():
+                    records.append(record)
+            elif record.message is not None:
+                by_cluster.setdefault(record.message.cluster, []).append(record)
+        for cluster in sorted(by_cluster):
+            self._apply_to(cluster, by_cluster[cluster], start_ms)
+        if batch and batch[-1].now_ms is not None:
+            self.failures.forget_old(batch[-1].now_ms)
+        rows = [row for of_cluster in self._rows.values() for row in of_cluster.values()]
+        self._rows.clear()
+        for cluster, row in self.failures.changed_rows():
+            value = None if row is None else encode(row)
+            rows.append(RowChange(TABLE, f"{self._partition}/{cluster}", value))
+        return rows
 
-    # --- records ----------------------------------------------------------------------------------
+    def _apply_to(self, cluster: str, records: list[BatchRecord], start_ms: int | None) -> None:
+        """Apply a cluster's records; `start_ms` is the log time before the first of them.
 
-    def tick(self, each: Applied, now_ms: int) -> None:
-        """Let every cluster know what time it is."""
-        self.now_ms = now_ms
-        if each.set_back_from_ms is not None:
-            self.failures.set_back(each.set_back_from_ms, now_ms)
-        self.failures.tidy(now_ms)
-        for cluster in self.failures.all_apart():
-            self._tick_apart(cluster, each)
-        for cluster in sorted(self.states):
-            self.apply(cluster, each)
+        A cluster that is set apart misses all records up to a policy record, which brings it back.
+        """
+        if not records:
+            return
+        if self.failures.find_apart(cluster) is None:
+            self._retry_until_applied(cluster, records, start_ms)
+            return
+        are_policies = [isinstance(record.message, PolicyRecord) for record in records]
+        index = are_policies.index(True) if any(are_policies) else len(records)
+        self._miss(cluster, records[:index])
+        if index < len(records):
+            policy = records[index]
+            text = self.failures.bring_back(cluster, policy.now_ms or 0)
+            if self._retry_until_applied(cluster, records[index:], policy.now_ms, from_rows=True):
+                self._notify(cluster, text, policy)
 
-    def apply(self, cluster: str, each: Applied) -> None:
-        """Let one cluster apply a record; a defect of ours must not stop the others."""
-        record = each.record
-        position = Position(record.topic, self.partition, record.offset, self.positions)
-        try:
-            self._step(cluster, each, position)
-        except Exception as error:
-            self._contain(cluster, each, error)
+    def _retry_until_applied(
+        self,
+        cluster: str,
+        records: list[BatchRecord],
+        start_ms: int | None,
+        *,
+        from_rows: bool = False,
+    ) -> bool:
+        """Apply records until none fails, each time without those that failed before.
 
-    def _step(self, cluster: str, each: Applied, position: Position) -> None:
-        """Apply a record to a cluster, up to what is published of it."""
-        self._changed[cluster] = None
-        state = self.states.get(cluster)
-        new = state is None
-        if state is None:
-            state = ClusterState(cluster)
-            if self.now_ms is not None:
-                state.advance(self.now_ms)
-        elif each.set_back_from_ms is not None:
-            state = self._set_back(state, each.set_back_from_ms, each.message.now_ms)
-        answer = state.apply(each.message, position)
-        if isinstance(answer, Refusal):
-            each.refused[cluster] = answer
-        else:
-            each.say(
-                cluster,
-                [
-                    ready
-                    for said in answer
-                    for ready in answered(said, self._partitions, state, self.now_ms)
-                ],
-            )
-        if not state.empty:
-            self.states[cluster] = state
-        elif not new and isinstance(each.message, ClockTick):
-            self._forget(state)
-
-    def _set_back(self, state: ClusterState, was_ms: int, now_ms: int) -> ClusterState:
-        """A cluster as it would be if it had never been so late; see `clock_reset`."""
-        cluster, prefix = state.cluster, f"{self.partition}/{state.cluster}"
-        if not self._has_tables:
-            begin_rows(state)
-        self._write(cluster, changed_rows(state, prefix))
-        before = list(all_rows(state, prefix))
-        after = list(set_back(before, ROWS, {"reserved_pods": HeldPod}, was_ms, now_ms))
-        written = self._written[cluster]
-        self._write(
-            cluster,
-            (
-                new
-                for old, new in zip(before, after, strict=True)
-                if new is not old or (new.table, new.key) in written
-            ),
-        )
-        stored: dict[tuple[str, str], bytes] = {}
-        put(stored, after)
-        rows = ((table, key, value) for (table, key), value in stored.items())
-        state = self.states[cluster] = restored(cluster, now_ms, by_cluster(rows)[cluster])
-        return state
-
-    def _forget(self, state: ClusterState) -> None:
-        """Nothing is known of a cluster now, so it takes no place and no time."""
-        del self.states[state.cluster]
-        self._write(state.cluster, last_rows(state, f"{self.partition}/{state.cluster}"))
-
-    # --- defects ----------------------------------------------------------------------------------
-
-    def _contain(self, cluster: str, each: Applied, error: Exception) -> None:
-        """A record has made a cluster fail: let the cluster be as if it had not come."""
-        failed: tuple[Applied, Exception] | None = (each, error)
-        while failed is not None:
-            each, error = failed
-            reason = self._failed(cluster, each, error)
-            too_often = self.failures.note(cluster, reason, self.now_ms or 0)
-            try:
-                failed = self._redo(cluster, each if too_often else None)
-            except _NotRestorable as lost:
-                self._set_apart(cluster, each, f"{reason}; {lost}", self.done)
-                return
-            if failed is None and too_often:
-                after = self.done[self.done.index(each) + 1 :]
-                self._set_apart(cluster, each, reason, after)
-
-    def _failed(self, cluster: str, each: Applied, error: Exception) -> str:
-        record = each.record
-        place = f"{record.topic} offset {record.offset}"
-        logger.error("cluster %s, %s", cluster, place, exc_info=error)
-        text = f"{type(error).__name__}: {error}"
-        each.fail(cluster, Refusal("internal", text))
-        return f"{place}: {text}"
-
-    def _redo(self, cluster: str, until: Applied | None) -> tuple[Applied, Exception] | None:
-        """Put a cluster together again, and apply the batch's records up to here, each with its
-        rows.
-
-        Answers with the first one that fails now; what failed before is left out.
+        Returns False if no record is to blame for a failure: then none of the records is applied.
 
         Args:
-            cluster: which one.
-            until: the record to stop at; None: at the newest.
-
-        Raises:
-            _NotRestorable: its rows do not make a cluster.
+            cluster: that applies them.
+            records: of the batch.
+            start_ms: the log time before the first of them.
+            from_rows: the cluster is to be restored from its rows, as it is after a failure.
         """
-        now_ms, (start_ms, offsets) = self.now_ms, self._start
-        offsets = dict(offsets)
-        self._drop(cluster)
+        failed: list[BatchRecord] = []
+        missed: list[BatchRecord] = []
+        apart_reason, newest = "", records[-1]
+        while (attempt := self._attempt(cluster, records, failed, start_ms, from_rows)).problem:
+            self.states.pop(cluster, None)
+            record = attempt.failed_record
+            if record is not None:
+                record.refuse(Refusal("internal", attempt.problem))
+                failed.append(record)
+                reason = f"{record.record.topic} offset {record.record.offset}: {attempt.problem}"
+                if self.failures.count_failure(cluster, reason, record.now_ms or 0):
+                    index = records.index(record)
+                    missed = [*records[index + 1 :], *missed]
+                    records, apart_reason, newest = records[:index], reason, record
+            elif from_rows:
+                reason = f"its rows cannot be read or written: {attempt.problem}"
+                self._set_apart(cluster, reason, newest)
+                self._miss(cluster, [*records, *missed])
+                return False
+            from_rows = True
+        self._commit(cluster, attempt)
+        if apart_reason:
+            self._set_apart(cluster, apart_reason, newest)
+            self._apply_to(cluster, missed, newest.now_ms)
+        return True
+
+    def _attempt(
+        self,
+        cluster: str,
+        records: Sequence[BatchRecord],
+        failed: Collection[BatchRecord],
+        start_ms: int | None,
+        from_rows: bool,
+    ) -> _Attempt:
+        attempt = _Attempt(None if from_rows else self.states.get(cluster))
         try:
-            self.now_ms = start_ms
-            self._restore(cluster)
-            for each in self.done:
-                record = each.record
-                offsets[record.topic] = record.offset
-                tick = isinstance(each.message, ClockTick)
-                if tick:
-                    self.now_ms = each.message.now_ms
-                if each is until:
-                    break
-                if not each.concerns(cluster) or (tick and cluster not in self.states):
-                    continue
-                try:
-                    if cluster not in each.failed:
-                        position = Position(
-                            record.topic, self.partition, record.offset, dict(offsets)
-                        )
-                        self._step(cluster, each, position)
-                    elif tick:
-                        self._skip_tick(cluster, each)
-                    self._write(cluster, self._changes(cluster))
-                except Exception as error:
-                    return each, error
-        finally:
-            self.now_ms = now_ms
-        return None
-
-    def _redone(self, cluster: str, until: Applied | None, newest: Applied) -> bool:
-        """Redo the batch, and contain what fails now; answers whether nothing does."""
-        try:
-            failed = self._redo(cluster, until)
-        except _NotRestorable as lost:
-            self._set_apart(cluster, newest, str(lost), self.done)
-            return False
-        if failed is not None:
-            self._contain(cluster, *failed)
-        return failed is None
-
-    def _drop(self, cluster: str) -> None:
-        """Nothing of what the cluster did in this batch counts."""
-        self.states.pop(cluster, None)
-        self._written.pop(cluster, None)
-        for each in self.done:
-            each.take_back(cluster)
-
-    def _skip_tick(self, cluster: str, each: Applied) -> None:
-        """Set the time of a cluster that this tick has made fail, without its decisions."""
-        state, now_ms = self.states[cluster], each.message.now_ms
-        if each.set_back_from_ms is not None:
-            state = self._set_back(state, each.set_back_from_ms, now_ms)
-        state.skip_to(now_ms)
-
-    def _tick_apart(self, cluster: str, each: Applied) -> None:
-        """A tick for a cluster that is set apart: if time is set back, its rows are, too."""
-        each.leave_out(cluster)
-        if each.set_back_from_ms is None:
-            return
-        try:
-            rows = {(table, key): value for table, key, value in self._recalled(cluster)}
-            put(rows, self._written.get(cluster, {}).values())
-            self._write(cluster, moved_rows(rows, ROWS, each.set_back_from_ms, each.message.now_ms))
-        except Exception:
-            # Rows that cannot be read do not make a cluster either; it stays apart.
-            logger.exception(
-                "the times of cluster %s, which is set apart, are not set back", cluster
-            )
-
-    def _restore(self, cluster: str) -> None:
-        """Put a cluster together from its rows as they were before the batch, if it had any."""
-        try:
-            parts = by_cluster(self._recalled(cluster)).get(cluster)
-            if parts is not None and parts["clusters"]:
-                self.states[cluster] = restored(cluster, self.now_ms, parts)
+            if from_rows:
+                attempt.state = self._restore(cluster, start_ms)
+            for record in records:
+                attempt.failed_record = record
+                if record not in failed:
+                    self._apply_record(cluster, record, attempt)
+                elif record.is_tick and attempt.state is not None:
+                    attempt.state.skip_to(record.message.now_ms)
+                if from_rows:
+                    self._encode_rows(cluster, attempt)
+            attempt.failed_record = None
+            self._encode_rows(cluster, attempt)
         except Exception as error:
-            raise _NotRestorable(_not_restored(cluster, error)) from error
+            logger.exception("cluster %s failed", cluster)
+            attempt.problem = f"{type(error).__name__}: {error}"
+        return attempt
 
-    def _recalled(self, cluster: str) -> Iterator[Row]:
-        """Its rows, without what is noted of its failures: that is no part of it."""
-        return (row for row in self._recall(cluster) if row[0] in ROWS)
+    def _encode_rows(self, cluster: str, attempt: _Attempt) -> None:
+        if attempt.state is not None and self._has_tables:
+            attempt.add_rows(changed_rows(attempt.state, f"{self._partition}/{cluster}"))
+        elif attempt.state is not None:
+            settle(attempt.state)
 
-    def _set_apart(
-        self, cluster: str, each: Applied, reason: str, missed: Sequence[Applied]
-    ) -> None:
-        """The cluster's state stays as its rows have it.
+    def _apply_record(self, cluster: str, record: BatchRecord, attempt: _Attempt) -> None:
+        state = attempt.state
+        if state is None:
+            if record.is_tick:
+                return
+            state = ClusterState(cluster)
+            if record.now_ms is not None:
+                state.advance(record.now_ms)
+        topic, offset = record.record.topic, record.record.offset
+        position = Position(topic, self._partition, offset, record.offsets)
+        answer = state.apply(record.message, position)
+        if isinstance(answer, Refusal):
+            attempt.results.append((record, answer))
+        else:
+            outputs = encode_outputs(answer, self._partitions, state, record.now_ms)
+            attempt.results.append((record, outputs))
+        if not state.empty:
+            attempt.state = state
+        elif record.is_tick:
+            attempt.state = None
+            attempt.add_rows(last_rows(state, f"{self._partition}/{cluster}"))
 
-        What came in this batch beyond them is missed.
-        """
-        if missed is self.done:
-            self._drop(cluster)
+    def _commit(self, cluster: str, attempt: _Attempt) -> None:
+        if attempt.state is None:
+            self.states.pop(cluster, None)
+        else:
+            self.states[cluster] = attempt.state
+        self._rows.setdefault(cluster, {}).update(attempt.rows)
+        for record, answer in attempt.results:
+            if isinstance(answer, Refusal):
+                record.refuse(answer)
+            else:
+                record.outputs += answer
+
+    # --- clusters that are set apart ------------------------------------------------------------
+
+    def _miss(self, cluster: str, records: Sequence[BatchRecord]) -> None:
+        for record in records:
+            if not record.is_tick and record.refusal is None:
+                record.refuse(self.failures.count_missed(cluster, record.record.topic))
+
+    def _set_apart(self, cluster: str, reason: str, record: BatchRecord) -> None:
         self.states.pop(cluster, None)
-        self.failures.set_apart(cluster, reason, self.now_ms or 0)
-        for other in missed:
-            if isinstance(other.message, ClockTick):
-                self._tick_apart(cluster, other)
-            elif other.concerns(cluster) and cluster not in other.failed:
-                other.fail(cluster, self.failures.miss(cluster, other.record.topic))
-        row = self.failures.rows[cluster]
-        logger.error("%s", apart_text(row))
-        if self.now_ms is not None:
-            note = set_apart_record(row, self._cause(cluster, each))
-            each.notes.append(spoken(note, self.now_ms))
+        text = self.failures.set_apart(cluster, reason, record.now_ms or 0)
+        logger.error("%s", text)
+        self._notify(cluster, text, record)
 
-    def come_back(self, cluster: str, each: Applied) -> None:
-        """A policy record comes for a cluster that is set apart: try it again."""
-        if not self._redone(cluster, each, each):
+    def _notify(self, cluster: str, text: str, record: BatchRecord) -> None:
+        """Publish a sentence about a cluster as the result of a record, where `why-not` finds it."""
+        if record.now_ms is None:
             return
-        row = self.failures.come_back(cluster)
-        if self.now_ms is not None:
-            said = back_record(row, self._cause(cluster, each))
-            each.notes.append(spoken(said, self.now_ms))
-        self.apply(cluster, each)
-
-    def _cause(self, cluster: str, each: Applied) -> Cause:
-        as_of = AsOf(
-            partition=self.partition, offsets=dict(self.positions), policy_digest="default"
-        )
-        record = each.record
-        now_ms = self.now_ms or 0
-        return Cause(cluster, record.topic, self.partition, record.offset, now_ms, as_of)
+        as_of = AsOf(partition=self._partition, offsets=record.offsets, policy_digest="default")
+        source = record.record
+        cause = Cause(cluster, source.topic, self._partition, source.offset, record.now_ms, as_of)
+        record.notices.append(encode_output(no_round(cause, text, dry_run=True), record.now_ms))
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def changed_rows(self) -> Iterator[RowChange]:
-        """Rows that the batch has changed."""
-        for cluster in list(self._changed):
-            try:
-                self._write(cluster, self._changes(cluster))
-            except Exception:
-                self._find_unwritable(cluster)
-        self._changed.clear()
-        for cluster in self._written:
-            yield from self._written[cluster].values()
-        for cluster, failed in self.failures.changed_rows():
-            value = None if failed is None else encode(failed)
-            yield RowChange(failures.TABLE, f"{self.partition}/{cluster}", value)
+    def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
+        rows = {(table, key): value for table, key, value in self._recall(cluster) if table in ROWS}
+        put(rows, self._rows.get(cluster, {}).values())
+        of_cluster = rows_by_cluster((table, key, value) for (table, key), value in rows.items())
+        parts = of_cluster.get(cluster)
+        if parts is None or not parts["clusters"]:
+            return None
+        return restored(cluster, now_ms, parts)
 
-    def settle(self) -> None:
-        """Where there are no tables: what the batch has changed is not written."""
-        for cluster in self._changed:
-            state = self.states.get(cluster)
-            if state is not None:
-                settle(state)
-        self._changed.clear()
-        self._written.clear()
-        self.failures.changed.clear()
+    def restore_at_start(self, cluster: str, parts: Parts, now_ms: int | None) -> None:
+        """Restore a cluster from its rows; it is set apart if loadstream fails at that.
 
-    def _find_unwritable(self, cluster: str) -> None:
-        """Rows of a cluster cannot be written: find the record that is to blame."""
-        last = next(each for each in reversed(self.done) if each.concerns(cluster))
-        self._redone(cluster, None, last)
-
-    def _changes(self, cluster: str) -> list[RowChange]:
-        state = self.states.get(cluster)
-        return [] if state is None else list(changed_rows(state, f"{self.partition}/{cluster}"))
-
-    def _write(self, cluster: str, rows: Iterable[RowChange]) -> None:
-        written = self._written.setdefault(cluster, {})
-        for row in rows:
-            written[row.table, row.key] = row
-
-    def take(self, cluster: str, parts: Parts) -> None:
+        Raises:
+            DamagedTable: rows are missing or cannot be read.
+        """
         if not parts["clusters"]:
-            named = ", ".join(sorted(table for table, found in parts.items() if found))
-            raise DamagedTable("clusters", cluster, f"missing, while {named} have rows of it")
+            tables = ", ".join(sorted(table for table, rows in parts.items() if rows))
+            key = f"{self._partition}/{cluster}"
+            raise DamagedTable("clusters", key, f"missing, while {tables} have rows of it")
         try:
-            self.states[cluster] = restored(cluster, self.now_ms, parts)
+            self.states[cluster] = restored(cluster, now_ms, parts)
         except DamagedTable:
             raise
         except Exception as error:
-            self.failures.set_apart(cluster, _not_restored(cluster, error), self.now_ms or 0)
-
-
-def _not_restored(cluster: str, error: Exception) -> str:
-    """Log the error that is being handled, and say in a sentence what it means."""
-    logger.exception("cluster %s cannot be put together from its rows", cluster)
-    return f"it cannot be put together from its rows: {type(error).__name__}: {error}"
+            logger.exception("cluster %s cannot be restored", cluster)
+            reason = f"its rows cannot be read or written: {type(error).__name__}: {error}"
+            self.failures.set_apart(cluster, reason, now_ms or 0)

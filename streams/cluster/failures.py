@@ -1,117 +1,102 @@
-"""Clusters that made loadstream itself fail, and those that are set apart because of it.
+"""Clusters in which loadstream itself failed, and those that are set apart because of it.
 
-A record whose application fails is refused and changes nothing. Where that happens again and again,
-or the cluster can no longer be put together from its rows, the cluster is set apart: its rows stay
-as they are, its records go to `dead-letters`, and the others go on. It comes back with a policy
-record, also with the one that holds already, or with another version of loadstream. All of this is
-in rows, so a restart changes nothing.
+A cluster that is set apart keeps its rows, and its records go to `dead-letters`. It comes back with
+a policy record or with another version of loadstream, which may have fixed the defect. Everything
+is kept in table `failed_clusters`, so a restart changes nothing.
 """
 
-from schemas.base import Message
 from schemas.policy.durations import format_duration_ms
 from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
-from streams.cluster.clock_reset import moved_ms
-from streams.cluster.rounds import no_round
-from streams.inventory.cause import Cause
 from streams.stage.tracked_table import TrackedRows
 
 TABLE = "failed_clusters"
-#: A cluster that fails so often within so much of the log's time is set apart: putting it together
-#: again takes seconds where it is large, and the other clusters of the partition wait meanwhile.
+#: A cluster with this many failures within this log time is set apart. Rebuilding a large cluster
+#: takes seconds, and the partition's other clusters wait meanwhile.
 FAILURES_MAX = 3
 FAILURES_MS = 600_000
 
 
-class Failures(TrackedRows[str, FailedClusterRow]):
-    """The failures of a partition's clusters, by cluster."""
+class FailedClusters(TrackedRows[str, FailedClusterRow]):
+    """Table `failed_clusters` of one partition."""
 
     def __init__(self, version: str) -> None:
-        """`version` is that of loadstream: another one may have mended the cause."""
         super().__init__(TABLE, lambda row: row.cluster)
         self._version = version
 
     def take(self, row: FailedClusterRow) -> None:
-        """Take over a row; a cluster that another version had set apart comes back."""
+        """Restore a row; a cluster that another version set apart comes back."""
         self.rows[row.cluster] = row
         if row.set_apart and row.version != self._version:
-            self.come_back(row.cluster)
+            self.drop(row.cluster)
 
-    def apart(self, cluster: str) -> FailedClusterRow | None:
-        """The row of a cluster that is set apart; None: it is not."""
+    def find_apart(self, cluster: str) -> FailedClusterRow | None:
+        """Return the row of a cluster if it is set apart."""
         row = self.rows.get(cluster)
         return row if row is not None and row.set_apart else None
 
-    def all_apart(self) -> list[str]:
-        """The clusters that are set apart."""
+    def list_apart(self) -> list[str]:
         return sorted(row.cluster for row in self.rows.values() if row.set_apart)
 
-    def note(self, cluster: str, reason: str, now_ms: int) -> bool:
-        """A cluster has failed; whether that was once too often."""
-        row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
-        recent = tuple(each for each in row.failed_at_ms if now_ms - each < FAILURES_MS)
-        times = (*recent, now_ms)[-FAILURES_MAX:]
-        self.put(row.model_copy(update={"failed_at_ms": times, "reason": _cut(reason)}))
+    def count_failure(self, cluster: str, reason: str, now_ms: int) -> bool:
+        """Note a failure; return whether the cluster has failed too often."""
+        row = self._row_of(cluster)
+        recent = [failed_ms for failed_ms in row.failed_at_ms if now_ms - failed_ms < FAILURES_MS]
+        # A batch may find the failure of an earlier record after that of a later one.
+        times = tuple(sorted([*recent, now_ms])[-FAILURES_MAX:])
+        self.put(row.model_copy(update={"failed_at_ms": times, "reason": _shorten(reason)}))
         return len(times) >= FAILURES_MAX
 
-    def set_apart(self, cluster: str, reason: str, now_ms: int) -> None:
-        """From now on the cluster's records are not applied."""
-        row = self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
-        update = {"set_apart": True, "set_apart_at_ms": now_ms, "reason": _cut(reason)}
-        self.put(row.model_copy(update={**update, "version": self._version}))
+    def set_apart(self, cluster: str, reason: str, now_ms: int) -> str:
+        """Set a cluster apart; return a sentence for people that says why."""
+        update = {
+            "set_apart": True,
+            "set_apart_at_ms": now_ms,
+            "reason": _shorten(reason),
+            "version": self._version,
+        }
+        row = self._row_of(cluster).model_copy(update=update)
+        self.put(row)
+        return _explain_apart(row)
 
-    def miss(self, cluster: str, topic: str) -> Refusal:
-        """A record came for a cluster that is set apart; answers why it is not applied."""
+    def count_missed(self, cluster: str, topic: str) -> Refusal:
+        """Count a record that a cluster which is set apart does not apply."""
         row = self.rows[cluster]
         missed = {**row.missed, topic: row.missed.get(topic, 0) + 1}
         self.put(row.model_copy(update={"missed": dict(sorted(missed.items()))}))
-        return Refusal("apart", apart_text(row))
+        return Refusal("apart", _explain_apart(row))
 
-    def come_back(self, cluster: str) -> FailedClusterRow:
-        """The cluster is tried again; answers with what was kept of it."""
-        self.changed[cluster] = None
-        return self.rows.pop(cluster)
+    def bring_back(self, cluster: str, now_ms: int) -> str:
+        """Forget the failures of a cluster; return a sentence that says what it missed."""
+        row = self.rows[cluster]
+        self.drop(cluster)
+        missed = ", ".join(f"{count} of {topic}" for topic, count in row.missed.items()) or "none"
+        duration = ""
+        if row.set_apart_at_ms:  # 0 means before the first clock tick
+            duration = f" for {format_duration_ms(max(0, now_ms - row.set_apart_at_ms))}"
+        return (
+            f"a policy record brought the cluster back, which was set apart{duration}. Missed records "
+            f"(in dead-letters): {missed}. Full lists of nodes and pods restore its state; scheduling "
+            "requests must be sent again"
+        )
 
-    def set_back(self, was_ms: int, now_ms: int) -> None:
-        """The time is set back; see `clock_reset`."""
-        for row in list(self.rows.values()):
-            times = tuple(moved_ms(each, was_ms, now_ms) for each in row.failed_at_ms)
-            apart_ms = moved_ms(row.set_apart_at_ms, was_ms, now_ms)
-            self.put(row.model_copy(update={"failed_at_ms": times, "set_apart_at_ms": apart_ms}))
-
-    def tidy(self, now_ms: int) -> None:
-        """Forget failures that are long ago."""
+    def forget_old(self, now_ms: int) -> None:
+        """Forget clusters whose last failure is too long ago to count."""
         for row in list(self.rows.values()):
             if not row.set_apart and now_ms - row.failed_at_ms[-1] >= FAILURES_MS:
-                self.come_back(row.cluster)
+                self.drop(row.cluster)
+
+    def _row_of(self, cluster: str) -> FailedClusterRow:
+        return self.rows.get(cluster) or FailedClusterRow(cluster=cluster)
 
 
-def apart_text(row: FailedClusterRow) -> str:
-    """Why a cluster is set apart, and how it comes back."""
+def _explain_apart(row: FailedClusterRow) -> str:
     return (
-        f"cluster {row.cluster} is set apart after a defect of loadstream: {row.reason}. It comes back with "
-        f"`loadstream policy resume {row.cluster}` or another policy, or with another version of loadstream"
+        f"cluster {row.cluster} is set apart after a defect of loadstream: {row.reason}. To bring it "
+        f"back, run `loadstream policy resume {row.cluster}`, send another policy, or install another "
+        "version of loadstream"
     )
 
 
-def set_apart_record(row: FailedClusterRow, cause: Cause) -> Message:
-    """What is said when a cluster is set apart, where `why-not` looks."""
-    return no_round(cause, apart_text(row), dry_run=True)
-
-
-def back_record(row: FailedClusterRow, cause: Cause) -> Message:
-    """What is said when a cluster comes back, with what it has missed."""
-    missed = ", ".join(f"{count} of {topic}" for topic, count in row.missed.items()) or "none"
-    apart = ""
-    if row.set_apart_at_ms:  # otherwise before the clock ticked first
-        apart = f" for {format_duration_ms(max(0, cause.now_ms - row.set_apart_at_ms))}"
-    text = (
-        f"the cluster is back with a policy record after it was set apart{apart}; records that it missed, "
-        f"which are in dead-letters: {missed}. Full lists of nodes and pods make up for states; requests "
-        "have to be sent again"
-    )
-    return no_round(cause, text, dry_run=True)
-
-
-def _cut(reason: str) -> str:
+def _shorten(reason: str) -> str:
     return reason[: REASON_CHARS_MAX // 2]

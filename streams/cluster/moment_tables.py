@@ -61,14 +61,6 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
         self.changed.update(self._inventory.moments.changed)
         self._inventory.moments.changed.clear()
 
-    def touch(self) -> None:
-        """Count all as changed."""
-        self.changed.update(
-            (node.name, None)
-            for node in self._inventory.nodes.values()
-            if node.moments is not None and node.moments.lives.folded_at_ms is not None
-        )
-
     def take(self, row: PodUsageRow) -> None:
         """Take over a row; nothing of it where the policy asks for other resources."""
         node = self._inventory.nodes.get(row.node)
@@ -121,15 +113,11 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
             self.changed[KEY] = None
         self._moments.fleet_changed = False
 
-    def touch(self) -> None:
-        """Count it as changed."""
-        self.changed[KEY] = None
-
     def take(self, row: FleetUsageRow) -> None:
         """Take over the row as it was written."""
         fleet = self._moments.fleet
         if fleet is not None:
-            fleet.figures = read(row.resources, fleet.args)
+            self._moments.set_figures(read(row.resources, fleet.args))
             self._moments.renewed_at_ms = row.renewed_at_ms
 
     def restore(self, rows: Iterator[FleetUsageRow]) -> None:  # type: ignore[override]

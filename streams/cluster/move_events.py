@@ -1,6 +1,7 @@
 """Hands what migrations report to the memory of moves: a pod must leave, has left, or stays."""
 
 from schemas.migrations import MigrationRow
+from schemas.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
 from streams.moves.memory import MoveMemory
@@ -35,38 +36,39 @@ class MoveEvents:
         )
 
     def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
-        """The pod has left, or would have."""
-        if row.trigger != "rebalance" or row.command_id is None:
+        """The pod has left, or would have: the first is followed."""
+        if row.trigger != "rebalance" or row.command_id is None or row.dry_run:
             return
-        effects, now_ms = self._memory.effects, self._inventory.now_ms
-        effects.evicted(
-            command_id=row.command_id,
-            migration_id=row.migration_id,
-            pod=row.pod,
-            owner=row.owner,
-            pool=row.pool,
-            phase=row.watched,
-            source_node=row.source_node,
-            dry_run=row.dry_run,
-            peers=row.peers,
-            usage=row.usage,
-            now_ms=now_ms,
+        followed = self._memory.followed
+        followed.follow(
+            FollowedEvictionRow(
+                cluster=row.cluster,
+                command_id=row.command_id,
+                migration_id=row.migration_id,
+                pool=row.pool,
+                phase=row.watched,
+                pod=row.pod,
+                owner=row.owner,
+                source_node=row.source_node,
+                evicted_at_ms=self._inventory.now_ms,
+                source_hot_before=row.source_hot_before,
+            )
         )
-        if row.dry_run:
-            return
         # An owner replaces a pod while that one still terminates: the replacement may be there.
         found = None if row.replacement is None else self._inventory.held(row.replacement.uid)
         if row.mode == "EvictDirectly":
             found = self._replacement(row, commanded_at_ms)
         if found is not None and found[1].expires_at_ms is None:
-            effects.arrived(row.owner, found[1].pod, found[0].name, now_ms)
+            followed.note_arrival(row.owner, found[1].pod, found[0].name)
 
     def _replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
         """The first pod of the owner since a time that has a node and replaces no other pod."""
-        effects, first = self._memory.effects, None
+        followed, first = self._memory.followed, None
         for uid in self._inventory.owners.pods(row.owner_uid):
             found = self._inventory.held(uid)
-            if found is None or uid == row.pod.uid or effects.followed.of_replacement(uid):
+            if found is None or uid == row.pod.uid:
+                continue
+            if followed.find_by_replacement(row.owner, uid) is not None:
                 continue
             held = found[1]
             here = held.expires_at_ms is None and held.pod.deleting_at_ms is None

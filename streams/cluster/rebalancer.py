@@ -153,12 +153,7 @@ class Rebalancer:
             )
         for move in outcome.moves:
             memory.unmovable.movable(move.held.pod.uid)
-        for pool, node, phase in memory.effects.watched():
-            reading = _reading(outcome, pool, node, phase)
-            if reading is not None:
-                memory.effects.observe(
-                    pool, node, phase, reading.used, reading.limit, reading.capacity, now_ms
-                )
+        memory.followed.note_round(partial(_is_hot, outcome))
 
     @property
     def _gain(self) -> float | None:
@@ -190,7 +185,7 @@ def _cool(
     if name == OVERUTILIZATION_RISK:
         return None if gain is None else _calm(outcome, gain, node)
     reading = _reading(outcome, name, node, phase)
-    if reading is None or any(used > reading.limit[name] for name, used in reading.used.items()):
+    if reading is None or reading.is_hot:
         return None
     if not reading.used:
         whose = "it" if phase == "node" else "its prod pods"
@@ -201,6 +196,11 @@ def _cool(
         for name, used in reading.used.items()
     ]
     return f"node {node} is hot no more: {'; '.join(shares)}"
+
+
+def _is_hot(outcome: RoundOutcome, pool: str, node: str, phase: Phase) -> bool | None:
+    reading = _reading(outcome, pool, node, phase)
+    return None if reading is None or not reading.used else reading.is_hot
 
 
 def _calm(outcome: RoundOutcome, gain: float, node: str) -> str | None:

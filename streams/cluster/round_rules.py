@@ -1,4 +1,4 @@
-"""What a round of one cluster asks about pods: migrations, the memory of moves, held-back pools."""
+"""What a round of one cluster asks about pods: migrations and the memory of moves."""
 
 from collections.abc import Collection, Mapping
 
@@ -46,13 +46,9 @@ class RoundRules(Rules):
         return self._migrations.refused(held.pod)
 
     def gate(self, candidate: Candidate) -> Gate | None:
-        """Is its pool held back, its owner frozen, or its migration stopped?"""
-        now_ms = self._cause.now_ms
-        why = self._memory.effects.backing_off(candidate.pool, now_ms)
-        if why is not None:
-            return Gate("PoolHeldBack", why, "node")
+        """Is its owner frozen, or its migration stopped?"""
         owner = owner_key(candidate.held.pod)
-        why = self._memory.moves.gate(owner, candidate.target, now_ms)
+        why = self._memory.moves.gate(owner, candidate.target, self._cause.now_ms)
         if why is not None:
             return Gate("RecentMoves", why)
         return self._migrations.propose(candidate, self._cause)

@@ -28,17 +28,9 @@ class RowCounts:
         else:
             self._keys[table].discard(key)
 
-    def begin(self) -> None:
-        """No row is there."""
-        self._keys.clear()
-
     def has(self, table: str, key: str) -> bool:
         """Whether a row of a table not in `COUNTED` is there."""
         return key in self._keys[table]
-
-    def keys(self, table: str) -> list[str]:
-        """Keys of the rows of a table not in `COUNTED`, sorted."""
-        return sorted(self._keys[table])
 
     def counts(self, counted: Mapping[str, int]) -> dict[str, int]:
         """Rows by table, those of tables of `COUNTED` given; tables without rows are left out."""
@@ -46,10 +38,8 @@ class RowCounts:
         return {table: count for table, count in sorted(found.items()) if count}
 
 
-def check_counts(
-    cluster: str, expected: Mapping[str, int] | None, found: Mapping[str, int]
-) -> None:
-    """Hold what was found against what the cluster's row says; none: it was written before there
+def check_counts(key: str, expected: Mapping[str, int] | None, found: Mapping[str, int]) -> None:
+    """Hold what was found against what the row of a cluster says, which has this key; none: it was written before there
     were counts.
 
     Raises:
@@ -63,6 +53,6 @@ def check_counts(
             what = "pods" if table == "reserved_pods" else "rows"
             raise DamagedTable(
                 table,
-                f"of {cluster}",
+                key,
                 f"{there} {what} are there; the row in table clusters counts {wanted}",
             )

@@ -13,6 +13,7 @@ A defect of loadstream touches one cluster (`streams.cluster.clusters`).
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode, encode
@@ -21,11 +22,11 @@ from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal, from_the_future
 from schemas.rows import FailedClusterRow, PartitionRow
 from streams.cluster import failures
-from streams.cluster.applied import Applied
+from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import count_said, figures_of, policy_words
-from streams.cluster.stored import Row, by_cluster, read_row
+from streams.cluster.stored import Row, read_row, rows_by_cluster
 from streams.cluster.tables import ROWS
 from streams.stage.dead_letters import buried, too_long
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
@@ -71,29 +72,21 @@ class ClusterStage:
         """Identity of each input topic of which anything was applied, where brokers name one."""
         self._has_tables = has_tables
         self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
+        self.positions: dict[str, int] = {}
+        """Offset of the newest applied record of each input topic."""
+        self.now_ms: int | None = None
+        """Log time; None before the first clock tick."""
 
     @property
     def clusters(self) -> dict[str, ClusterState]:
-        """Those of which anything is known and that are not set apart."""
+        """Clusters of which anything is known and that are not set apart."""
         return self._clusters.states
-
-    @property
-    def positions(self) -> dict[str, int]:
-        """Offset applied last of each input topic of which anything was applied."""
-        return self._clusters.positions
-
-    @property
-    def now_ms(self) -> int | None:
-        """The log's time; none: its clock has not ticked."""
-        return self._clusters.now_ms
-
-    @now_ms.setter
-    def now_ms(self, now_ms: int | None) -> None:
-        self._clusters.now_ms = now_ms
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records in order."""
-        self._clusters.begin()
+        start_ms, before = self.now_ms, set(self.clusters)
+        names = {*before, *self._clusters.failures.list_apart()}
+        batch: list[BatchRecord] = []
         for record in records:
             if record.topic_id is not None:
                 if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
@@ -103,81 +96,62 @@ class ClusterStage:
                 self.counts.results["repeated"] += 1
                 continue
             self.positions[record.topic] = record.offset
-            each = Applied(record)
-            self._clusters.done.append(each)
-            self._apply(each)
-        rows = tuple(self._rows())
+            batch.append(self._read(record, names))
+        rows = self._clusters.apply(batch, start_ms)
+        self.counts.clusters.update(dict.fromkeys(sorted(set(self.clusters) - before)))
         outputs: list[OutputRecord] = []
         dead: list[OutputRecord] = []
-        for each in self._clusters.done:
-            self._count(each)
-            if each.refusal is not None:
-                dead.extend(buried(each.record, each.refusal))
-            for spoken in each.spoken():
-                unread = too_long(spoken.output)
+        for entry in batch:
+            self._count(entry)
+            if entry.refusal is not None:
+                dead.extend(buried(entry.record, entry.refusal))
+            for output in (*entry.outputs, *entry.notices):
+                unread = too_long(output.record)
                 if unread is None:
-                    outputs.append(spoken.output)
+                    outputs.append(output.record)
                 else:
-                    dead.extend(buried(each.record, unread))
-        self._clusters.done.clear()  # a large record must not stay until the next batch
-        return StageResult(tuple(outputs), rows, tuple(dead))
+                    dead.extend(buried(entry.record, unread))
+        return StageResult(tuple(outputs), self._with_own_row(rows), tuple(dead))
 
     # --- records ----------------------------------------------------------------------------------
 
-    def _apply(self, each: Applied) -> None:
-        record = each.record
+    def _read(self, record: InputRecord, names: set[str]) -> BatchRecord:
+        """Decode a record and advance the clock; `names` are the clusters so far."""
+        entry = BatchRecord(record, dict(self.positions))
         try:
             message = decode(record.topic, record.value)
         except Exception as error:
             logger.exception("%s offset %d cannot be read", record.topic, record.offset)
             message = Refusal("internal", f"{type(error).__name__}: {error}")
         if isinstance(message, Refusal):
-            each.refused[""] = message
-            return
-        if isinstance(message, ClockTick):
-            self._tick(each, message)
-            return
-        wrong = misplaced(record.key, self.partition, self.partitions) or mislabelled(
+            entry.refusal = message
+        elif isinstance(message, ClockTick):
+            entry.refusal = self._check_tick(message, record.refused_at_ms)
+            is_older = self.now_ms is not None and message.now_ms < self.now_ms
+            if entry.refusal is None and not is_older:
+                entry.message, self.now_ms = message, message.now_ms
+        else:
+            entry.refusal = self._check_message(message, record, names)
+            if entry.refusal is None:
+                entry.message = message
+        entry.now_ms = self.now_ms
+        return entry
+
+    def _check_message(self, message: Any, record: InputRecord, names: set[str]) -> Refusal | None:
+        refusal = misplaced(record.key, self.partition, self.partitions) or mislabelled(
             record.topic, record.key, message
         )
-        cluster = message.cluster
-        if wrong is None and cluster not in self.clusters and len(self.clusters) >= CLUSTERS_MAX:
-            wrong = Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
-        if wrong is not None:
-            each.refused[""] = wrong
-            return
-        each.message = message
-        known = cluster in self.clusters
-        self._to_cluster(cluster, each)
-        if not known and cluster in self.clusters:
-            self.counts.clusters[cluster] = None
-
-    def _to_cluster(self, cluster: str, each: Applied) -> None:
-        record, message = each.record, each.message
-        if self._clusters.failures.apart(cluster) is None:
-            self._clusters.apply(cluster, each)
-        elif isinstance(message, PolicyRecord):
-            self._clusters.come_back(cluster, each)
-        else:
-            each.fail(cluster, self._clusters.failures.miss(cluster, record.topic))
-
-    def _tick(self, each: Applied, tick: ClockTick) -> None:
-        """Let every cluster of the partition know what time it is."""
-        refusal = self._strays(tick, each.record.refused_at_ms)
         if refusal is not None:
-            each.refused[""] = refusal
-            return
-        if self.now_ms is not None and tick.now_ms < self.now_ms:
-            if not tick.reset:
-                return
-            each.set_back_from_ms = self.now_ms
-        each.message = tick
-        self._clusters.tick(each, tick.now_ms)
+            return refusal
+        if message.cluster not in names and len(names) >= CLUSTERS_MAX:
+            return Refusal("limit", f"more than {CLUSTERS_MAX} clusters in one partition")
+        names.add(message.cluster)
+        return None
 
-    def _strays(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
-        """Why a tick is not the partition's time.
+    def _check_tick(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
+        """Refuse a tick of another partition, and one too far ahead of the worker's clock.
 
-        The worker's own time is only known where it refused.
+        `refused_at_ms` is the worker's clock, which is known only for ticks that it refused.
         """
         if tick.partition != self.partition:
             return Refusal(
@@ -186,11 +160,7 @@ class ClusterStage:
             )
         if refused_at_ms is None:
             return None
-        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms") or Refusal(
-            "late",
-            f"now_ms is {tick.now_ms}, {refused_at_ms - tick.now_ms} ms before {refused_at_ms}, the worker's own "
-            f"time; allowed for a reset are at most {AHEAD_MAX_MS} ms: write it again",
-        )
+        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
 
     def prepare(self) -> bool:
         """Get clusters ready for their next rounds, a few nodes a call."""
@@ -215,7 +185,7 @@ class ClusterStage:
         """The clusters as they are now."""
         clusters = tuple(self._figures())
         nodes = sum(each.nodes for each in clusters)
-        return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.all_apart()))
+        return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.list_apart()))
 
     def _figures(self) -> Iterator[ClusterFigures]:
         for name in sorted(self.clusters):
@@ -224,38 +194,36 @@ class ClusterStage:
             except Exception:
                 logger.exception("the figures of cluster %s are left out", name)
 
-    def _count(self, each: Applied) -> None:
-        refusal = each.refusal
+    def _count(self, entry: BatchRecord) -> None:
+        refusal = entry.refusal
         if refusal is None:
             self.counts.results["applied"] += 1
         else:
             self.counts.results["refused"] += 1
-            self.counts.refused[each.record.topic, refusal.category] += 1
-        message = each.message
+            self.counts.refused[entry.record.topic, refusal.category] += 1
+        message = entry.message
         if isinstance(message, PolicyRecord) and refusal is None:
             state = self.clusters.get(message.cluster)
             if state is not None:
                 self.counts.policies[message.cluster] = policy_words(state)
-        for spoken in each.spoken():
-            count_said(self.counts, spoken.message)
-            if spoken.waited_s is not None:
-                self.counts.waits_s[spoken.waited_s] += 1
+        for output in (*entry.outputs, *entry.notices):
+            count_said(self.counts, output.message)
+            if output.waited_s is not None:
+                self.counts.waits_s[output.waited_s] += 1
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _rows(self) -> Iterator[RowChange]:
+    def _with_own_row(self, rows: list[RowChange]) -> tuple[RowChange, ...]:
         if not self._has_tables:
-            self._clusters.settle()
-            return
-        yield from self._clusters.changed_rows()
-        place = PartitionRow(
+            return ()
+        row = PartitionRow(
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
             topic_ids=dict(self.topic_ids) or None,
             clusters=len(self.clusters),
         )
-        yield RowChange("partitions", str(self.partition), encode(place))
+        return (*rows, RowChange("partitions", str(self.partition), encode(row)))
 
     @classmethod
     def restored(
@@ -272,24 +240,24 @@ class ClusterStage:
             DamagedTable: a row cannot be read; it names the row.
         """
         stage = cls(partition, partitions, recall, version)
-        place: PartitionRow | None = None
-        own: list[Row] = []
+        own_row: PartitionRow | None = None
+        others: list[Row] = []
         for table, key, value in rows:
             if table == "partitions":
-                place = read_row(PartitionRow, table, key, value)
-                stage.now_ms = place.now_ms
-                stage._clusters.positions = dict(place.offsets)
-                stage.topic_ids = dict(place.topic_ids or {})
+                own_row = read_row(PartitionRow, table, key, value)
+                stage.now_ms = own_row.now_ms
+                stage.positions = dict(own_row.offsets)
+                stage.topic_ids = dict(own_row.topic_ids or {})
             elif table == failures.TABLE:
                 stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:
-                own.append((table, key, value))
-        of_cluster, found = by_cluster(own), 0
-        for cluster in sorted(of_cluster):
-            if stage._clusters.failures.apart(cluster) is None:
-                found += 1
-                stage._clusters.take(cluster, of_cluster[cluster])
-        _check_partition(partition, place, found)
+                others.append((table, key, value))
+        restored_count = 0
+        for cluster, parts in sorted(rows_by_cluster(others).items()):
+            if stage._clusters.failures.find_apart(cluster) is None:
+                restored_count += 1
+                stage._clusters.restore_at_start(cluster, parts, stage.now_ms)
+        _check_partition(partition, own_row, restored_count)
         stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage
 
@@ -306,6 +274,6 @@ def _check_partition(partition: int, row: PartitionRow | None, clusters: int) ->
     if row is not None and clusters < (row.clusters or 0):
         raise DamagedTable(
             "clusters",
-            f"of partition {partition}",
+            str(partition),
             f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
         )

@@ -32,7 +32,6 @@ from streams.cluster.collecting import CollectRelay
 from streams.cluster.moment_tables import FleetUsageTable, PodUsageTable
 from streams.cluster.move_events import MoveEvents
 from streams.cluster.noderows import NodeRows
-from streams.cluster.owner_table import OwnerUsageTable
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
@@ -108,7 +107,6 @@ class ClusterState:
         self._moment_tables = (
             PodUsageTable(cluster, self.inventory),
             FleetUsageTable(cluster, self.inventory),
-            OwnerUsageTable(cluster, self.inventory),
         )
         self.node_rows = NodeRows(cluster)
         self.pod_rows = PodRows()
@@ -345,7 +343,7 @@ class ClusterState:
     def set_policy(self, policy: Policy) -> None:
         """Judge by another policy from now on; the same policy costs nothing."""
         if policy.digest != self.policy.digest:
-            self.inventory.set_policy(policy, busy=self.placement.regroups_many(policy))
+            self.inventory.set_policy(policy)
             self.placement.policy_changed()
             self.memory.set_policy(policy, self.inventory.now_ms)
             self.migrations.set_policy(policy)

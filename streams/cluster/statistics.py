@@ -7,7 +7,7 @@ few seconds, not for every batch.
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.migrations import LIVE, MigrationStatus
-from schemas.moves import MoveOutcome
+from schemas.moves import MOVE_COUNTS, MoveOutcome
 from schemas.rounds import RebalanceRound
 from streams.cluster.state import ClusterState, Output
 from streams.migration.registry import live
@@ -60,7 +60,9 @@ def count_said(counts: Counts, message: Output) -> None:
         case RebalanceRound():
             counts.rounds[round_class(message)] += 1
         case MoveOutcome():
-            counts.verdicts[message.cluster, message.verdict] += 1
+            for name in MOVE_COUNTS:
+                if name == "all" or getattr(message, name):
+                    counts.moves[message.cluster, name] += 1
 
 
 def policy_words(state: ClusterState) -> str:

@@ -15,7 +15,7 @@ Row = tuple[str, str, bytes]
 Parts = dict[str, list[tuple[str, bytes]]]
 
 
-def by_cluster(rows: Iterable[Row]) -> dict[str, Parts]:
+def rows_by_cluster(rows: Iterable[Row]) -> dict[str, Parts]:
     """The rows of each cluster."""
     found: dict[str, Parts] = defaultdict(lambda: defaultdict(list))
     for table, key, value in rows:

@@ -58,10 +58,6 @@ def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
         if change.table not in COUNTED:
             state.row_counts.note(change.table, change.key, there=change.value is not None)
         yield change
-    yield from _own_row(state, prefix)
-
-
-def _own_row(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     own = encode(_cluster_row(state))
     digest = _digest(own)
     if digest != state.row_digest:
@@ -113,47 +109,8 @@ def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     yield from changed_rows(state, prefix)
     if state.row_counts.has("fleet_usage", f"{prefix}/fleet"):
         yield RowChange("fleet_usage", f"{prefix}/fleet", None)
-    for key in state.row_counts.keys("owner_usage"):
-        yield RowChange("owner_usage", key, None)
     for table in ("migration_state", "clusters"):
         yield RowChange(table, prefix, None)
-
-
-def all_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """All rows that there are; call `changed_rows` before, where something has changed."""
-    count_as_changed(state)
-    for change in _changed_rows(state, prefix):
-        # What was never written is no row: it would be counted, and not be there.
-        if change.table in COUNTED or state.row_counts.has(change.table, change.key):
-            yield change
-    state.row_digest = b""
-    yield from _own_row(state, prefix)
-
-
-def count_as_changed(state: ClusterState) -> None:
-    """Have the next rows that are asked for be all of them."""
-    inventory, placement = state.inventory, state.placement
-    inventory.changed_nodes.update(dict.fromkeys(inventory.nodes))
-    inventory.changed_pods.update(
-        dict.fromkeys((node.name, uid) for node in inventory.nodes.values() for uid in node.held)
-    )
-    placement.changed_requests.update(
-        dict.fromkeys(each.request.pod.uid for each in placement.pending)
-    )
-    for group in placement.pending.groups():
-        placement.pending.group_changed(group)
-    state.policy_changed = state.policy_record is not None
-    for table in state.tables:
-        table.touch()
-
-
-def begin_rows(state: ClusterState) -> None:
-    """Where rows are not kept: have the next ones that are asked for be the first and all of them.
-
-    What was asked for before may be gone since, which was noted nowhere.
-    """
-    state.row_counts.begin()
-    count_as_changed(state)
 
 
 def settle(state: ClusterState) -> None:
@@ -217,7 +174,7 @@ def restore(
     for name in keys.keys() - {"clusters", *COUNTED}:
         for key in keys[name]:
             state.row_counts.note(name, key, there=True)
-    check_counts(cluster, row.rows, _row_counts(state))
+    check_counts(keys["clusters"][0], row.rows, _row_counts(state))
     return state
 
 
@@ -335,7 +292,7 @@ def _restore_requests(
     for item in sorted(requests, key=lambda request: request.sequence):
         waiting = Waiting(
             item.request,
-            state.placement.kind(item.request.pod),
+            kind_of(item.request.pod),
             item.sequence,
             item.attempt,
             item.not_before_ms,

@@ -22,7 +22,6 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     estimate        what a pod is expected to use before it has been measured
     estimate_annotations  how pods change their own
     need            what a pod says that it needs, by its class
-    usage_profiles  what estimates ask of those who know what other pods use
     recount         estimates counted anew, node by node, after a change of policy
     demand          what a pod asks of a node
     kind            kinds of pods: pods that every filter and score takes for the same
@@ -39,8 +38,6 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     life            what one pod used over its life
     fleet_in_force  what all nodes of a cluster go by
     fleet_usage     what pods use of their requests: expected of those that are not measured
-    owner_sums      the part that pods of each owner have in the sums of a node
-    owner_usage     what pods of each owner use of their requests: expected of its further pods
     profile         what a node's state means under one policy
     thresholds      usage thresholds of a node: the policy's, or the node's annotation
     usage_history   thresholds that follow the time of the week or the recent past

@@ -4,13 +4,13 @@ Per resource the larger of its limit and its request, times a scaling factor in 
 most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
 Source: docs/upstream.md A4.1, A4.2, A6.5.
 
-Where the policy says so (`estimateBy`), a pod is expected to use of what it needs (`nominal`) what
-pods of the cluster or of its owner use of it, plus a margin, at most its limit:
+With `estimateBy: fleet` the estimate follows from what the measured pods of the cluster use of
+their demand (`fleet_usage`), plus a margin, and is at most the pod's limit:
 
-    need x usage + margin x need x sqrt(variance + spread)
+    demand * usage + margin * demand * sqrt(variance + spread)
 
-A factor that the pod's own annotation names goes before that, and so does the rule above for a
-resource of which no profiles are kept.
+The rule above still applies to a resource whose usage is not learned, and to a resource for which
+the pod's own annotation names a factor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,14 +28,12 @@ from streams.inventory.estimate_annotations import (
     own_factors,
     own_seconds,
 )
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import Fleet, LearnedUsage
 from streams.inventory.kind import Kind
 from streams.inventory.need import FLAT, form_of, nominal
-from streams.inventory.owner_usage import owner_of
 from streams.inventory.priority import PriorityClass
 from streams.inventory.rounding import round_half_away
 from streams.inventory.thresholds import policy_thresholds
-from streams.inventory.usage_profiles import FromProfile, NoProfiles, Profiles
 from streams.stage.sized_cache import SizedCache
 
 #: Amounts over the resources of a policy, in ascending order of their names.
@@ -59,59 +57,42 @@ _NONE: Mapping[str, int] = {}
 
 
 class Alike:
-    """Pods that are estimated alike: what their estimate follows from, and what it was last."""
+    """Pods with the same estimate: what it follows from, and its latest value."""
 
-    __slots__ = ("added", "custom", "demand", "estimate", "of_class", "owner", "version")
+    __slots__ = ("added", "custom", "demand", "estimate", "of_class", "version")
 
     def __init__(
-        self,
-        demand: PodDemand,
-        of_class: PriorityClass,
-        owner: str | None,
-        custom: Mapping[str, int],
+        self, demand: PodDemand, of_class: PriorityClass, custom: Mapping[str, int]
     ) -> None:
-        """Not estimated yet.
-
-        Args:
-            demand: of each of them.
-            of_class: of each of them.
-            owner: by whose pods they are estimated; none: by all.
-            custom: factors that they name themselves.
-        """
-        self.demand, self.of_class, self.owner, self.custom = demand, of_class, owner, custom
+        """Not estimated yet; `custom`: scaling factors that the pods name themselves."""
+        self.demand, self.of_class, self.custom = demand, of_class, custom
         self.estimate: Vector = ()
         self.added: Vector = ()
         """What it adds to sums: no resource counts below 0 (docs/upstream.md A6.6)."""
-        self.version: object = None
-        """Under which that holds; none: it has not been worked out."""
+        self.version: int | None = None
+        """Version of the estimator at the latest estimate; None: not estimated yet."""
 
 
 class Estimator:
     """Estimates pods under one set of arguments, as vectors over one list of resources."""
 
-    def __init__(self, args: LoadAwareSchedulingArgs, profiles: Profiles | None = None) -> None:
-        """By these arguments; `profiles` are those of the cluster."""
+    def __init__(self, args: LoadAwareSchedulingArgs, learned: LearnedUsage | None = None) -> None:
+        """Estimate by these arguments; `learned` is what the pods of the cluster use."""
         self.args = args
-        self.profiles = profiles or NoProfiles()
-        self.by_profiles = args.by_profiles
+        self.learned = LearnedUsage() if learned is None else learned
+        self.by_fleet = args.by_fleet
         """Estimates change with the version."""
-        self.by_owner = args.by_owner
-        """Pods of one kind are estimated otherwise where their owners are others."""
         self.resources: tuple[str, ...] = args.resources
         """Names in ascending order: the axis of every vector."""
         self.thresholds = policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
-        self._last: tuple[bytes, object, Vector] = (b"", 0, ())
-        self._version: object = 0
-        """The version as it was last: one object, by which pods say under what they were estimated."""
-        self._known = SizedCache[tuple[int, PriorityClass, str | None], Alike](
-            _KNOWN_BYTES_MAX, _KNOWN_MAX
-        )
-        """By the identity of the demand, which is kept with them and shared by a kind, and the owner."""
+        self._last: tuple[bytes, int, Vector] = (b"", 0, ())
+        self._known = SizedCache[tuple[int, PriorityClass], Alike](_KNOWN_BYTES_MAX, _KNOWN_MAX)
+        """By class and the identity of the demand, which is kept with them and shared by a kind."""
 
     @classmethod
-    def of(cls, counting: Counting, profiles: Profiles | None = None) -> Self:
+    def of(cls, counting: Counting, learned: LearnedUsage) -> Self:
         """One that estimates as a row says; it judges nothing."""
         factors = dict(counting.factors)
         made = cls(
@@ -125,7 +106,7 @@ class Estimator:
                     "estimate_margin_percent": counting.margin_percent,
                 }
             ),
-            profiles,
+            learned,
         )
         made.resources = counting.resources
         return made
@@ -144,9 +125,9 @@ class Estimator:
         )
 
     @property
-    def version(self) -> object:
-        """As long as it stays, pods are estimated as before."""
-        return self.profiles.version if self.by_profiles else 0
+    def version(self) -> int:
+        """Estimates stay the same as long as the version does."""
+        return self.learned.version if self.by_fleet else 0
 
     def counts_like(self, other: "Estimator") -> bool:
         """Both estimate every pod alike, over the same resources: thresholds may differ."""
@@ -160,37 +141,28 @@ class Estimator:
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
 
-    def estimate(
-        self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
-    ) -> Vector:
+    def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Vector:
         """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor.
 
         Args:
             pod: with its annotations.
             demand: of the pod; estimates of one that is shared are worked out once.
             of_class: of the pod.
-            owner: its owner, where the pod does not say.
         """
-        return self.estimates((self.alike(pod, demand, of_class, owner),))[0]
+        return self.estimates((self.alike(pod, demand, of_class),))[0]
 
-    def alike(
-        self, pod: Pod, demand: PodDemand, of_class: PriorityClass, owner: str | None = None
-    ) -> Alike:
+    def alike(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Alike:
         """The pods that are estimated as this one; the arguments are those of `estimate`."""
-        owner, custom = self._owner(pod, owner), self._custom(pod)
+        custom = self._custom(pod)
         if custom:
-            return Alike(demand, of_class, owner, custom)
-        key = id(demand), of_class, owner
+            return Alike(demand, of_class, custom)
+        key = id(demand), of_class
         known = self._known.get(key)
         if known is None:
-            known = Alike(demand, of_class, owner, {})
+            known = Alike(demand, of_class, {})
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
             self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
         return known
-
-    def _owner(self, pod: Pod, owner: str | None) -> str | None:
-        """By whose pods a pod is estimated; `owner`: where the pod does not say. None: by all."""
-        return (owner or owner_of(pod)) if self.by_owner else None
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
         """Factors that the pod names itself, as far as pods may."""
@@ -199,33 +171,24 @@ class Estimator:
     def estimates(self, pods: Iterable[Alike]) -> list[Vector]:
         """Expected use of many pods as it is now, each worked out once for all that are alike."""
         version = self.version
-        if version == self._version:
-            version = self._version
-        self._version = version
         found: list[Vector] = []
         for alike in pods:
-            if alike.version is not version:
-                alike.estimate = self._estimated(
-                    alike.custom, alike.demand, alike.of_class, alike.owner
-                )
+            if alike.version != version:
+                alike.estimate = self._estimated(alike.custom, alike.demand, alike.of_class)
                 alike.added = not_negative(alike.estimate)
                 alike.version = version
             found.append(alike.estimate)
         return found
 
     def _estimated(
-        self,
-        custom: Mapping[str, int],
-        demand: PodDemand,
-        of_class: PriorityClass,
-        owner: str | None,
+        self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
     ) -> Vector:
         factors = {**self._factors, **custom} if custom else self._factors
-        usual = self._from_profile(custom, demand, of_class, owner) if self.by_profiles else {}
+        by_fleet = self._estimate_by_fleet(custom, demand, of_class)
         return tuple(
             [
-                usual[resource]
-                if resource in usual
+                by_fleet[resource]
+                if resource in by_fleet
                 else _expected(form_of(resource, of_class), factors[resource], demand)
                 if resource in factors
                 else 0
@@ -233,40 +196,31 @@ class Estimator:
             ]
         )
 
-    def _from_profile(
-        self,
-        custom: Mapping[str, int],
-        demand: PodDemand,
-        of_class: PriorityClass,
-        owner: str | None,
+    def _estimate_by_fleet(
+        self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
     ) -> dict[str, int]:
-        """Expected use of the resources that a profile knows and no annotation names."""
+        if not self.by_fleet:
+            return {}
         margin = self.args.estimate_margin_percent
         return {
             resource: _usual(resource, figures, margin, demand, of_class)
-            for resource, figures in self.profiles.profile(owner).items()
+            for resource, figures in self.learned.figures.items()
             if resource in self.resources and resource not in custom
         }
 
-    def explained(self, kind: Kind) -> FromProfile | None:
-        """By whose pods a kind is estimated, and how much it is; none: it goes by requests."""
-        if not self.by_profiles:
-            return None
-        owner = kind.owner if self.by_owner else None
-        usage = self._from_profile(self._custom(kind.pod), kind.demand, kind.priority_class, owner)
-        return FromProfile(owner if self.profiles.tells(owner) else None, usage) if usage else None
+    def estimate_by_fleet(self, kind: Kind) -> dict[str, int]:
+        """Return the part of a kind's estimate that follows from the usage of the cluster's pods.
+
+        By resource; empty if the policy estimates by requests.
+        """
+        return self._estimate_by_fleet(self._custom(kind.pod), kind.demand, kind.priority_class)
 
     def of_kind(self, kind: Kind) -> Vector:
         """Expected use of a kind of pods; remembered for the plugins that ask one after the other."""
         key, version, estimate = self._last
         if key != kind.key or version != self.version:
             # Not through what is known of pods that are alike: few kinds are asked about again.
-            estimate = self._estimated(
-                self._custom(kind.pod),
-                kind.demand,
-                kind.priority_class,
-                self._owner(kind.pod, kind.owner),
-            )
+            estimate = self._estimated(self._custom(kind.pod), kind.demand, kind.priority_class)
             self._last = kind.key, self.version, estimate
         return estimate
 

@@ -7,76 +7,36 @@ from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.fleet_usage import VOTES, Fleet
 from streams.inventory.need import FLAT, asked, forms_of, nominal
-from streams.inventory.owner_usage import OwnerUsage
 from streams.inventory.priority import priority_class
 
 
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = (
-        "_figures",
-        "_least",
-        "args",
-        "forms",
-        "owners",
-        "recent_minutes",
-        "resources",
-        "version",
-    )
+    __slots__ = ("_least", "args", "figures", "forms", "recent_minutes", "resources")
 
     def __init__(
-        self,
-        args: OverutilizationRiskArgs,
-        figures: tuple[Fleet, ...],
-        *,
-        owners: bool = False,
-        risk: bool = True,
+        self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...], *, risk: bool = True
     ) -> None:
-        """Nothing is known of owners yet.
+        """Use these arguments and figures.
 
         Args:
-            args: of the score by risk, whose resources and priors hold for all profiles.
-            figures: of the fleet.
-            owners: something else than the score asks for those of owners.
+            args: of the score by risk, whose resources and priors estimates use too.
+            figures: expected of pods that are not measured, by resource.
             risk: nodes are judged by their risk; else estimates alone ask, which go by means.
         """
         self.args = args
+        self.figures = figures
         self.recent_minutes = args.recent_minutes if risk else 0
         """Within which what was used lately is forgotten; 0: it is not asked for."""
         self.resources = tuple(resource.name for resource in args.resources)
         self.forms = tuple(map(forms_of, self.resources))
         """Names under which pods ask for each of them."""
         self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
-        self.version = 0
-        """Grows with every change of `figures`."""
-        self._figures = figures
-        by_owner = owners or args.profiles == "owner"
-        self.owners = OwnerUsage(len(self.resources)) if by_owner else None
-        """What is expected of the pods of each owner; none: the policy goes by the fleet alone."""
-
-    @property
-    def figures(self) -> tuple[Fleet, ...]:
-        """What is expected of pods without an owner, by resource."""
-        return self._figures
-
-    @figures.setter
-    def figures(self, figures: tuple[Fleet, ...]) -> None:
-        self._figures = figures
-        self.version += 1
 
     def asks_like(self, other: "FleetInForce") -> bool:
         """Both ask for the same, whatever is known."""
-        return (
-            self.args == other.args
-            and self.recent_minutes == other.recent_minutes
-            and (self.owners is None) == (other.owners is None)
-        )
-
-    @property
-    def risk_owners(self) -> OwnerUsage | None:
-        """Owners by whose pods the risk of nodes is judged; none: by those of the fleet."""
-        return self.owners if self.args.profiles == "owner" else None
+        return self.args == other.args and self.recent_minutes == other.recent_minutes
 
     def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
         """What a pod says that it needs, by resource."""

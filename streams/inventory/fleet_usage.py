@@ -42,6 +42,21 @@ class Fleet(NamedTuple):
     spread_ppm: int
 
 
+class LearnedUsage:
+    """The figures in force in a cluster, as estimates read them."""
+
+    def __init__(self) -> None:
+        self.figures: Mapping[str, Fleet] = {}
+        """By resource; empty while no plugin and no estimate asks for them."""
+        self.version = 0
+        """Grows when the figures change."""
+
+    def replace(self, figures: Mapping[str, Fleet]) -> None:
+        """Use other figures from now on."""
+        self.figures = figures
+        self.version += 1
+
+
 def prior(args: OverutilizationRiskArgs) -> tuple[Fleet, ...]:
     """Figures while no pod has been measured; one entry a resource."""
     deviation, spread = args.deviation_prior_percent, args.spread_prior_percent

@@ -65,7 +65,7 @@ class Inventory:
         self.moments = Moments()
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
-        self.recounting = Recounting(Estimator(policy.load_aware, self.moments))
+        self.recounting = Recounting(Estimator(policy.load_aware, self.moments.learned))
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
@@ -86,13 +86,8 @@ class Inventory:
 
     # --- policy and time ------------------------------------------------------------------------
 
-    def set_policy(self, policy: Policy, *, busy: bool = False) -> None:
-        """Judge by another policy: everything anew, unless it judges as the last one did.
-
-        Args:
-            policy: the other one.
-            busy: this record has more to do: the first pods are counted anew at the next tick.
-        """
+    def set_policy(self, policy: Policy) -> None:
+        """Judge by another policy: everything anew, unless it judges as the last one did."""
         judged_by = (
             policy.load_aware,
             policy.plugins,
@@ -104,11 +99,10 @@ class Inventory:
         if judged_by != self._judged_by:
             self._judged_by = judged_by
             self._judge_anew(policy)
-            if not busy:
-                self.recount()
+            self.recount()
 
     def _judge_anew(self, policy: Policy) -> None:
-        self.estimator = Estimator(policy.load_aware, self.moments)
+        self.estimator = Estimator(policy.load_aware, self.moments.learned)
         self.in_force = filter_in_force(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
@@ -116,10 +110,10 @@ class Inventory:
             filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
         )
         self.index.judge_anew(self.nodes.values())
-        profiles = self.moments.version
+        learned = self.moments.learned.version
         self.moments.judge_anew(policy, self.nodes.values())
         # Rounds look at estimates too.
-        otherwise = self.estimator.by_profiles and self.moments.version != profiles
+        otherwise = self.estimator.by_fleet and self.moments.learned.version != learned
         for node in self.nodes.values():
             if node.load.rebuild(self.estimator, node.state) or otherwise:
                 self.touched[node.name] = None
@@ -181,7 +175,7 @@ class Inventory:
         """What nodes are going to use is worked out otherwise."""
         for node in nodes:
             # Rounds look at estimates too.
-            if self.estimator.by_profiles or node.load.pods.estimator.by_profiles:
+            if self.estimator.by_fleet or node.load.pods.estimator.by_fleet:
                 self.touched[node.name] = None
             if node.row >= 0:
                 self.index.touch(node.row, Change.FLEET)
@@ -383,8 +377,6 @@ class Inventory:
         held = None if node is None else node.release(uid)
         if node is None or held is None:
             return None
-        if self.context.begun:  # it is remembered with a time
-            self.moments.gone(node, held, self.now_ms)
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]

@@ -53,24 +53,11 @@ class Kind:
     """Owned by a DaemonSet."""
     size: int = 0
     """Bytes that it takes, about."""
-    owner: str | None = None
-    """The owner by whose pods usage is expected, as `owner_usage` names it; none: by all pods."""
-    ownerless: "Kind | None" = None
-    """Of an owner's kind: the same kind without the owner."""
 
     @cached_property
     def prod(self) -> bool:
         """The pod is of the prod class."""
         return self.priority_class == "prod"
-
-
-def owned(kind: Kind, owner: str) -> Kind:
-    """The kind, as far as it is one owner's: usage is expected by the owner's pods."""
-    key = blake2b(kind.key + owner.encode(), digest_size=16).digest()
-    # Not `replace`, which takes four times as long: thousands may be made at one record.
-    return Kind(
-        key, kind.pod, kind.demand, kind.priority_class, kind.daemon, kind.size, owner, kind
-    )
 
 
 #: What a pod says that its kind depends on, word for word.

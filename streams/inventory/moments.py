@@ -11,14 +11,12 @@ were alike and not measured; their lives go on. The fleet's figures wait until a
 from collections.abc import Iterable, Mapping
 
 from schemas.metrics import NodeMetric
-from schemas.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import RENEWAL_MS, Fleet, fleet, prior
-from streams.inventory.node import Held, Node
+from streams.inventory.fleet_usage import RENEWAL_MS, Fleet, LearnedUsage, fleet, prior
+from streams.inventory.node import Node
 from streams.inventory.node_moments import NodeMoments
 from streams.inventory.node_turns import NodeTurns
-from streams.inventory.owner_usage import owner_of
 
 #: Pods that are summed up at one record, in less than a twentieth of a second.
 SUMMED_PER_RECORD_MAX = 6_000
@@ -33,7 +31,7 @@ def _by_risk(policy: Policy) -> bool:
 
 
 def _asked_by(policy: Policy) -> OverutilizationRiskArgs | None:
-    asked = _by_risk(policy) or policy.load_aware.by_profiles
+    asked = _by_risk(policy) or policy.load_aware.by_fleet
     return policy.overutilization_risk if asked else None
 
 
@@ -43,51 +41,38 @@ class Moments:
     def __init__(self) -> None:
         self.fleet: FleetInForce | None = None
         """None: no plugin asks."""
+        self.learned = LearnedUsage()
+        """The figures of `fleet`, for estimates."""
         self.renewed_at_ms: int | None = None
         """The log's time at which the fleet's figures were worked out; none: they are priors."""
         self.fleet_changed = False
         self.changed: dict[str, None] = {}
         """Nodes whose lives have changed since they were written last."""
-        self.changed_owners: dict[str, None] = {}
-        """Owners known under the policy before: their rows are to be written, or removed."""
         self.turns = NodeTurns()
         """Nodes before the next one are summed up."""
-        self._replaced = 0
-        """How often `fleet` has become another one."""
         self._unused: list[NodeMoments] = []
         """Of policies before, as long as their memory is not given back."""
 
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""
         args, before = _asked_by(policy), self.fleet
-        owners = policy.load_aware.by_owner
-        now = None
-        if args is not None:
-            now = FleetInForce(args, prior(args), owners=owners, risk=_by_risk(policy))
+        now = None if args is None else FleetInForce(args, prior(args), risk=_by_risk(policy))
         if before is None and now is None:
             return
         if before is not None and now is not None and now.asks_like(before):
             return
-        self._replaced += 1
+        alike = before is not None and now is not None and before.resources == now.resources
         self.fleet = now
-        alike = (
-            before is not None
-            and self.fleet is not None
-            and before.resources == self.fleet.resources
-        )
-        if alike and before is not None and self.fleet is not None:
-            if self.renewed_at_ms is not None:  # else they are priors, which are the policy's own
-                self.fleet.figures = before.figures
-            if self.fleet.owners is not None and before.owners is not None:
-                self.fleet.owners.follow(before.owners)
-        else:
+        if not alike:
             self.renewed_at_ms, self.fleet_changed = None, True
-        if before is not None and before.owners is not None:
-            # Rows of what goes on are written again, which changes nothing.
-            self.changed_owners.update(dict.fromkeys(before.owners.owners))
-        if self.fleet is None:
+        if now is None:
+            self.learned.replace({})
             self.turns.end()
         else:
+            figures = now.figures
+            if before is not None and self.renewed_at_ms is not None:
+                figures = before.figures
+            self.set_figures(figures)
             self.turns.begin()
         for node in nodes:
             if alike and self.fleet is not None and node.moments is not None:
@@ -127,40 +112,6 @@ class Moments:
         if node.moments is not None and node.moments.measure(metric, node.held.values(), fold=fold):
             self.changed[node.name] = None
 
-    def telling_owner(self, pod: Pod) -> str | None:
-        """The pod's owner, if more is known of its pods than of the fleet's."""
-        owners = None if self.fleet is None else self.fleet.owners
-        owner = None if owners is None else owner_of(pod)
-        return owner if self.tells(owner) else None
-
-    @property
-    def version(self) -> tuple[int, int, int]:
-        """As long as it stays, so does what `profile` answers."""
-        fleet = self.fleet
-        if fleet is None:
-            return self._replaced, 0, 0
-        owners = fleet.owners
-        return self._replaced, fleet.version, 0 if owners is None else owners.version
-
-    def profile(self, owner: str | None) -> Mapping[str, Fleet]:
-        """What is expected of pods of an owner that nobody has measured, by resource; where no more
-        is known of it, or it is none, what is expected of the fleet's."""
-        fleet = self.fleet
-        if fleet is None:
-            return {}
-        own = () if fleet.owners is None else fleet.owners.expected(owner)
-        return dict(zip(fleet.resources, own or fleet.figures, strict=True))
-
-    def tells(self, owner: str | None) -> bool:
-        """More is known of an owner's pods than of the fleet's."""
-        owners = None if self.fleet is None else self.fleet.owners
-        return owners is not None and bool(owners.expected(owner))
-
-    def gone(self, node: Node, held: Held, now_ms: int) -> None:
-        """A pod has left a node for good; `now_ms`: the log's time."""
-        if node.moments is not None:
-            node.moments.gone(held, now_ms)
-
     def forget(self, name: str) -> None:
         """A node is no node any more."""
         if self.fleet is not None:
@@ -174,14 +125,19 @@ class Moments:
         if last_ms is not None and now_ms - last_ms < RENEWAL_MS:
             return False
         moments = [node.moments for node in nodes if node.moments is not None]
-        before = self.fleet.figures
-        self.fleet.figures = fleet(
+        figures = fleet(
             (each.votes for each in moments),
             self.fleet.args,
             (each.others for each in moments),
         )
-        changed = self.fleet.figures != before
-        if self.fleet.owners is not None:
-            changed |= self.fleet.owners.renew(self.fleet.figures, now_ms, last_ms)
         self.renewed_at_ms, self.fleet_changed = now_ms, True
-        return changed
+        if figures == self.fleet.figures:
+            return False
+        self.set_figures(figures)
+        return True
+
+    def set_figures(self, figures: tuple[Fleet, ...]) -> None:
+        """Expect these figures of pods that are not measured; a plugin or an estimate asks."""
+        assert self.fleet is not None  # noqa: S101 - callers look
+        self.fleet.figures = figures
+        self.learned.replace(dict(zip(self.fleet.resources, figures, strict=True)))

@@ -21,22 +21,20 @@ from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
 from streams.inventory.life import Life, first
 from streams.inventory.metric_lives import lives_of
 from streams.inventory.node_lives import SYSTEM, HeldPod, NodeLives, age_minutes
-from streams.inventory.owner_sums import SUMS, OwnerSums
-from streams.inventory.owner_usage import owner_of
-from streams.inventory.usage_shares import WINDOW_MINUTES
+from streams.inventory.usage_shares import SUMS, WINDOW_MINUTES
 
 
 class NodeMoments:
     """Mean and variance of one node."""
 
     __slots__ = (
-        "_by_owner", "_corrections", "_figures", "_figures_of", "_metric", "_metric_ms", "_sums",
-        "_usages", "_whole", "_young", "fleet", "lives", "others", "summed", "votes",
+        "_figures", "_figures_of", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
+        "fleet", "lives", "others", "summed", "votes",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
         """Without pods and metrics; `summed`: keep sums from the beginning."""
-        self._follow(fleet)
+        self.fleet = fleet
         self.summed = summed
         """Sums are kept; else lives alone are, until this is set and `sum_up` is called."""
         self.lives = NodeLives()
@@ -57,13 +55,6 @@ class NodeMoments:
         self.votes = self.others = NO_VOTES * len(fleet.resources)
         """What the node's pods say of the fleet: by resources that they ask for, and by those of
         which they ask for next to nothing."""
-
-    def _follow(self, fleet: FleetInForce) -> None:
-        """Go by this fleet, without pods."""
-        self.fleet = fleet
-        self._by_owner = None if fleet.owners is None else OwnerSums(fleet.owners)
-        self._corrections = None if fleet.risk_owners is None else self._by_owner
-        """What owners' own figures correct; none: those of the fleet hold for all pods."""
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -87,37 +78,21 @@ class NodeMoments:
             own = self._votes(held, needs)
         else:
             self._meet(held)
-        share = self._share(held, needs)
-        if self._by_owner is not None:
-            self._by_owner.count(held.pod, share, own, 1)
-        return share, own
+        return self._share(held, needs), own
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
         if not self.summed:
             return
-        own: Sequence[int] = ()
         needs = self.fleet.needs(held.pod, held.demand)
-        share = self._share(held, needs)
-        self._sums = tuple(map(sub, self._sums, share))
+        self._sums = tuple(map(sub, self._sums, self._share(held, needs)))
         if held.pod.uid in self.lives.of:
-            own = self._votes(held, needs)
-            asking, others = self._parted(held, own)
+            asking, others = self._parted(held, self._votes(held, needs))
             self.votes = tuple(map(sub, self.votes, asking))
             if others:
                 self.others = tuple(map(sub, self.others, others))
         else:
             self._young.pop(held.pod.uid, None)
-        if self._by_owner is not None:
-            self._by_owner.count(held.pod, share, own, -1)
-
-    def gone(self, held: HeldPod, now_ms: int) -> None:
-        """A pod that was taken away has ended, and is remembered for its owner."""
-        owners, life = self.fleet.owners, self.lives.of.get(held.pod.uid)
-        owner = None if owners is None or life is None else owner_of(held.pod)
-        if owners is not None and life is not None and owner is not None:
-            needs = self.fleet.needs(held.pod, held.demand)
-            owners.remember(owner, life[0], tuple(self._votes(held, needs)), now_ms)
 
     # --- metrics --------------------------------------------------------------------------------
 
@@ -164,7 +139,7 @@ class NodeMoments:
 
         Answers whether something that was known of them is not asked for any more.
         """
-        self._follow(fleet)
+        self.fleet = fleet
         self.summed = summed
         return not fleet.recent_minutes and self.lives.forget_recents()
 
@@ -174,8 +149,6 @@ class NodeMoments:
             return
         self._young = {}
         system = shares.system(self.lives.expected(SYSTEM), len(self.fleet.resources))
-        if self._by_owner is not None:
-            self._by_owner.clear()
         pods = list(held)
         taken = [self._taken(each) for each in pods]
         self._sums = _totals([system, *(share for share, _ in taken)])
@@ -241,8 +214,7 @@ class NodeMoments:
         sums, fleet = self._sums, self.fleet.figures
         if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
             self._figures, self._figures_of = shares.figures(sums, fleet), (sums, fleet)
-        own = self._corrections
-        return self._figures if own is None else own.corrected(self._figures)
+        return self._figures
 
     def rough_figures(self, requested: Mapping[str, int], pods: int) -> list[tuple[float, float]]:
         """The same as long as no sums are kept: as if pods were alike and nothing of them measured.
@@ -260,12 +232,10 @@ class NodeMoments:
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""
         share = self._share(held, self.fleet.needs(held.pod, held.demand))
-        found = shares.figures(share, self.fleet.figures)
-        own = self._corrections
-        return found if own is None else own.of_pod(held.pod, share, found)
+        return shares.figures(share, self.fleet.figures)
 
     def _votes(self, held: HeldPod, needs: Sequence[int]) -> list[int]:
-        """What a pod with a life says of its owner's pods."""
+        """What a pod with a life says of the fleet."""
         life = self.lives.of[held.pod.uid]
         own: list[int] = []
         for index, amount in enumerate(needs):

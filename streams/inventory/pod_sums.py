@@ -115,7 +115,7 @@ class PodSums:
     @property
     def estimated(self) -> Vector:
         """Sum of all estimates, as if nothing had been measured."""
-        if self.estimator.by_profiles:
+        if self.estimator.by_fleet:
             return total(self._zero(), self._estimates(self.assigned.values()))
         return self._estimated
 
@@ -165,7 +165,7 @@ class PodSums:
             for uid, old in self.assigned.items()
         }
         self._version = estimator.version
-        self._open = dict.fromkeys(self.assigned) if estimator.by_profiles else {}
+        self._open = dict.fromkeys(self.assigned) if estimator.by_fleet else {}
         self._estimated = total(self._zero(), [pod.estimate for pod in self.assigned.values()])
         self._recount()
 
@@ -249,7 +249,7 @@ class PodSums:
         measured = self._measured(assigned)
         share = self._share(assigned, measured, self._zero())
         self.assigned[assigned.pod.uid] = assigned
-        if self.estimator.by_profiles:
+        if self.estimator.by_fleet:
             self._open[assigned.pod.uid] = measured
         self._delta = plus(self._delta, share.delta)
         if any(share.prod_usage):
@@ -314,7 +314,7 @@ class PodSums:
 
     def _recount(self) -> None:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
-        if self.estimator.by_profiles:
+        if self.estimator.by_fleet:
             self._reopen()
         zero, witness_ms = self._zero(), self._witness_ms
         measured = self.metric.pods if self.metric is not None and self.assigned else _NO_PODS

@@ -82,7 +82,7 @@ class Recounting:
         """Take over a row; the policy in force is known, and no node is."""
         self._before = self._to = self._wanted
         if row is not None:
-            self._before = Estimator.of(row.before, self._wanted.profiles)
+            self._before = Estimator.of(row.before, self._wanted.learned)
             if row.to is not None:
-                self._to = Estimator.of(row.to, self._wanted.profiles)
+                self._to = Estimator.of(row.to, self._wanted.learned)
         self.turns.restore(None if row is None else row.next_node)

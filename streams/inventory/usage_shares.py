@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.fleet_usage import Fleet
 from streams.inventory.life import PARTS, Life
-from streams.inventory.owner_sums import SUMS
 
 #: Length of the window that averages of pods are over, and from one addition to a life to the next.
 WINDOW_MINUTES = 5
+#: Sums of one resource.
+SUMS = 5
 _MILLION = 1_000_000
 
 

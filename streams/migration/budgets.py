@@ -135,11 +135,6 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
             taken = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": taken}))
 
-    def touch(self) -> None:
-        """Count every budget as changed, namespace by namespace."""
-        for namespace, named in self._named.items():
-            self.changed.update(dict.fromkeys((namespace, name) for name in named))
-
     def take(self, row: DisruptionBudgetRow) -> None:
         """Take over a row as it was written."""
         self._put(row)

@@ -176,8 +176,7 @@ class MigrationLifecycle:
             owner=owner_key(pod),
             ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
-            peers=proposal.peers,
-            usage=dict(sorted(proposal.usage.items())),
+            source_hot_before=proposal.source_hot,
         )
 
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:

@@ -26,10 +26,6 @@ class Progress(TrackedTable[str, MigrationStateRow]):
         """Something of it has changed."""
         self.changed[""] = None
 
-    def touch(self) -> None:
-        """Count it as changed."""
-        self.note()
-
     def row(self, key: str) -> MigrationStateRow:
         """The row as it is now."""
         return MigrationStateRow(

@@ -1,7 +1,6 @@
 """The proposal to move a pod: of a round, of a user, or of the drain of a node."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from schemas.migrations import Mode, Trigger, Watched
 from schemas.pods import Pod
@@ -24,10 +23,8 @@ class Proposal:
     ttl_ms: int | None = None
     """How long it may take; none: as the policy says."""
     ignore_windows: bool = False
-    peers: tuple[str, ...] = ()
-    """Nodes that are as hot as the one that it leaves."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    """What the round has measured of the pod, or expects of it; empty: nothing."""
+    source_hot: bool = False
+    """The node that it leaves is above its high thresholds."""
     dry_run: bool = False
     """It is only to be taken note of, whatever the policy says."""
 
@@ -43,6 +40,5 @@ def proposal_of(candidate: Candidate) -> Proposal:
         target=candidate.target,
         watched=candidate.phase,
         mode=candidate.mode,
-        peers=candidate.peers,
-        usage=candidate.usage,
+        source_hot=candidate.source_hot,
     )

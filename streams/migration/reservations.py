@@ -1,34 +1,28 @@
 """Room for a replacement: where it would go, and holding it there until the replacement comes.
 
 The room is held as a pod of its own, with an id that no pod has and without an owner, so that
-nothing takes it for a replica. Where usage is expected by owners, an annotation names the owner.
-The room is taken through the same filters and scores as every placement.
+nothing takes it for a replica. The room is taken through the same filters and scores as every
+placement.
 """
 
-from schemas.base import STRING_MAP_MAX
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
-from streams.inventory.owner_usage import STAND_IN_PREFIX, USAGE_OWNER_ANNOTATION, owner_of
 from streams.placement.exclusions import Excluded
 from streams.placement.placement import Placement
 
 
-def stand_in(pod: Pod, migration_id: str, owner: str | None = None) -> Pod:
-    """The pod by which room for a pod's replacement is held; `owner`: by whose pods its usage is
-    expected, which a pod with as many annotations as there may be has no place for."""
-    annotations = dict(pod.annotations)
-    annotations.pop(USAGE_OWNER_ANNOTATION, None)  # it is not for the pod to say
-    if owner is not None and len(annotations) < STRING_MAP_MAX:
-        annotations[USAGE_OWNER_ANNOTATION] = owner
+def stand_in(pod: Pod, migration_id: str) -> Pod:
+    """The pod by which room for a pod's replacement is held."""
+    # No uid of Kubernetes begins like this.
+    name = f"reserved-{migration_id}"
     return pod.model_copy(
         update={
-            "uid": f"{STAND_IN_PREFIX}{migration_id}",
-            "name": f"{STAND_IN_PREFIX}{migration_id}",
-            "annotations": annotations,
+            "uid": name,
+            "name": name,
             "node": None,
             "required_node": None,
             "owners": (),
@@ -54,7 +48,7 @@ class HeldRoom:
         None: no other node takes it.
         """
         template = stand_in(pod, "")
-        ranking = self.placement.placer.rank(kind_of(template), pod)
+        ranking = self.placement.placer.rank(kind_of(template))
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
@@ -65,7 +59,7 @@ class HeldRoom:
 
     def refused(self, pod: Pod) -> BoolArray:
         """Which nodes refuse a pod like this, by their rows."""
-        ranking = self.placement.placer.rank(kind_of(stand_in(pod, "")), pod)
+        ranking = self.placement.placer.rank(kind_of(stand_in(pod, "")))
         return ranking.refused()
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
@@ -76,9 +70,7 @@ class HeldRoom:
 
     def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
         """Hold room for the replacement of a pod; answers with what stands in for it."""
-        fleet = self.inventory.moments.fleet
-        owner = None if fleet is None or fleet.owners is None else owner_of(pod)
-        template = stand_in(pod, row.migration_id, owner)
+        template = stand_in(pod, row.migration_id)
         held = Held(
             pod=template,
             demand=kind_of(template).demand,

@@ -1,133 +1,117 @@
-"""Evictions that are followed, and what finds them: owner, replacement, watched node, time."""
+"""Follows each eviction of a round for `moves.followSeconds` and reports what became of it.
 
-from typing import TypeVar
+A pod does not say which pod it replaces. Of an owner's evictions, the oldest one without a
+replacement takes the owner's next new pod. Nothing is decided by these records.
+"""
 
-from schemas.moves import FollowedEvictionRow, Phase
-from streams.moves.deadlines import Deadlines
+from collections.abc import Callable
+
+from schemas.decisions import AsOf
+from schemas.moves import FollowedEvictionRow, MoveOutcome, Phase
+from schemas.pods import Pod, PodRef
+from schemas.policy import Policy
 from streams.stage.tracked_table import TrackedRows
 
-_K = TypeVar("_K")
-#: Pool by whose thresholds a node is judged, node, and what is watched on it.
-Watched = tuple[str, str, Phase]
+#: Most evictions that are followed at once; beyond it the oldest ones are reported early.
+FOLLOWED_MAX = 10_000
+
+#: Tells whether a node is above the high thresholds of a pool; None: it was not measured.
+IsHot = Callable[[str, str, Phase], bool | None]
 
 
 class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
-    """The evictions of one cluster that are being followed, by command id."""
+    """The evictions of one cluster that are followed, by command id."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str, policy: Policy, followed_max: int = FOLLOWED_MAX) -> None:
         super().__init__("followed_evictions", lambda row: row.command_id, sorted_keys=True)
-        self._waiting: dict[str, dict[str, None]] = {}
-        """Commands whose replacement has not come, by owner."""
-        self._replacements: dict[str, str] = {}
-        """Command by uid of the replacement."""
-        self._watched: dict[Watched, dict[str, None]] = {}
-        """Commands by what is watched."""
-        self._ends: dict[str, dict[str, None]] = {}
-        """Commands that are no dry ones by their source and their target."""
-        self._bounced: dict[str, None] = {}
-        self._deadlines = Deadlines()
-        self._follow_ms = 0
+        self.cluster = cluster
+        self.followed_max = followed_max
+        self._by_owner: dict[str, dict[str, None]] = {}
+        self.set_policy(policy)
 
-    def follow_for(self, follow_ms: int) -> None:
-        """Each is followed for this long."""
-        self._follow_ms = follow_ms
-        self._deadlines.clear()
-        for row in self.rows.values():
-            self._deadlines.expect(self._due_ms(row), row.command_id)
+    def set_policy(self, policy: Policy) -> None:
+        """Follow for as long as another policy says, also the evictions under way."""
+        self._follow_ms = policy.moves.follow_seconds * 1000
 
-    # --- answers ----------------------------------------------------------------------------------
+    def follow(self, row: FollowedEvictionRow) -> None:
+        """Follow a pod's eviction; a command is followed once."""
+        earlier = self.find_by_replacement(row.owner, row.pod.uid)
+        if earlier is not None:
+            self.put(earlier.model_copy(update={"moved_again": True}))
+        if row.command_id not in self.rows:
+            self.put(row)
 
-    def of_replacement(self, uid: str) -> FollowedEvictionRow | None:
-        """The eviction whose pod a pod replaces."""
-        return self.rows.get(self._replacements.get(uid, ""))
+    def find_by_replacement(self, owner: str, uid: str) -> FollowedEvictionRow | None:
+        """Return the eviction of the owner's pod that this pod replaces."""
+        for row in self._of_owner(owner):
+            if row.replacement is not None and row.replacement.uid == uid:
+                return row
+        return None
 
-    def waiting(self, owner: str) -> FollowedEvictionRow | None:
-        """The oldest eviction of an owner whose replacement has not come."""
-        return min(
-            (self.rows[command] for command in self._waiting.get(owner, ())),
-            key=lambda each: (each.evicted_at_ms, each.command_id),
-            default=None,
+    def note_arrival(self, owner: str, pod: Pod, node: str) -> None:
+        """Note a new pod of an owner on a node."""
+        waiting = [row for row in self._of_owner(owner) if row.replacement is None]
+        if not waiting or self.find_by_replacement(owner, pod.uid) is not None:
+            return
+        row = min(waiting, key=_age)
+        if row.pod.uid == pod.uid:
+            return
+        self.put(
+            row.model_copy(
+                update={
+                    "replacement": PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+                    "target_node": node,
+                    "returned": node == row.source_node,
+                    "moved_again": False,
+                }
+            )
         )
 
-    def watched(self) -> list[Watched]:
-        """Nodes, by which pool and what on them, that rounds should report; in order."""
-        return sorted(self._watched)
+    def note_round(self, is_hot: IsHot) -> None:
+        """Note whether sources and targets are hot in a round."""
+        for row in list(self.rows.values()):
+            hot_after = {"source_hot_after": is_hot(row.pool, row.source_node, row.phase)}
+            if row.target_node is not None:
+                hot_after["target_hot_after"] = is_hot(row.pool, row.target_node, row.phase)
+            changed = {
+                name: hot
+                for name, hot in hot_after.items()
+                if hot is not None and hot != getattr(row, name)
+            }
+            if changed:
+                self.put(row.model_copy(update=changed))
 
-    def at(self, watched: Watched) -> list[FollowedEvictionRow]:
-        """Those for which a node is watched."""
-        return [self.rows[command] for command in self._watched.get(watched, ())]
-
-    def ends(self, node: str) -> list[FollowedEvictionRow]:
-        """Those whose pods have left a node or come to it."""
-        return [self.rows[command] for command in self._ends.get(node, ())]
-
-    def over(self, now_ms: int) -> list[FollowedEvictionRow]:
-        """Those that were followed for long enough or have bounced, the oldest first."""
-        names = dict.fromkeys((*self._deadlines.due(now_ms), *self._bounced))
-        over = [
+    def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
+        """Return the outcomes of evictions that were followed for long enough, oldest first."""
+        rows = sorted(self.rows.values(), key=_age)
+        excess = len(rows) - self.followed_max
+        ended = [
             row
-            for name in names
-            if (row := self.rows.get(name)) is not None
-            and (row.bounced or self._due_ms(row) <= now_ms)
+            for place, row in enumerate(rows)
+            if place < excess or row.evicted_at_ms + self._follow_ms <= now_ms
         ]
-        return sorted(over, key=lambda row: (row.evicted_at_ms, row.command_id))
-
-    # --- rows -------------------------------------------------------------------------------------
+        for row in ended:
+            self.drop(row.command_id)
+        return [MoveOutcome(**dict(row), ended_at_ms=now_ms, as_of=as_of) for row in ended]
 
     def put(self, row: FollowedEvictionRow) -> None:
-        """Keep a row as it is now, and what finds it."""
-        command = row.command_id
-        new = self.drop(command) is None
+        """Keep a row as it is now."""
         super().put(row)
-        if row.replacement is not None:
-            self._replacements[row.replacement.uid] = command
-        elif not row.dry_run:
-            self._waiting.setdefault(row.owner, {})[command] = None
-        if row.bounced:
-            self._bounced[command] = None
-        for node in _nodes(row):
-            self._watched.setdefault((row.pool, node, row.phase), {})[command] = None
-        for node in () if row.dry_run else _ends(row):
-            self._ends.setdefault(node, {})[command] = None
-        if new:
-            self._deadlines.expect(self._due_ms(row), command)
-
-    def note(self, row: FollowedEvictionRow) -> None:
-        """Keep a row of which nothing has changed that finds it."""
-        super().put(row)
+        self._by_owner.setdefault(row.owner, {})[row.command_id] = None
 
     def drop(self, key: str) -> FollowedEvictionRow | None:
-        """Keep nothing of a command; answers with what was kept."""
+        """Follow an eviction no longer; return its row."""
         row = super().drop(key)
-        if row is None:
-            return None
-        if row.replacement is not None:
-            self._replacements.pop(row.replacement.uid, None)
-        self._bounced.pop(key, None)
-        _discard(self._waiting, row.owner, key)
-        for node in _nodes(row):
-            _discard(self._watched, (row.pool, node, row.phase), key)
-        for node in _ends(row):
-            _discard(self._ends, node, key)
+        if row is not None:
+            commands = self._by_owner[row.owner]
+            del commands[key]
+            if not commands:
+                del self._by_owner[row.owner]
         return row
 
-    def _due_ms(self, row: FollowedEvictionRow) -> int:
-        return row.evicted_at_ms + self._follow_ms
+    def _of_owner(self, owner: str) -> list[FollowedEvictionRow]:
+        return [self.rows[command] for command in self._by_owner.get(owner, ())]
 
 
-def _ends(row: FollowedEvictionRow) -> list[str]:
-    """Source and target."""
-    return [node for node in (row.source_node, row.target_node) if node is not None]
-
-
-def _nodes(row: FollowedEvictionRow) -> list[str]:
-    """All nodes that are watched for an eviction, each once."""
-    return list(dict.fromkeys((*_ends(row), *row.peers)))
-
-
-def _discard(index: dict[_K, dict[str, None]], key: _K, command: str) -> None:
-    held = index.get(key)
-    if held is not None:
-        held.pop(command, None)
-        if not held:
-            del index[key]
+def _age(row: FollowedEvictionRow) -> tuple[int, str]:
+    return row.evicted_at_ms, row.command_id

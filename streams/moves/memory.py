@@ -10,7 +10,7 @@ from schemas.decisions import AsOf
 from schemas.moves import MoveOutcome
 from schemas.pods import Pod
 from schemas.policy import Policy
-from streams.moves.effects import Effects
+from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable
@@ -23,32 +23,32 @@ class MoveMemory:
     def __init__(self, cluster: str, policy: Policy) -> None:
         self.moves = Moves(cluster, policy)
         self.unmovable = Unmovable(cluster, policy)
-        self.effects = Effects(cluster, policy)
+        self.followed = FollowedEvictions(cluster, policy)
         self.tables: tuple[TrackedTable[str, Any], ...] = (
             self.moves.cooldown,
             self.moves,
             self.unmovable,
-            self.effects.followed,
-            self.effects.pools,
+            self.followed,
         )
         """What is kept in rows, in the order in which they are written."""
 
     def set_policy(self, policy: Policy, now_ms: int) -> None:
         """Judge by another policy from now on; one with shorter waits shortens those under way."""
-        for part in (self.moves, self.unmovable, self.effects):
+        for part in (self.moves, self.unmovable):
             part.set_policy(policy)
             part.shorten_waits(now_ms)
+        self.followed.set_policy(policy)
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
         """A pod that was not there before has got a node.
 
         Costs nothing where nothing is remembered.
         """
-        if not self.moves and not self.effects.followed:
+        if not self.moves and not self.followed:
             return
         owner = owner_key(pod)
         self.moves.arrived(owner, node, now_ms)
-        self.effects.arrived(owner, pod, node, now_ms)
+        self.followed.note_arrival(owner, pod, node)
 
     def pod_changed(self, pod: Pod, now_ms: int, *, arrived: bool, over: bool) -> None:
         """A record of a pod came.
@@ -61,18 +61,15 @@ class MoveMemory:
         """
         if over:
             self.pod_gone(pod.uid)
-        elif pod.node is not None:
-            if arrived:
-                self.arrived(pod, pod.node, now_ms)
-            self.effects.seen(pod, now_ms)
+        elif pod.node is not None and arrived:
+            self.arrived(pod, pod.node, now_ms)
 
     def pod_gone(self, uid: str) -> None:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)
-        self.effects.gone(uid)
 
     def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
-        """Time has passed: what is over is forgotten, and verdicts that are in are published."""
+        """Time has passed: what is over is forgotten; return the outcomes of moves that were followed."""
         self.moves.tick(now_ms)
         self.unmovable.tick(now_ms)
-        return self.effects.tick(now_ms, as_of)
+        return self.followed.tick(now_ms, as_of)

@@ -57,7 +57,7 @@ class ExcludedRequests:
         decisions: list[PlacementDecision] = []
         for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
             effort.look(waiting.kind)
-            ranking = self._placer.rank(waiting.kind, waiting.request.pod)
+            ranking = self._placer.rank(waiting.kind)
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
                 self._pending.remove(waiting.request.pod.uid)

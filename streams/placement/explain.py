@@ -5,14 +5,13 @@ Ids are derived from the input that caused the decision, so a replay gives the s
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from schemas.decisions import (
     RUNNERS_UP_MAX,
     LoadThresholds,
     PlacementDecision,
     ReasonCount,
-    UsualUse,
+    fleet_estimate_text,
 )
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
@@ -38,7 +37,7 @@ class Refusals:
     reasons: tuple[ReasonCount, ...]
     load_thresholds: LoadThresholds | None = None
     by_estimates: dict[str, int] | None = None
-    estimated_by: UsualUse | None = None
+    fleet_estimate: dict[str, int] | None = None
 
     @property
     def message(self) -> str:
@@ -46,7 +45,11 @@ class Refusals:
         if not self.nodes:
             return "there are no nodes"
         notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
-        notes += [f"the pod is {self.estimated_by.text}"] if self.estimated_by else []
+        notes += (
+            [f"the pod is {fleet_estimate_text(self.fleet_estimate)}"]
+            if self.fleet_estimate
+            else []
+        )
         said = self._counted()
         return f"{said} ({'; '.join(notes)})" if notes else said
 
@@ -75,19 +78,17 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         ),
         load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
-        estimated_by=estimated_by(placer, ranking),
+        fleet_estimate=fleet_estimate(placer, ranking),
     )
 
 
-def estimated_by(placer: Placer, ranking: Ranking) -> UsualUse | None:
-    """What the pod is expected to use, where that comes from what others use; none: it does not, or
-    nothing asks."""
-    asks = placer.by_load if not ranking.kind.daemon else placer.scored_by_load
-    found = placer.inventory.estimator.explained(ranking.kind) if asks else None
-    if found is None:
-        return None
-    profile: Literal["owner", "fleet"] = "fleet" if found.owner is None else "owner"
-    return UsualUse(profile=profile, owner=found.owner, usage=found.usage)
+def fleet_estimate(placer: Placer, ranking: Ranking) -> dict[str, int] | None:
+    """Return the pod's estimate by what the cluster's pods use, by resource.
+
+    None if the policy estimates by requests, or if no filter or score reads the estimate.
+    """
+    reads = placer.scored_by_load if ranking.kind.daemon else placer.by_load
+    return placer.inventory.estimator.estimate_by_fleet(ranking.kind) or None if reads else None
 
 
 def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
@@ -146,7 +147,7 @@ def placed(
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
             "load_thresholds": placer.inventory.in_force.reported,
             "judged_by_estimates": lacking,
-            "estimated_by": estimated_by(placer, ranking),
+            "fleet_estimate": fleet_estimate(placer, ranking),
             "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,
         }
@@ -178,7 +179,7 @@ def waiting(
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds if why else None,
         judged_by_estimates=why.by_estimates if why else None,
-        estimated_by=why.estimated_by if why else None,
+        fleet_estimate=why.fleet_estimate if why else None,
         as_of=cause.as_of,
     )
 

@@ -1,24 +1,22 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group (with estimates by owner: in one group
-per owner and kind). While no node takes the kind, one look at the nodes that have changed answers
-for the whole group. Groups are tried at clock ticks, first the one whose pod is first in priority
-and arrival, and not before their back-off is over. The back-off doubles with each failure up to a
-limit; that limit after its end a group is tried even if nothing seems to have changed. So nothing
-is tried in a busy loop, and nothing is forgotten. A pod whose binding failed waits alone before it
-joins its group again. So does a pod whose owner must stay away from every node that would take its
-kind.
+Pods of one kind share one result, so they wait in one group. While no node takes the kind, one look
+at the nodes that have changed answers for the whole group. Groups are tried at clock ticks, first
+the one whose pod is first in priority and arrival, and not before their back-off is over. The
+back-off doubles with each failure up to a limit; that limit after its end a group is tried even if
+nothing seems to have changed. So nothing is tried in a busy loop, and nothing is forgotten. A pod
+whose binding failed waits alone before it joins its group again. So does a pod whose owner must stay
+away from every node that would take its kind.
 
 A decision has a time. So a request that comes before the clock's first tick is only kept, unseen,
 until then.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.requests import SchedulingRequest
 from schemas.rows import WaitingGroupRow
@@ -226,38 +224,6 @@ class PendingRequests:
                     heapq.heappush(self._delayed, (latest_ms, waiting.sequence, uid))
         return sooner
 
-    def regroup(
-        self,
-        owner_of: Callable[[Pod], str | None],
-        kind_of: Callable[[Kind, str | None], Kind],
-    ) -> None:
-        """Kinds are others than before: all groups are made anew, and nothing is known of their
-        chances.
-
-        Args:
-            owner_of: the owner that a pod's kind depends on now; none: on no owner.
-            kind_of: the kind that takes the place of another one, for an owner.
-        """
-        before, self._groups = self._groups, {}
-        made: dict[tuple[bytes, str | None], Kind] = {}
-        for waiting in self._waiting.values():
-            owner = owner_of(waiting.request.pod)
-            known = made.get((waiting.kind.key, owner))
-            if known is None:
-                known = made[waiting.kind.key, owner] = kind_of(waiting.kind, owner)
-            waiting.kind = known
-        for key in sorted(before):
-            self._changed_groups[key] = None  # its row goes; those that are made now have none yet
-            for uid in before[key].uids:
-                waiting = self._waiting[uid]
-                group = self._groups.get(waiting.kind.key)
-                if group is None:
-                    group = self._groups[waiting.kind.key] = Group(waiting.kind)
-                group.uids[uid] = None
-                group.heap.append((*waiting.rank, uid))
-        for group in self._groups.values():
-            heapq.heapify(group.heap)
-
     def restore_group(self, row: WaitingGroupRow, version: int) -> None:
         """Take over what a row says of a group that waits; `version` is the placer's now."""
         group = self._groups.get(bytes.fromhex(row.kind))
@@ -298,10 +264,6 @@ class PendingRequests:
     def forget_changed(self) -> None:
         """It is not asked which groups have changed."""
         self._changed_groups.clear()
-
-    def groups(self) -> Iterator[Group]:
-        """All groups, in the order of their kinds' digests."""
-        return iter(sorted(self._groups.values(), key=lambda group: group.kind.key))
 
     def release_delayed(self, now_ms: int) -> None:
         """Let pods whose own back-off is over join their groups."""

@@ -14,14 +14,12 @@ from schemas.base import EPOCH_MS_MAX
 from schemas.decisions import PlacementDecision
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod
-from schemas.policy import Policy
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of, owned, shared
+from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held
-from streams.inventory.owner_usage import owner_of
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.due_groups import DueGroups
@@ -43,8 +41,6 @@ from streams.placement.unplaceable import unplaceable
 #: Shares of a tick's effort that are left when it is the turn of what comes next: after
 #: reservations that end, after requests from before the first tick.
 _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
-#: Pods that wait and are grouped anew at a record that has more to do: in a fiftieth of a second.
-_REGROUPED_BESIDES_MAX = 1_000
 
 
 class Placement:
@@ -58,7 +54,6 @@ class Placement:
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
         self.kept: KeptRoom = NoKeptRoom()
-        self._by_owner = inventory.estimator.by_owner
         self.excluded_requests = ExcludedRequests(
             Moves("", inventory.policy) if moves is None else moves,
             self.placer,
@@ -66,34 +61,10 @@ class Placement:
             self.changed_requests,
         )
 
-    def kind(self, pod: Pod) -> Kind:
-        """Pods that share one result: those of an owner, where estimates go by owners."""
-        return self._grouped(kind_of(pod), self._owner(pod))
-
-    def _owner(self, pod: Pod) -> str | None:
-        """By whose pods a pod is estimated; none: by all."""
-        return owner_of(pod) if self._by_owner else None
-
-    def _grouped(self, kind: Kind, owner: str | None) -> Kind:
-        """The same kind as a group has it."""
-        kind = kind.ownerless or kind
-        return kind if owner is None else owned(kind, owner)
-
     # --- inputs ---------------------------------------------------------------------------------
-
-    def regroups_many(self, policy: Policy) -> bool:
-        """Under that policy more pods than a few would wait in other groups."""
-        return (
-            policy.load_aware.by_owner != self._by_owner
-            and len(self.pending) > _REGROUPED_BESIDES_MAX
-        )
 
     def policy_changed(self) -> None:
         """What the inventory's policy says about those that wait is open."""
-        by_owner = self.inventory.estimator.by_owner
-        if by_owner != self._by_owner:
-            self._by_owner = by_owner
-            self.pending.regroup(self._owner, self._grouped)
         self.pending.open_groups()
         now_ms = self.inventory.now_ms
         for uid in self.pending.shorten_backoffs(self.inventory.policy, now_ms):
@@ -114,7 +85,7 @@ class Placement:
         full = self.pending.full(uid, self.inventory.policy.max_pending_requests)
         if full is not None:
             return Refusal("limit", full)
-        kind = self.kind(request.pod)
+        kind = kind_of(request.pod)
         self.pending.keep(self.pending.arrive(request, kind, self.inventory.numbers.sequence))
         self.changed_requests[uid] = None
         # Two for one, so that a backlog shrinks whatever arrives.
@@ -208,7 +179,7 @@ class Placement:
         if self.pending.get(pod.uid) is not None:
             # The row of the request that it replaces must go even if this one is placed at once.
             self.changed_requests[pod.uid] = None
-        kind = self.kind(pod)
+        kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
         behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
         waits = behind or self.inventory.context.paused
@@ -228,7 +199,7 @@ class Placement:
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
         """The kind's ranking, and a node: where room was kept, or the best; None: none."""
         kept = self.kept.claim(waiting.request.pod, cause)
-        ranking = self.placer.rank(waiting.kind, waiting.request.pod)
+        ranking = self.placer.rank(waiting.kind)
         return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
 
     def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
@@ -363,7 +334,7 @@ class Placement:
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
-        waiting = self.pending.arrive(request, self.kind(pod), self.inventory.numbers.sequence)
+        waiting = self.pending.arrive(request, kind_of(pod), self.inventory.numbers.sequence)
         attempt = waiting.attempt = held.attempt + 1
         alone_ms = backoff_ms(self.inventory.policy, attempt)
         waiting.not_before_ms = cause.now_ms + alone_ms

@@ -8,13 +8,12 @@ changed.
 
 from collections.abc import Callable, Sequence
 
-from schemas.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.arrays import IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, owned
+from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.exact_ranking import ExactRanking
 from streams.placement.plugins.base import ExactScore, Filter, Plugin, Score
@@ -82,21 +81,13 @@ class Placer:
         for refresh in self._watching[change]:
             refresh(row, node, now_ms)
 
-    def rank(self, kind: Kind, pod: Pod | None = None) -> Ranking:
-        """The ranking of a kind of pod, up to date.
-
-        Args:
-            kind: what pods of it ask for.
-            pod: one of them, whose owner may say what is expected of it; none: nobody's.
-        """
+    def rank(self, kind: Kind) -> Ranking:
+        """The ranking of a kind of pod, up to date."""
         self.inventory.lay_out()
         version = self.inventory.estimator.version
         if version != self._estimated:
             self._estimated = version
             self._rankings.clear()
-        if pod is not None and kind.owner is None:
-            owner = self.inventory.moments.telling_owner(pod)
-            kind = kind if owner is None else owned(kind, owner)
         ranking = self._rankings.renew(kind.key)
         if ranking is None:
             ranking = self._ranking(self.index, self.filters, self.scores, kind)

@@ -12,7 +12,6 @@ risk_pods           pods of nodes at risk, the one first whose move may gain mos
 risk_nodes          what nodes cost by that risk, as planned moves change them
 risk_readings       how nodes stand against the shares from which they are hot
 risk_record         what such a round has found and planned
-peers               nodes as hot as the one that a pod leaves: what its move is judged against
 koordinator         a round as Koordinator makes it (`compat: koordinator`)
 columns             all nodes as arrays, packed when something changes
 node_arrays         one node's figures

@@ -46,10 +46,6 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
             self.changed[KEY] = None
         self._written()
 
-    def touch(self) -> None:
-        """Count it as changed."""
-        self.changed[KEY] = None
-
     def take(self, row: UsageHistoryRow) -> None:
         """Take over the row as it was written."""
         self.history.means = {pool: dict(means) for pool, means in row.means.items()}

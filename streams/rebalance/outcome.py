@@ -19,7 +19,6 @@ from schemas.migrations import Mode
 from schemas.pods import Pod
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
-from streams.rebalance.peers import Standings
 
 Phase = Literal["node", "prod"]
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
@@ -79,8 +78,8 @@ class Candidate(NamedTuple):
     """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
     mode: Mode | None = None
     """How it leaves; none: as the policy says."""
-    peers: tuple[str, ...] = ()
-    """Nodes that are as hot as the one that it leaves: what the move is judged against."""
+    source_hot: bool = False
+    """The node that it leaves is above its high thresholds."""
 
 
 class Costs(NamedTuple):
@@ -176,6 +175,11 @@ class NodeStanding:
     limit: Mapping[str, int]
     capacity: Mapping[str, int]
 
+    @property
+    def is_hot(self) -> bool:
+        """Whether it is above a threshold."""
+        return any(used > self.limit[name] for name, used in self.used.items())
+
 
 @dataclass(slots=True)
 class PoolOutcome:
@@ -204,12 +208,6 @@ class PoolOutcome:
 
     readings: Callable[[str, Phase], "NodeStanding | None"] | None = None
     """How a measured node of the pool stands; none where nothing was measured."""
-    standings: Callable[[Phase], Standings] | None = None
-    """How far each measured node of the pool is from its limits; none: moves are not judged."""
-    _known: dict[Phase, Standings] = field(default_factory=dict, init=False, compare=False)
-    _left: set[str] = field(default_factory=set, init=False, compare=False)
-    """Nodes that pods leave by the first `_counted` of the moves."""
-    _counted: int = field(default=0, init=False, compare=False)
 
     def counts(self) -> dict[str, int]:
         """How many nodes are in each class."""
@@ -221,17 +219,6 @@ class PoolOutcome:
         """Nodes that are hot or at risk, those included whose pods had no turn."""
         hot = np.flatnonzero((self.codes == HIGH) | (self.codes == PROD_HIGH))
         return [self.names[position] for position in hot.tolist()]
-
-    def peers(self, hot: HotNode) -> tuple[str, ...]:
-        """What moves from a hot node are judged against: nodes as hot that no pod leaves in the round."""
-        if self.standings is None:
-            return ()
-        standings = self._known.get(hot.phase)
-        if standings is None:  # it is the same for all moves of a round
-            standings = self._known[hot.phase] = self.standings(hot.phase)
-        self._left.update(move.node for move in self.moves[self._counted :])
-        self._counted = len(self.moves)
-        return standings.nearest(hot.name, self._left)
 
     def class_of(self, node: str) -> NodeClass | None:
         """The class of a node; none: the pool has no such node."""

@@ -262,7 +262,7 @@ class Turn:
             usage=self.hot_pods.usage(index),
             # Room that is in no target cannot be reserved.
             mode=None if of_class is None else "EvictDirectly",
-            peers=self._pool.outcome.peers(hot),
+            source_hot=True,
         )
         refused = planning.given.rules.gate(candidate)
         if refused is not None:

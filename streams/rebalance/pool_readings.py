@@ -7,7 +7,6 @@ import numpy as np
 from streams.inventory.arrays import IntArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import NodeStanding, Phase, Thresholds
-from streams.rebalance.peers import Standings
 from streams.rebalance.pools import UNLIMITED, Limits, PoolNodes
 
 
@@ -22,12 +21,10 @@ class PoolReadings:
         self,
         columns: Columns,
         nodes: PoolNodes,
-        names: list[str],
         thresholds: Thresholds,
         limits: Limits,
     ) -> None:
-        """`names`: of the nodes."""
-        self._columns, self._nodes, self._names = columns, nodes, names
+        self._columns, self._nodes = columns, nodes
         self._thresholds, self._limits = thresholds, limits
 
     def used(self, phase: Phase) -> IntArray:
@@ -82,13 +79,4 @@ class PoolReadings:
             used={names[index]: used[index] for index in which},
             limit={names[index]: limits[index] for index in which},
             capacity={names[index]: capacity[index] for index in which},
-        )
-
-    def standings(self, phase: Phase) -> Standings:
-        """How far each node is above its high thresholds; resources without one do not count."""
-        limits, capacity = self.high(phase), self._nodes.capacity
-        excess = (self.used(phase) - limits) / np.maximum(capacity, 1)
-        counts = (limits < UNLIMITED) & (capacity > 0)
-        return Standings(
-            self._names, np.where(counts, excess, -np.inf).max(axis=0, initial=-np.inf)
         )

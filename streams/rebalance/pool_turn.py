@@ -75,7 +75,7 @@ class PoolTurn:
         self.limits: Limits = limits_of(thresholds, nodes)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[rows].tolist()
-        self.readings = PoolReadings(columns, nodes, self.names, thresholds, self.limits)
+        self.readings = PoolReadings(columns, nodes, thresholds, self.limits)
         self.acting: dict[Phase, list[int]] = {}
         """Positions of the nodes that act, in the order of their turns."""
         all_rows = np.flatnonzero(members)
@@ -90,7 +90,6 @@ class PoolTurn:
             means=self._means(),
             rounds_needed=pool.condition.consecutive_abnormalities,
             readings=self.readings.named,
-            standings=self.readings.standings,
         )
 
     def _means(self) -> dict[str, float]:

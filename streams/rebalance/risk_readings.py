@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from schemas.policy.overutilization import RiskResource
 from streams.inventory.arrays import IntArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import NodeStanding, Phase
-from streams.rebalance.peers import Standings
 
 
 class RiskReadings:
@@ -37,9 +34,3 @@ class RiskReadings:
         """How a node stands; none: it was not measured, or its prod pods alone are meant."""
         place = self.place.get(name)
         return None if place is None or phase != "node" else self.of(place)
-
-    def standings(self, _phase: Phase) -> Standings:
-        """How far each node is above the hot shares."""
-        hot = np.array([[each.hot_share] for each in self._resources])
-        excess = self._used / np.maximum(self._capacity, 1) - hot
-        return Standings(self.names, np.where(self._capacity > 0, excess, -np.inf).max(axis=0))

@@ -20,7 +20,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk_pods import RiskPod
 from streams.rebalance.risk_readings import RiskReadings
 
-#: Name under which the rounds by risk are reported, and their moves are judged.
+#: Name under which the rounds by risk are reported.
 POOL = OVERUTILIZATION_RISK
 
 
@@ -55,7 +55,6 @@ class RiskRecord:
             codes=codes,
             targets=targets,
             readings=readings.named,
-            standings=readings.standings,
         )
         self.hot: dict[int, HotNode] = {}
         """Nodes whose pods are looked at, by position."""
@@ -98,7 +97,7 @@ class RiskRecord:
             reason=_reason(costs, name),
             target=name,
             usage=self._usage(pod),
-            peers=self.outcome.peers(hot),
+            source_hot=self._readings.of(pod.source).is_hot,
         )
 
     def leaves(self, pod: RiskPod, candidate: Candidate, costs: Costs) -> None:

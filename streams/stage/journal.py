@@ -22,7 +22,7 @@ from schemas.journal import JournalRecord
 from schemas.limits import PIECE_BYTES_MAX
 from schemas.refusals import Refusal
 from streams.stage.journal_records import Batch, Record, read_record, says_ours, whole
-from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
+from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 
 TOPIC = "journal"
 #: Table that says up to where in the journal all other tables reflect it.
@@ -34,15 +34,13 @@ PART_BYTES = PIECE_BYTES_MAX
 #: Most offsets of foreign records that an error names.
 _NAMED_MAX = 5
 
-#: What an operator can do where a journal cannot be followed.
-REMEDY = (
-    "Where it cannot be brought back, `loadstream mend` shows what can be kept of the partition without it "
-    "and what is lost, and lets workers start again"
-)
-
 
 class JournalDamaged(RuntimeError):
     """The journal cannot be followed; a worker must not go on from it."""
+
+    def __init__(self, partition: int | None, problem: str) -> None:
+        advice = reset_advice("N" if partition is None else partition)
+        super().__init__(f"{problem}. {advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +171,9 @@ class Reader:
         """
         if offset != self.place.offset + 1:
             raise JournalDamaged(
+                self._partition,
                 f"journal offsets {self.place.offset + 1} to {offset - 1} are gone; retention may be "
-                f"shorter than a worker was away. {REMEDY}"
+                f"shorter than a worker was away",
             )
         found = self._read(offset, value)
         self.place = replace(self.place, offset=offset)
@@ -191,8 +190,9 @@ class Reader:
                 return self._whole(parts)
         elif record.epoch > self.place.epoch:
             raise JournalDamaged(
+                self._partition,
                 f"journal offset {offset} is of epoch {record.epoch}, of which no opening was read; "
-                f"the newest that was is {self.place.epoch}. {REMEDY}"
+                f"the newest that was is {self.place.epoch}",
             )
         return None
 
@@ -207,8 +207,9 @@ class Reader:
         if isinstance(found, Refusal):
             if says_ours(value):
                 raise JournalDamaged(
+                    self._partition,
                     f"journal offset {offset} cannot be read: {found.reason}. Where a newer version has "
-                    f"written it, start that one. {REMEDY}"
+                    f"written it, start that one",
                 )
             why = f"this is no record of the journal: {found.reason}"
             self._pass_over(offset, Refusal(found.category, why))
@@ -231,21 +232,23 @@ class Reader:
         sequence = first.sequence
         if [part.part for part, _ in parts] != list(range(first.parts)):
             raise JournalDamaged(
+                self._partition,
                 f"journal offset {offset} ends batch {sequence}, of which parts are missing"
-                f"{self._named()}. {REMEDY}"
+                f"{self._named()}",
             )
         if sequence != self.place.sequence + 1:
             raise JournalDamaged(
+                self._partition,
                 f"journal offset {offset} holds batch {sequence}; expected "
-                f"{self.place.sequence + 1}: batches between them are missing{self._named()}. {REMEDY}"
+                f"{self.place.sequence + 1}: batches between them are missing{self._named()}",
             )
         self.place = replace(self.place, sequence=sequence)
         try:
             return whole(parts)
         except ValueError as error:
             raise JournalDamaged(
-                f"journal offset {offset} ends batch {sequence}, whose content cannot be read: {error}. "
-                f"{REMEDY}"
+                self._partition,
+                f"journal offset {offset} ends batch {sequence}, whose content cannot be read: {error}",
             ) from error
 
     def _named(self) -> str:

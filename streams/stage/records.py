@@ -112,17 +112,22 @@ class Stage(Protocol):
         ...
 
 
+def reset_advice(partition: object) -> str:
+    """What an operator can do where no worker can start from a partition."""
+    return (
+        f"Where it cannot be repaired, stop all workers and run `loadstream partition reset {partition}`: "
+        "the partition begins again without its rows and its journal"
+    )
+
+
 class DamagedTable(RuntimeError):
     """A table cannot be trusted; the worker must not start from it."""
 
     def __init__(self, table: str, row: str, problem: str) -> None:
-        super().__init__(
-            f"table {table}, row {row}: {problem}. The worker does not start from a table with holes: "
-            f"mend the row in the table's changelog topic, or have `loadstream mend` show what can be kept "
-            f"without it. To begin with nothing instead, stop all workers "
-            f"and delete all changelog topics of the stage together, and for the cluster stage the journal: "
-            f"one of them alone would leave the others believing what is gone."
-        )
+        """`row` is a key, which begins with the number of the partition."""
+        number = row.partition("/")[0]
+        advice = reset_advice(number if number.isdecimal() else "N")
+        super().__init__(f"table {table}, row {row}: {problem}. {advice}")
         self.table = table
         self.row = row
         self.problem = problem

@@ -26,8 +26,8 @@ class Counts:
     """Eviction commands by cluster, by who wants them, and by mode: enforce or observe."""
     migrations: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Migrations that have ended, by cluster, phase and reason."""
-    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Followed evictions by cluster and verdict."""
+    moves: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Followed evictions by cluster and outcome (`MOVE_COUNTS`)."""
     policies: dict[str, str] = field(default_factory=dict)
     """Policies that were applied, by cluster, each in a few words."""
     clusters: dict[str, None] = field(default_factory=dict)

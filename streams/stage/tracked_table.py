@@ -57,10 +57,6 @@ class TrackedTable(ABC, Generic[K, V]):
             self.changed[key] = None
         return value
 
-    def touch(self) -> None:
-        """Count everything as changed."""
-        self.changed.update(dict.fromkeys(self.rows))
-
     def note_changed(self) -> None:
         """Count as changed what has, of a table of which others know that."""
 

@@ -6,9 +6,8 @@ checkpoint is due then, references to the rows are taken at once. Pieces are mad
 written one after the other while batches go on: one checkpoint at a time, one piece in flight, by a
 separate producer. A checkpoint is due when the log's clock enters the next interval. So restarts
 and rebalances do not make more of them, and there are fewer only if the writer ended in the middle.
-If time was ahead and was reset, intervals are counted from there. When the worker loses a
-partition, its checkpoint stops: without a last piece it does not count. A checkpoint that cannot be
-written is reported and stops nothing else.
+When the worker loses a partition, its checkpoint stops: without a last piece it does not count. A
+checkpoint that cannot be written is reported and stops nothing else.
 """
 
 import asyncio

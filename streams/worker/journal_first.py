@@ -131,9 +131,10 @@ class JournalFirst:
         known = opening.known(opened)
         if opened <= known.offset:
             raise journal.JournalDamaged(
+                partition,
                 f"topic {journal.TOPIC}, partition {partition} ends at offset {opened + 1}, but the tables "
-                f"reflect it up to {known.offset}: it was deleted and made again, or the broker has lost "
-                f"its end. {journal.REMEDY}"
+                f"reflect it up to {known.offset}: it was deleted and created again, or the broker has lost "
+                f"its end",
             )
         reader = journal.Reader(known, partition)
         changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
@@ -257,9 +258,9 @@ class JournalFirst:
             return journal.Place(place.epoch, place.sequence + 1, offset)
         if offset <= place.offset:
             raise journal.JournalDamaged(
+                partition,
                 f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and ends at "
-                f"{offset + 1} now: it was deleted and made again, or the broker has lost its end. Start the worker "
-                f"again, which goes on from its tables"
+                f"{offset + 1} now: it was deleted and created again, or the broker has lost its end",
             )
         # Another writer has written in between: a successor, or a predecessor that does not know
         # yet.

@@ -30,7 +30,7 @@ _Record = tuple[str, bytes, bytes | None, int | None, int | None]
 #: Why a partition has another owner, of which the worker knows nothing.
 UNKNOWN_OWNER = (
     "brokers did not hear from it for longer than the session timeout, a worker with another "
-    "LOADSTREAM_WORKER_STAGES, and so of another group, runs beside it, or `loadstream mend` was run "
+    "LOADSTREAM_WORKER_STAGES, and so of another group, runs beside it, or the partition was reset "
     "meanwhile"
 )
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from schemas.decisions import PlacementDecision
 from schemas.migrations import Trigger
-from schemas.moves import Verdict
+from schemas.moves import MOVE_COUNTS
 from schemas.refusals import Category
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
@@ -91,8 +91,11 @@ class Telemetry:
         self._migrations = self._counter(
             "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
         )
-        self._verdicts = self._counter(
-            "move_outcomes", "Followed evictions by their verdict.", "cluster", "verdict"
+        self._moves = self._counter(
+            "move_outcomes",
+            "Followed evictions: all, and those with a hot node after, or undone.",
+            "cluster",
+            "outcome",
         )
         self._dead = self._counter(
             "dead_letters",
@@ -209,8 +212,8 @@ class Telemetry:
             ("Aborted", "Aborted"),
         ):
             self._migrations.labels(stage, name, phase, reason)
-        for verdict in get_args(Verdict):
-            self._verdicts.labels(stage, name, verdict)
+        for outcome in MOVE_COUNTS:
+            self._moves.labels(stage, name, outcome)
 
     def _label(self, cluster: str) -> str:
         """Label of a cluster: its name for the first clusters, which bounds the number of series."""
@@ -248,8 +251,8 @@ class Telemetry:
             self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
         for (cluster, phase, reason), count in counts.migrations.items():
             self._migrations.labels(stage, self._label(cluster), phase, reason).inc(count)
-        for (cluster, verdict), count in counts.verdicts.items():
-            self._verdicts.labels(stage, self._label(cluster), verdict).inc(count)
+        for (cluster, outcome), count in counts.moves.items():
+            self._moves.labels(stage, self._label(cluster), outcome).inc(count)
         wait = self._wait.labels(stage)
         for seconds, count in counts.waits_s.items():
             for _ in range(count):

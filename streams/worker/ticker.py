@@ -1,15 +1,14 @@
 """Writes the time into topic `clock`, for each partition that this worker owns.
 
 The cluster stage's `now` is the time of the last tick applied, so this is the only wall clock that
-decisions see, and a replay sees the same one. Ticks never go back: a clock that is set back stands
-still in the log until it has caught up.
+decisions see, and a replay sees the same one. Ticks never go back: if the worker's clock goes back,
+time stands still in the log until the clock has caught up.
 
 **Time does not run away.** Otherwise a client that may write to the topic could stop a partition's
 time, by one tick in the far future. So ticks that are read are compared with the worker's own time,
 and those that are too far ahead of it are marked as refused (`checked`) before the stage sees them.
 If a partition's time is ahead already, the worker goes on writing its own time. The stage ignores
-that until it reaches the partition's time, or until an operator resets the time
-(`ClockTick.reset`); health says so meanwhile.
+these ticks until they reach the partition's time; health says so meanwhile.
 
 **Time does not overtake what has happened.** There is no order between topics, and a reservation
 must not expire while its confirmation waits to be read. So a time is given in two steps: it is
@@ -172,13 +171,13 @@ class Ticker:
             await asyncio.sleep(_POLL_S)
 
     def checked(self, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
-        """The records, ticks that are too far from the worker's own time marked as refused."""
+        """The records, ticks that are too far ahead of the worker's own time marked as refused."""
         if not any(record.topic == CLOCK_TOPIC for record in records):
             return records
         own_ms = time.time_ns() // 1_000_000
         return [
             replace(record, refused_at_ms=own_ms)
-            if record.topic == CLOCK_TOPIC and _strays(record.value, own_ms)
+            if record.topic == CLOCK_TOPIC and _is_ahead(record.value, own_ms)
             else record
             for record in records
         ]
@@ -281,7 +280,7 @@ def _ahead(runner: Clocked) -> dict[str, str]:
             found[subject] = (
                 f"{subject} is {ahead_ms // 1000} s ahead of this worker's; allowed are {AHEAD_MAX_MS // 1000} s. "
                 f"Time stands still there until then, and metrics look outdated. If this worker's clock is "
-                f"right, `loadstream clock reset --partition {partition}` sets the partition's right"
+                f"right, `loadstream partition reset {partition}` starts the partition anew"
             )
     return found
 
@@ -291,14 +290,9 @@ def _not_back(now_ms: int, written_ms: int) -> int:
     return written_ms if now_ms < written_ms <= now_ms + AHEAD_MAX_MS else now_ms
 
 
-def _strays(value: bytes | None, own_ms: int) -> bool:
-    """Whether a tick is too far from the worker's own time."""
+def _is_ahead(value: bytes | None, own_ms: int) -> bool:
     found = decode(CLOCK_TOPIC, value)
-    if not isinstance(found, ClockTick):
-        return False  # the stage says what it is
-    # What is late is ignored, but for a reset, which would take the partition back to that time.
-    late = found.reset and found.now_ms < own_ms - AHEAD_MAX_MS
-    return late or found.now_ms > own_ms + AHEAD_MAX_MS
+    return isinstance(found, ClockTick) and found.now_ms > own_ms + AHEAD_MAX_MS
 
 
 def tick(partition: int, now_ms: int) -> OutputRecord:

@@ -56,8 +56,6 @@ moves:
   initialUnmovableSeconds: 1
   maxUnmovableSeconds: 2
   followSeconds: 6
-  initialBackoffSeconds: 1
-  maxBackoffSeconds: 2
 """
 
 Action = Literal["migrate", "abort", "drain", "undrain"]

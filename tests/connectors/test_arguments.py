@@ -26,7 +26,6 @@ def test_a_directory_for_results_that_cannot_be_made_is_said(
     "command",
     [
         ["why-not"],
-        ["profile"],
         ["policy", "init"],
         ["policy", "check", "deploy/policies/observe.yaml", "--cluster"],
         ["tail", "node-state", "--cluster"],

@@ -47,7 +47,7 @@ def _exposed() -> dict[str, set[str]]:
     counts.rounds["calm"] += 1
     counts.commands["c", "rebalance", "observe"] += 1
     counts.migrations["c", "Succeeded", "Complete"] += 1
-    counts.verdicts["c", "helped"] += 1
+    counts.moves["c", "all"] += 1
     telemetry.counts("cluster", counts)
     telemetry.recovered("cluster", 1, 1, 1.0)
     telemetry.topic_problems("cluster", ["missing"])

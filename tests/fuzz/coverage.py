@@ -26,12 +26,11 @@ class Coverage:
             reached[f"record {result}"] += number
         for (topic, category), number in counts.refused.items():
             reached[f"refused {topic} {category}"] += number
-        for kind in ("decided", "commands", "migrations"):
+        for kind in ("decided", "commands", "migrations", "moves"):
             for words, number in getattr(counts, kind).items():
                 reached[" ".join((kind, *words))] += number
-        for kind in ("rounds", "verdicts"):
-            for word, number in getattr(counts, kind).items():
-                reached[f"{kind} {word}"] += number
+        for word, number in counts.rounds.items():
+            reached[f"rounds {word}"] += number
 
     def spent(self, record: InputRecord, seconds: float) -> None:
         """A record took this."""

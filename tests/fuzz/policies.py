@@ -97,7 +97,7 @@ def _load_aware(random: Random) -> Document:
             "scoreAccordingProdUsage": random.random() < 0.5,
             "dominantResourceWeight": random.choice((0, 1)),
             "allowCustomizeEstimation": random.random() < 0.5,
-            "estimateBy": random.choice(("requests", "fleet", "owner")),
+            "estimateBy": random.choice(("requests", "fleet")),
             "estimateMarginPercent": random.choice((0, 50, 400)),
             "estimatedSecondsAfterPodScheduled": random.choice((0, 30, 600)),
             "aggregated": {
@@ -250,9 +250,6 @@ def _moves(random: Random) -> Document:
             "initialFreezeSeconds": 5,
             "initialUnmovableSeconds": random.choice((1, 30)),
             "followSeconds": random.choice((2, 20, 600)),
-            "verdicts": random.choice((1, 3, 10)),
-            "minHelpedPercent": random.choice((0, 30, 100)),
-            "initialBackoffSeconds": 5,
         },
         0.5,
     )
@@ -290,7 +287,6 @@ def _risk(random: Random) -> Document:
         "meanPriorMinutes": random.choice((1, 3, 10_080)),
         "excessWeight": random.choice((0, 4, 1_000)),
         "recentMinutes": random.choice((0, 1, 30, 1_440)),
-        "profiles": random.choice(("fleet", "owner")),
     }
 
 

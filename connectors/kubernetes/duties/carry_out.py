@@ -153,7 +153,7 @@ async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
         tick = _tick(record)
         if tick is not None:
-            rules.clock(tick.now_ms, reset=tick.reset)
+            rules.clock(tick.now_ms)
 
 
 def _tick(record: Any) -> ClockTick | None:

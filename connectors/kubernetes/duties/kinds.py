@@ -1,6 +1,7 @@
 """The duties: what each reads, writes, and runs while it is its turn.
 
-    watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests
+    watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests; all of it again when a
+              tick of the clock says that the worker's state was lost
     collect   usage sources ──▶ node-usage, node-metrics
     bind      placement-decisions ──▶ bindings, and what users read of pods without a node
     evict     eviction-commands ──▶ evictions; PodMigrationJobs ◀─▶ migrations
@@ -35,6 +36,8 @@ from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
 from schemas.base import Message
+from schemas.clock import ClockTick
+from schemas.codec import decode
 from schemas.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -90,7 +93,33 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
         finally:
             await watched.close()
 
-    return Duty("watch", Produce(around.outbox, messages))
+    produce = Produce(around.outbox, messages)
+
+    async def of_turn(turn: Turn) -> None:
+        while not turn.over.is_set():
+            sending = asyncio.ensure_future(produce(turn))
+            losing = asyncio.ensure_future(_state_lost(turn))
+            try:
+                await asyncio.wait((sending, losing), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sending.cancel()
+                losing.cancel()
+                await asyncio.wait((sending, losing))
+            if not sending.cancelled():
+                sending.result()
+
+    return Duty("watch", of_turn, newest=(CLOCK,))
+
+
+async def _state_lost(turn: Turn) -> None:
+    """Wait until a tick says that the worker's state was lost, or the turn is over."""
+    async for record in turn.records(CLOCK):
+        tick = decode(CLOCK, record.value)
+        if isinstance(tick, ClockTick) and tick.state_lost:
+            logger.warning(
+                "the state of partition %d was reset: the cluster is listed again", turn.partition
+            )
+            return
 
 
 async def _watched(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Message], None]:

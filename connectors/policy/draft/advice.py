@@ -153,12 +153,6 @@ def _spells(summary: Summary) -> str:
         else f"{name}: no hot spell"
         for name, load in summary.loads.items()
     ]
-    helped = summary.verdicts.get("helped", 0)
-    judged = sum(
-        count for name, count in summary.verdicts.items() if name not in ("dry", "unknown")
-    )
-    if judged:
-        texts.append(f"{helped} of {judged} moves helped")
     done = summary.evictions.get("done", 0)
     return f"Pods leave nodes that stay hot. Seen: {'; '.join(texts)}; {done} evictions."
 

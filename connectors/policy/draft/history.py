@@ -55,8 +55,6 @@ class History:
     """Disruption budgets."""
     evictions: Mapping[str, int] = field(default_factory=dict)
     """Evictions by their result, as sinks reported it."""
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    """Moves by their verdict."""
 
 
 def median_gap_ms(times: Iterable[tuple[str, int]]) -> int | None:

@@ -53,11 +53,6 @@ def read_history(connection: Connection, cluster: str, back_ms: int) -> History:
         for each in _newest(connection, "command-outcomes", cluster)
         if each.command == "evict" and each.happened_at_ms >= since_ms
     )
-    history.verdicts = Counter(
-        each.verdict
-        for each in _newest(connection, "move-outcomes", cluster)
-        if each.judged_at_ms >= since_ms
-    )
     return history
 
 

@@ -50,7 +50,6 @@ class Summary:
     schedulers: tuple[tuple[str, int], ...]
     """Schedulers of the pods and how many each has, most first."""
     evictions: Mapping[str, int]
-    verdicts: Mapping[str, int]
 
     @property
     def span_ms(self) -> int:
@@ -96,7 +95,6 @@ def summarize(history: History) -> Summary:
         started_per_hour=history.started * _HOUR_MS / span_ms if span_ms else 0.0,
         schedulers=tuple(sorted(schedulers.items(), key=lambda each: (-each[1], each[0]))),
         evictions=dict(sorted(history.evictions.items())),
-        verdicts=dict(sorted(history.verdicts.items())),
     )
 
 

@@ -1,8 +1,7 @@
 """OverutilizationRisk: prefers nodes that a pod makes least likely to be used beyond what they should.
 
 A node's cost (`streams.placement.overutilization`) follows from mean and variance of its usage, a
-pod's from its request and what the fleet uses of requests, or its owner's pods where the policy
-says so. The pod goes where the sum of costs grows least; `TIE` x the share of the node that is used
+pod's from its request and what the fleet uses of requests. The pod goes where the sum of costs grows least; `TIE` x the share of the node that is used
 on average with it is added and decides among nodes that cost nothing. With several resources,
 increases are weighed and added up.
 
@@ -19,7 +18,7 @@ to memory that nothing has looked at for long takes as long as all that it is wo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from streams.inventory.fleet_usage import Fleet, prior
 from streams.inventory.kind import Kind
 from streams.inventory.need import nominal
 from streams.inventory.node import Node
-from streams.inventory.owner_usage import OwnerUsage
 from streams.placement.overutilization import (
     NODE_DEVIATION,
     TIE,
@@ -56,15 +54,8 @@ _MILLION = 1_000_000
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
 
-class Prepared(NamedTuple):
-    """What is known of the pod beforehand."""
-
-    needs: tuple[int, ...]
-    """What it says that it needs, by resource: millicores, bytes, pieces."""
-    owner: str | None
-    """The owner by whose pods its usage is expected; none: by all pods."""
-
-
+#: What a pod says that it needs, by resource: millicores, bytes, pieces.
+Prepared = tuple[int, ...]
 #: A resource, and mean and variance of what a pod uses of it.
 _Key = tuple[int, float, float]
 
@@ -94,9 +85,8 @@ class OverutilizationRiskScore(ExactScore):
         self._weights = tuple(weight / max(weights) for weight in weights)
         self._least = LEAST * (sum(weights) / max(weights))
         self._fleet: tuple[Fleet, ...] = prior(args)
-        self._owners: OwnerUsage | None = None
         self._last: tuple[Prepared, Sequence[Fleet], list[tuple[float, float]]] | None = None
-        """A pod, by what its usage was expected, and what came of it: asked for row by row."""
+        """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)
         self._scale = scale_of(weight)
@@ -154,7 +144,7 @@ class OverutilizationRiskScore(ExactScore):
         """Work out what the node costs as it is."""
         moments, figures = node.moments, node.usage_figures()
         if moments is not None:
-            self._fleet, self._owners = moments.fleet.figures, moments.fleet.risk_owners
+            self._fleet = moments.fleet.figures
         if figures is None:
             figures = [(0.0, 0.0)] * len(self._resources)
         given = [
@@ -185,28 +175,22 @@ class OverutilizationRiskScore(ExactScore):
 
     def prepare(self, kind: Kind) -> Prepared:
         """What the pod says that it needs."""
-        return Prepared(
-            tuple(
-                nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
-            ),
-            kind.owner,
+        return tuple(
+            nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
         )
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:
         """Mean and variance of a pod that was not measured, by resource."""
-        owner = prepared.owner
-        own = () if owner is None or self._owners is None else self._owners.expected(owner)
-        fleets = own or self._fleet
         last = self._last
-        if last is None or last[0] is not prepared or last[1] is not fleets:
+        if last is None or last[0] is not prepared or last[1] is not self._fleet:
             expected = [
                 (
                     amount * fleet.usage_ppm / _MILLION,
                     amount * amount * (fleet.variance_ppm + fleet.spread_ppm) / _MILLION,
                 )
-                for amount, fleet in zip(prepared.needs, fleets, strict=True)
+                for amount, fleet in zip(prepared, self._fleet, strict=True)
             ]
-            last = self._last = prepared, fleets, expected
+            last = self._last = prepared, self._fleet, expected
         return last[2]
 
     def scores(self, prepared: Prepared) -> FloatArray:

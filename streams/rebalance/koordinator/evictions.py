@@ -194,6 +194,7 @@ class Evictions:
             reason=reason_text(self.usage.over_text(position, phase)),
             target=None,
             usage={**usage, "pods": 1},
+            source_hot=True,
         )
         refused = self.given.rules.gate(candidate)
         if refused is not None:

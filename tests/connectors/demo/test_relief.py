@@ -12,7 +12,6 @@ from connectors.demo.session import Session
 from connectors.simulated.cluster import Eviction
 from schemas.decisions import AsOf
 from schemas.evictions import EvictionCommand
-from schemas.moves import MoveOutcome
 from schemas.pods import Pod, PodRef
 from schemas.policies import PolicyRecord
 from schemas.policy import read_policy
@@ -54,16 +53,6 @@ def a_command(number: int, uid: str, node: str, at_ms: int, **more: Any) -> Evic
         "decided_at_ms": at_ms, "expires_at_ms": at_ms + 60 * MINUTE_MS, "as_of": AS_OF,
     }  # fmt: skip
     return EvictionCommand(**(values | more))
-
-
-def a_verdict(verdict: Any, **more: Any) -> MoveOutcome:
-    values: dict[str, Any] = {
-        "command_id": "command-1", "migration_id": "migration-1", "cluster": CLUSTER, "pool": "p",
-        "phase": "node", "pod": PodRef(namespace="a", name="b", uid="c"), "owner": "o",
-        "source_node": "n1", "dry_run": False, "verdict": verdict, "message": "m",
-        "evicted_at_ms": NOW_MS, "judged_at_ms": NOW_MS, "as_of": AS_OF,
-    }  # fmt: skip
-    return MoveOutcome(**(values | more))
 
 
 def test_a_node_is_hot_from_the_first_bin_above_the_share_to_the_first_that_is_not() -> None:
@@ -137,16 +126,12 @@ def test_what_keeps_a_hot_node_is_what_the_newest_round_says_of_it() -> None:
     assert relief.gate("n1") == "paused"
 
 
-def test_dry_commands_and_dry_verdicts_are_counted_apart() -> None:
+def test_dry_commands_are_counted_apart() -> None:
     relief = Relief(0.7)
     relief.command(a_command(1, "a", "n1", NOW_MS, dry_run=True))
     relief.command(a_command(2, "a", "n1", NOW_MS))
-    relief.outcome(a_verdict("helped"))
-    relief.outcome(a_verdict("dry", dry_run=True))
     assert (relief.commands, relief.dry_commands) == (1, 1)
     assert list(relief.happenings) == [], "the node is not hot"
-    assert dict(relief.verdicts) == {"helped": 1}
-    assert dict(relief.dry_verdicts) == {"dry": 1}
 
 
 def test_the_second_act_begins_with_a_policy_that_enforces_and_is_the_same_otherwise(
@@ -170,17 +155,6 @@ def test_of_the_dry_commands_of_a_hot_node_the_first_is_shown() -> None:
         relief.command(a_command(number, "a", "n1", NOW_MS, dry_run=True))
     assert relief.dry_commands == 3
     assert [each.what for each in relief.happenings] == ["hot", "dry"]
-
-
-def test_a_verdict_on_a_command_that_was_not_carried_out_does_not_count() -> None:
-    session = Session(simulated_scenario(3, 1, 10, "not here"), lambda topic, message: None, 2)
-    session.begin()
-    session.receive(a_command(1, "gone", "node-01", session.now_ms), 0, 0.0)
-    session.receive(a_verdict("helped"), 0, 0.0)
-    assert dict(session.relief.verdicts) == {}
-    session.receive(a_command(2, "resident-node-01-1", "node-01", session.now_ms), 0, 0.0)
-    session.receive(a_verdict("helped", command_id="command-2"), 0, 0.0)
-    assert dict(session.relief.verdicts) == {"helped": 1}
 
 
 @pytest.fixture(scope="module")

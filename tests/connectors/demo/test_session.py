@@ -94,10 +94,6 @@ def test_machines_that_stay_hot_are_relieved_in_the_second_act(
     assert all(eviction.at_ms >= began_ms for eviction in finished.evictions)
     hot = {m.name for m in finished.scenario.machines if m.temper == "hot"}
     assert hot & {eviction.node for eviction in finished.evictions}
-    judged = set(finished.relief.verdicts)
-    assert judged, "every eviction that was followed is judged"
-    assert judged <= {"helped", "unknown"}, "of so few nodes none as hot may have been left alone"
-    assert finished.relief.verdicts["not ready"] == 0, "every evicted pod was replaced at once"
     long_ms = 60 * 60_000
     assert not {
         node

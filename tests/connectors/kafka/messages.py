@@ -313,12 +313,13 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "move-outcomes",
         MoveOutcome(
             command_id="command-1", migration_id="migration-1", cluster="blue", pool="web",
-            phase="node", pod=REF, owner="rs-1", source_node="n1", target_node="n7", dry_run=False,
-            verdict="helped", message="n1 cooled after 2m", evicted_at_ms=NOW_MS,
-            judged_at_ms=NOW_MS + 600_000, as_of=AS_OF,
+            phase="node", pod=REF, owner="rs-1", source_node="n1", target_node="n7",
+            source_hot_before=True, source_hot_after=False, returned=False, moved_again=True,
+            evicted_at_ms=NOW_MS, ended_at_ms=NOW_MS + 600_000, as_of=AS_OF,
         ),
         NOW_MS + 600_000,
-        "pod web/front-1 moved from n1 to n7 at 2026-11-18 11:06:40.000: helped (n1 cooled after 2m)",
+        "pod web/front-1 moved from n1 at 2026-11-18 11:06:40.000: n1 was hot before, not hot after; "
+        "the replacement came to n7, not measured after; it was moved again",
     ),
     (
         "pod-lifecycle",

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from connectors import wall_clock
@@ -436,22 +435,3 @@ def test_ctrl_c_ends_a_reader_that_follows(
     assert reader.stderr is not None
     assert reader.stderr.read() == ""
     assert os.environ["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == embedded.bootstrap_servers
-
-
-def test_a_reset_of_the_clock_as_json_says_whether_it_was_applied(embedded: RunningBroker) -> None:
-    reset = ("clock", "reset", "--partition", "0", "--json")
-    asked = json.loads(_run(*reset)[1])
-    assert asked == {"written": 1, "refused": [], "applied": False}
-    producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
-    producer.produce("journal", journal_batch(0, {"clock": 9}), partition=0)
-    assert producer.flush(60) == 0
-    waited = json.loads(_run(*reset, "--wait")[1])
-    assert waited == {"written": 1, "refused": [], "applied": True}
-    # A command that waits says so: there may be no worker that it could wait for.
-    code, out, err = _run(*reset[:-1], "--wait")
-    assert (code, out) == (0, "partition 0: the time is set\n")
-    assert err.startswith("waiting for the workers of the partitions; Ctrl-C ends this command")
-    code, out, _ = _run(*reset[:2], "--partition", "99", "--json", "--wait")
-    (why,) = json.loads(out)["refused"]
-    assert (code, json.loads(out)["applied"]) == (1, False)
-    assert why.startswith("partition: found 99")

@@ -267,15 +267,6 @@ def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
     assert sink.asked == []
 
 
-def test_a_time_that_is_set_right_counts_at_once() -> None:
-    sink = _Sink()
-    rules = CommandRules(CLUSTER, sink, NOW_MS + 365 * 1440 * MINUTE_MS)
-    rules.clock(NOW_MS, reset=True)
-    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
-    assert outcome is not None
-    assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS)
-
-
 def test_a_stray_time_far_ahead_lets_commands_expire_for_a_few_ticks_and_not_for_ever() -> None:
     rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
     rules.clock(NOW_MS + 365 * 1440 * MINUTE_MS)

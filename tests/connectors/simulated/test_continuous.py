@@ -184,19 +184,6 @@ def test_commands_expire_by_the_clock_of_the_partition_of_the_cluster() -> None:
     assert [each.result for each in topics.of("command-outcomes")] == ["done", "expired"]
 
 
-def test_the_clock_of_a_simulation_goes_back_where_it_is_set_right() -> None:
-    topics = _Topics()
-    cluster = _cluster(topics)
-    now_ms = BEGIN_MS + 20 * MINUTE_MS
-    cluster.advance(now_ms)
-    (request, *_) = topics.of("scheduling-requests")
-    cluster.receive(ClockTick(partition=0, now_ms=now_ms + 60 * MINUTE_MS), now_ms)
-    cluster.receive(ClockTick(partition=0, now_ms=now_ms, reset=True), now_ms)
-    answer = _answer(request).model_copy(update={"expires_at_ms": now_ms + MINUTE_MS})
-    cluster.receive(answer, now_ms)
-    assert [each.result for each in topics.of("command-outcomes")] == ["done"]
-
-
 def _command(plan: PodPlan, **more: Any) -> EvictionCommand:
     values: dict[str, Any] = {
         "command_id": f"evict-{plan.pod.uid}", "cluster": "c", "node": plan.pod.node, "reason": "hot",

@@ -21,7 +21,7 @@ from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
-from schemas.decisions import AsOf, PlacementDecision, UsualUse
+from schemas.decisions import AsOf, PlacementDecision
 from schemas.metrics import NodeMetric, PodMetric
 from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
 from schemas.moves import MoveOutcome
@@ -484,15 +484,15 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
     recorded.write("migration-status", [migration("Pending", 1), migration("Succeeded", 2)])
     move = MoveOutcome(
         command_id="command-1", migration_id="migration-1", cluster=BLUE, pool="web", phase="node",
-        pod=WEB, owner="rs-1", source_node="n1", verdict="dry", message="n1 cooled by itself",
-        evicted_at_ms=NOW_MS, judged_at_ms=NOW_MS + MINUTE_MS, as_of=AS_OF,
+        pod=WEB, owner="rs-1", source_node="n1", source_hot_before=True, source_hot_after=True,
+        evicted_at_ms=NOW_MS, ended_at_ms=NOW_MS + MINUTE_MS, as_of=AS_OF,
     )  # fmt: skip
     recorded.write("move-outcomes", [move])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "is Succeeded since 2026-11-18 11:08:40.000 (5m 30s ago): waits for its turn." in said
     assert "Pending" not in said
     assert "It is a dry run: the pod stays where it is." in said
-    assert "was judged dry: n1 cooled by itself." in said
+    assert "n1 was hot before, hot after; no replacement came." in said
 
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
@@ -523,7 +523,7 @@ def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be
     placed = PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="placed", node="n1",
         decided_at_ms=NOW_MS, as_of=AS_OF,
-        estimated_by=UsualUse(profile="fleet", usage={"cpu": 230, "memory": 3 * 2**28}),
+        fleet_estimate={"cpu": 230, "memory": 3 * 2**28},
     )  # fmt: skip
     recorded.write("placement-decisions", [placed])
     said = ask(BLUE, "--pod", "shop/web-1").stdout

@@ -309,7 +309,7 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
     assert len(progress) == 1
     del table[progress[0]]
     with pytest.raises(
-        DamagedTable, match=r"row 0/progress: missing, while the table has 7 other rows.*mend"
+        DamagedTable, match=r"row 0/progress: missing, while the table has 7 other rows.*reset 0`"
     ):
         stage(table)
 

@@ -14,7 +14,6 @@ from schemas.refusals import Category
 from schemas.usage import NodeUsage
 from streams.aggregate import partition as partition_module
 from streams.aggregate import rows as rows_module
-from streams.aggregate import unwritable as unwritable_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
@@ -454,22 +453,18 @@ def test_the_partition_of_a_key_is_that_of_its_node() -> None:
     assert read(sample(T0)).node == "n0"
 
 
-@pytest.mark.parametrize("where", ["samples", "pods", "together"])
+@pytest.mark.parametrize("function", ["samples_row", "pods_row"])
 @pytest.mark.parametrize("size", [1, 4, 100])
-def test_a_row_that_cannot_be_written_touches_its_nodes_alone(
-    monkeypatch: pytest.MonkeyPatch, where: str, size: int
+def test_a_row_that_cannot_be_encoded_touches_its_node_alone(
+    monkeypatch: pytest.MonkeyPatch, function: str, size: int
 ) -> None:
-    """The same wherever batches end and whenever the worker starts again."""
-    name = "pods_row" if where == "pods" else "samples_row"
-    for module in (partition_module, unwritable_module):
-        monkeypatch.setattr(module, name, _failing(getattr(rows_module, name), where))
+    monkeypatch.setattr(partition_module, function, _failing(getattr(rows_module, function)))
     log, subject, table = Log(), stage(), dict[str, bytes]()
-    names = ("bad", "good") if where != "together" else ("bad", "worse")
     records = log.add(
         *(
             sample(T0 + at * SECOND, node=name, pods=[pod("p", 1)])
             for at in range(0, 100, 10)
-            for name in names
+            for name in ("bad", "good")
         )
     )
     emitted, dead = [], []
@@ -480,26 +475,46 @@ def test_a_row_that_cannot_be_written_touches_its_nodes_alone(
         dead += [letter(each) for each in result.dead_letters]
         assert content(stage(table)) == content(subject)
     assert {each.category for each in dead} == {"internal"}
-    if where != "together":
-        assert [each.offset for each in dead] == [_POISON]
-        reported = {
-            name: [each.updated_at_ms for each in emitted if each.node == name] for name in names
-        }
-        assert reported["good"] == [T0 + at * SECOND for at in (30, 60, 90)]
-        # Its windows begin anew with the sample after the one that failed, at 60 s.
-        assert reported["bad"] == [T0 + at * SECOND for at in (30, 90)]
+    # All samples of the node in the batch of the one that no row takes.
+    begin = _POISON - _POISON % size
+    of_bad = [offset for offset in range(begin, begin + size, 2) if offset < len(records)]
+    assert [each.offset for each in dead] == of_bad
+    reported = {
+        name: [each.updated_at_ms for each in emitted if each.node == name]
+        for name in ("bad", "good")
+    }
+    assert reported["good"] == [T0 + at * SECOND for at in (30, 60, 90)]
+    # Its windows begin anew with the batch after the one that failed.
+    assert (
+        reported["bad"]
+        == {
+            1: [T0 + at * SECOND for at in (30, 90)],
+            4: [T0 + at * SECOND for at in (30, 90)],
+            100: [],
+        }[size]
+    )
     assert subject.positions == {"node-usage": len(records) - 1}
+
+
+def test_rows_that_fail_for_no_node_alone_stop_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(partition: int, sequence: int, entries: Any) -> Any:
+        if len({each.node for each in entries}) > 1:
+            raise ValueError("not these two")
+        return rows_module.samples_row(partition, sequence, entries)
+
+    monkeypatch.setattr(partition_module, "samples_row", failing)
+    log, subject = Log(), stage()
+    with pytest.raises(ValueError, match="not these two"):
+        subject.apply(log.add(*(sample(T0, node=name) for name in ("a", "b"))))
 
 
 #: Offset of the sample of node `bad` that no row takes.
 _POISON = 10
 
 
-def _failing(write: Any, where: str) -> Any:
+def _failing(write: Any) -> Any:
     def failing(partition: int, sequence: int, entries: Any) -> Any:
-        if where == "together" and len({each.node for each in entries}) > 1:
-            raise ValueError("not these two")
-        if where != "together" and _POISON in [each.offset for each in entries]:
+        if _POISON in [each.offset for each in entries]:
             raise OverflowError("too large for a row")
         return write(partition, sequence, entries)
 
@@ -516,8 +531,7 @@ def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
             raise TypeError("no name")
         return written(partition, node, created_offset, pods)
 
-    for module in (partition_module, unwritable_module):
-        monkeypatch.setattr(module, "node_row", failing)
+    monkeypatch.setattr(partition_module, "node_row", failing)
     log, subject, table = Log(), stage(), dict[str, bytes]()
     samples = [
         sample(T0 + at * SECOND, node=name) for at in (0, 10, 40) for name in ("bad", "good")

@@ -100,26 +100,6 @@ def pod(uid: str = "pod-1", *, cpu: str = "1", memory: str = "1Gi", **fields: An
     )
 
 
-#: Owners of whom each has pods that are alike, and who differ; and uids of their pods.
-OWNERS = 12
-OWNED_UIDS = [f"pod-{number:02}" for number in range(5 * OWNERS)]
-
-
-def owned_pod(uid: str, owner: int, cpu: str = "1") -> Pod:
-    """A pod of the owner of this number."""
-    return pod(uid, cpu=cpu, owners=controlled_by(f"set-{owner}", "StatefulSet"))
-
-
-def owned_pods() -> list[Pod]:
-    """All pods of these owners."""
-    return [owned_pod(uid, int(uid[4:]) % OWNERS) for uid in OWNED_UIDS]
-
-
-def owned_use(uid: str) -> int:
-    """Millicores that a pod of these owners uses."""
-    return 80 * (int(uid[4:]) % OWNERS)
-
-
 def full(uid: str, **fields: Any) -> Pod:
     """A pod that takes all cpu of a `node`."""
     return pod(uid, cpu="8", **fields)

@@ -92,7 +92,7 @@ POLICIES = (
     policy_text(_POOLS + _RECENT, maxMigratingPerNode=1),
     policy_text(_POOLS + "mode: observe\n", defaultJobTTL="20s"),
     policy_text(
-        _ROUNDS + "moves: {coolingSeconds: 20, verdicts: 2, followSeconds: 30, loopWindowSeconds: 60}\n",
+        _ROUNDS + "moves: {coolingSeconds: 20, followSeconds: 30, loopWindowSeconds: 60}\n",
         defaultJobMode="EvictDirectly",
     ),
     "compat: koordinator\nmode: enforce\n" + _ROUNDS,
@@ -118,13 +118,13 @@ POLICIES = (
         maxMigratingPerNode=1,
     ),
     policy_text(
-        _ROUNDS + "loadAware: {estimateBy: owner, estimateMarginPercent: 50}\n"
+        _ROUNDS + "loadAware: {estimateBy: fleet, estimateMarginPercent: 50}\n"
         "plugins: {score: [LoadAwareScheduling]}\noverutilizationRisk: {usagePriorPods: 1}\n",
         defaultJobMode="EvictDirectly",
     ),
     policy_text(
         _ROUNDS + "loadAware: {estimateBy: fleet, allowCustomizeEstimation: true}\n"
-        "overutilizationRisk: {profiles: owner, resources: [{name: cpu}]}\n"
+        "overutilizationRisk: {resources: [{name: cpu}]}\n"
     ),
 )  # fmt: skip
 #: Times that a record takes, in seconds: mostly none or little.

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from schemas.clock import ClockTick
 from schemas.codec import decode, decode_as, encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import rebalancer, spoken, tables
+from streams.cluster import batch_records, rebalancer, tables
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.podrows import PodRows
@@ -29,7 +28,6 @@ from streams.rebalance.balancer import Balancer
 from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     CLUSTER,
-    at,
     lifecycle,
     metric,
     node,
@@ -78,7 +76,7 @@ def unspeakable(patch: Patch) -> None:
             raise TypeError("not to be encoded")
         return encode(message)
 
-    patch.setattr(spoken, "encode", failing)
+    patch.setattr(batch_records, "encode", failing)
 
 
 def slow_time(patch: Patch) -> None:
@@ -250,38 +248,31 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
     assert set_apart.side.stage.clusters[CLUSTER].inventory.where == {"p": "a", "r": "a"}
     assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
-    assert "missed, which are in dead-letters: 1 of scheduling-requests" in round_.gate
-    assert "back with a policy record after it was set apart for 1s;" in round_.gate
+    assert "Missed records (in dead-letters): 1 of scheduling-requests." in round_.gate
+    assert "brought the cluster back, which was set apart for 1s." in round_.gate
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["alone", "in a batch"])
-def test_a_clock_that_is_set_back_sets_the_rows_of_a_cluster_set_apart_back(
-    monkeypatch: Patch, together: bool
+@pytest.mark.parametrize("defect", [half_applied, unwritable])
+def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
+    monkeypatch: Patch, defect: Callable[[Patch], None]
 ) -> None:
-    """It comes back with the deadlines of a cluster that was there all the time."""
-    unwritable(monkeypatch)
-    year_s = 365 * 86_400
-    reset = ClockTick(partition=0, now_ms=at(10), reset=True)
-    recorded, unhurt = Recorded(), Recorded()
-    for each in (recorded, unhurt):
-        each.say(tick(year_s), node("a"), request("p"), tick(year_s + 100))
-    unhurt.say(reset)
-    if together:
-        recorded.say(*poisoned() * FAILURES_MAX, reset)
-    else:
-        for _ in range(FAILURES_MAX):
-            recorded.say(*poisoned())
-        recorded.say(reset)
-    row = failed_row(recorded.side)
-    assert row is not None
-    assert (row.set_apart, row.set_apart_at_ms) == (True, at(10))
-    key = "reserved_pods", "0/test/a"
-    assert recorded.side.rows[key] == unhurt.side.rows[key]
-    recorded.side.restore()
-    said = recorded.say(policy_record("reservationSeconds: 9"), tick(10 + 199))
-    assert not [each for each in said if getattr(each, "outcome", "") == "expired"]
-    said = recorded.say(tick(10 + 201))
-    assert [each.pod.uid for each in said if getattr(each, "outcome", "") == "expired"] == ["p"]
+    defect(monkeypatch)
+    messages = [
+        *(tick(), node("a"), request("p"), *poisoned(), tick(1), *poisoned(), request("q")),
+        *(*poisoned(), request("missed"), tick(2), policy_record("reservationSeconds: 9")),
+        *(request("r"), *poisoned(), tick(3)),
+    ]
+    alone, together = Recorded(), Recorded()
+    for message in messages:
+        alone.say(message)
+    together.say(*messages)
+    state = together.side.stage.clusters[CLUSTER]
+    assert state.inventory.where == dict.fromkeys("pqr", "a")
+    internal, apart = ("scheduling-requests", "internal"), ("scheduling-requests", "apart")
+    assert letters(together.side) == [*[internal] * FAILURES_MAX, apart, internal]
+    equal(together.side.dead_letters, alone.side.dead_letters, "dead letter")
+    equal(together.side.outputs, alone.side.outputs, "output")
+    assert together.side.rows == alone.side.rows
 
 
 def test_another_version_tries_it_again(set_apart: Recorded) -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.clock import ClockTick
+from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode_as, encode
 from schemas.deadletters import DeadLetter
 from schemas.lists import ListBegin
@@ -22,13 +23,19 @@ from tests.streams.cluster.builders import (
     CLUSTER,
     START_MS,
     at,
+    lifecycle,
     metric,
     node,
+    node_gone,
+    pod,
     policy_record,
     request,
     tick,
 )
 from tests.streams.cluster.harness import Log, Run, cluster, only
+from tests.streams.journaled import Journaled
+
+YEAR_S = 365 * 86_400
 
 
 def test_a_request_is_answered_with_a_node() -> None:
@@ -160,6 +167,57 @@ def test_a_far_future_clock_does_not_stop_decisions() -> None:
 # --- put together from rows ---------------------------------------------------------------------
 
 
+def _refused(record: InputRecord, own_s: float) -> InputRecord:
+    """The record as a worker marks it whose clock shows this second."""
+    return replace(record, refused_at_ms=at(own_s))
+
+
+def test_a_tick_that_the_worker_refused_changes_nothing_and_is_a_dead_letter() -> None:
+    run = Run()
+    run.say(tick())
+    run.apply([_refused(run.log.message(tick(YEAR_S)), 1)])
+    assert run.stage.now_ms == at(0)
+    (letter,) = run.dead_letters
+    assert (letter.topic, letter.category) == ("clock", "future")
+    assert f"allowed are at most {AHEAD_MAX_MS} ms" in letter.reason
+    run.say(tick(2))
+    assert run.stage.now_ms == at(2)
+
+
+def test_a_replay_reads_from_the_journal_which_ticks_the_worker_refused() -> None:
+    log, worker = Log(), Journaled()
+    worker.apply([log.message(tick()), log.message(node("a"))])
+    worker.apply([log.message(tick(1)), _refused(log.message(tick(YEAR_S)), 1)])
+    worker.apply([log.message(request("p"))])
+    worker.topics = [replace(record, refused_at_ms=None) for record in worker.topics]
+    difference, fold = worker.replay()
+    assert difference is None
+    assert fold.summary.inputs == 5
+    assert worker.stage.now_ms == at(1)
+
+
+def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
+    run, other = Run(), Run()
+    other.stage = ClusterStage(0, 1, has_tables=False)
+    for message in (
+        tick(),
+        *(node(name, cpu="4") for name in ("a", "b")),
+        lifecycle("running", pod("old"), "b"),
+        request(pod("waits", cpu="64")),
+        tick(100),
+        lifecycle("deleted", pod("old"), "b"),
+        node_gone("b"),
+        request(pod("waits", cpu="64"), withdrawn=True),
+        tick(200),
+        request("placed"),
+    ):
+        run.say(message)
+        other.say(message)
+    assert run.outputs
+    assert other.outputs == run.outputs
+    assert not other.rows
+
+
 def test_a_stage_without_rows_starts_empty() -> None:
     stage = ClusterStage.restored(0, 1, [])
     assert (stage.clusters, stage.positions, stage.now_ms) == ({}, {}, None)
@@ -194,7 +252,7 @@ def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: s
 
 def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
     row = NodeRow(cluster=CLUSTER, node="node-1")
-    with pytest.raises(DamagedTable, match="table clusters, row test: missing, while nodes have"):
+    with pytest.raises(DamagedTable, match="table clusters, row 0/test: missing, while nodes have"):
         ClusterStage.restored(0, 1, [("nodes", "0/test/node-1", encode(row))])
 
 

@@ -247,10 +247,9 @@ def _by_fleet(
     load_aware = load_args(estimateBy="fleet", **{"estimateMarginPercent": 0, **args})
     of_cpu = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}]})
     moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=of_cpu), ())
-    assert moments.fleet is not None
-    moments.fleet.figures = (Fleet(400_000, 50_000, 40_000),)
+    moments.set_figures((Fleet(400_000, 50_000, 40_000),))
     of = pod(containers=(container(requests, limits),), annotations=annotations or {})
-    estimator = Estimator(load_aware, moments)
+    estimator = Estimator(load_aware, moments.learned)
     return dict(
         zip(estimator.resources, estimator.estimate(of, pod_demand(of), of_class), strict=True)
     )
@@ -267,12 +266,12 @@ def _by_fleet(
         ({"cpu": "1m"}, {}, 0),
     ],
 )
-def test_a_profile_says_which_share_of_its_request_a_pod_uses(
+def test_figures_of_the_fleet_say_which_share_of_its_request_a_pod_uses(
     requests: dict[str, str], limits: dict[str, str], cpu: int
 ) -> None:
     found = _by_fleet(requests, limits)
     assert found["cpu"] == cpu
-    # Memory has no profile here.
+    # The policy learns of cpu alone.
     assert found["memory"] == estimate(requests, limits)["memory"]
 
 
@@ -298,7 +297,7 @@ def test_a_pod_of_any_class_uses_a_share_of_the_cpu_that_it_asks_for(
     assert _by_fleet({}, {"cpu": "2"}, of_class=of_class)["cpu"] == 800
 
 
-def test_what_a_pod_says_itself_goes_before_its_profile() -> None:
+def test_what_a_pod_says_itself_goes_before_what_the_fleet_uses() -> None:
     said = {SCALING_FACTORS: '{"cpu": 50}'}
     custom = _by_fleet({"cpu": "1"}, annotations=said, allowCustomizeEstimation=True)
     assert custom["cpu"] == 500
@@ -306,14 +305,14 @@ def test_what_a_pod_says_itself_goes_before_its_profile() -> None:
     assert _by_fleet({"cpu": "1"}, allowCustomizeEstimation=True)["cpu"] == 400
 
 
-def test_an_estimator_is_made_again_from_its_row_with_the_profiles_of_its_cluster() -> None:
+def test_an_estimator_is_made_again_from_its_row_with_the_usage_of_its_cluster() -> None:
     moments = Moments()
-    args = load_args(estimateBy="owner", estimateMarginPercent=25)
+    args = load_args(estimateBy="fleet", estimateMarginPercent=25)
     moments.judge_anew(Policy(load_aware=args), ())
-    estimator = Estimator(args, moments)
-    again = Estimator.of(estimator.counting(), moments)
+    estimator = Estimator(args, moments.learned)
+    again = Estimator.of(estimator.counting(), moments.learned)
     assert again.counts_like(estimator)
-    assert not again.counts_like(Estimator(load_args(estimateBy="fleet"), moments))
+    assert not again.counts_like(Estimator(load_args(), moments.learned))
     of = pod(cpu="1")
     assert again.estimate(of, pod_demand(of), "prod") == estimator.estimate(
         of, pod_demand(of), "prod"

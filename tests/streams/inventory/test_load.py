@@ -24,7 +24,6 @@ from tests.streams.cluster.builders import (
     load_args,
     metric,
     node,
-    owned_pod,
     pod,
     pod_metric,
 )
@@ -257,14 +256,14 @@ def test_sums_kept_up_to_date_equal_sums_made_anew(
 _FIGURES = st.builds(
     Fleet, st.integers(0, 2_000_000), st.integers(0, 500_000), st.integers(0, 500_000)
 )
-_PROFILED = st.one_of(_EVENTS, st.tuples(st.just("figures"), _FIGURES, st.just(0)))
+_LEARNING = st.one_of(_EVENTS, st.tuples(st.just("figures"), _FIGURES, st.just(0)))
 
 
-def _profiles(by: str) -> Moments:
+def _moments() -> Moments:
+    """Learns what pods use of cpu."""
     moments = Moments()
-    resources = {"resources": [{"name": "cpu"}]}
-    args = OverutilizationRiskArgs.model_validate(resources)
-    load_aware = load_args(estimateBy=by)
+    args = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}]})
+    load_aware = load_args(estimateBy="fleet")
     moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=args), ())
     return moments
 
@@ -274,20 +273,19 @@ def _sums(of: NodeLoad) -> tuple[Vector, ...]:
 
 
 @given(
-    load_aware_arguments(), st.sampled_from((0, 70)), st.lists(_PROFILED, max_size=15), st.data()
+    load_aware_arguments(), st.sampled_from((0, 70)), st.lists(_LEARNING, max_size=15), st.data()
 )
-def test_sums_follow_the_profiles_as_if_all_pods_were_counted_anew(
+def test_sums_follow_the_figures_of_the_fleet_as_if_all_pods_were_counted_anew(
     args: LoadAwareSchedulingArgs, margin: int, history: list[Any], data: Any
 ) -> None:
     by_fleet = {"estimate_by": "fleet", "estimate_margin_percent": margin}
-    moments = _profiles("fleet")
-    here = NodeLoad(Estimator(args.model_copy(update=by_fleet), moments))
+    moments = _moments()
+    here = NodeLoad(Estimator(args.model_copy(update=by_fleet), moments.learned))
     for name, what, seconds in history:
         if isinstance(what, NodeMetric):
             here.delete_metric() if what.removed else here.set_metric(what)
         elif isinstance(what, Fleet):
-            assert moments.fleet is not None
-            moments.fleet.figures = (what,)
+            moments.set_figures((what,))
         elif name == "unassign":
             here.unassign(what)
         else:
@@ -303,14 +301,14 @@ def test_sums_follow_the_profiles_as_if_all_pods_were_counted_anew(
             assert _sums(here) == _sums(anew)
 
 
-def _of_two_owners() -> list[Pod]:
-    """Pods that estimates tell apart: by owner, by kind, by what they say themselves."""
+def _unlike_pods() -> list[Pod]:
+    """Pods that estimates tell apart: by request, by class, by what they say themselves."""
     pods = []
     for number in range(24):
         of_class = {"koordinator.sh/qosClass": "BE"} if number % 5 == 0 else {}
         custom = {SCALING_FACTORS_ANNOTATION: '{"cpu": 10}'} if number % 4 == 0 else {}
         pods.append(
-            owned_pod(f"pod-{number}", number % 2, cpu=f"{1 + number % 3}").model_copy(
+            pod(f"pod-{number}", cpu=f"{1 + number % 3}").model_copy(
                 update={"labels": of_class, "annotations": custom}
             )
         )
@@ -320,38 +318,37 @@ def _of_two_owners() -> list[Pod]:
 def test_pods_that_are_alike_are_estimated_once_when_figures_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    moments = _profiles("owner")
-    assert moments.fleet is not None
-    args = load_args(estimateBy="owner", estimateMarginPercent=30, allowCustomizeEstimation=True)
-    estimator = Estimator(args, moments)
+    moments = _moments()
+    args = load_args(estimateBy="fleet", estimateMarginPercent=30, allowCustomizeEstimation=True)
+    estimator = Estimator(args, moments.learned)
     loads = [NodeLoad(estimator) for _ in range(3)]
     for number, here in enumerate(loads):
-        for each in _of_two_owners():
+        for each in _unlike_pods():
             here.assign(each, kind_of(each).demand, at(0))
         if number:
             # Some are not in it, and it is too young for the others.
             prod = PROD_CLASS if number == 1 else "koord-mid"
             use = [pod_metric(f"pod-{of}", cpu=90, priority_class=prod) for of in range(18)]
             here.set_metric(metric(cpu=900, seconds=1, pods=tuple(use)))
-    asked: list[str | None] = []
+    asked: list[object] = []
     estimate = Estimator._estimated
 
-    def counting(of: Estimator, custom: Any, demand: Any, of_class: Any, owner: Any) -> Vector:
-        asked.append(owner)
-        return estimate(of, custom, demand, of_class, owner)
+    def counting(of: Estimator, custom: Any, demand: Any, of_class: Any) -> Vector:
+        asked.append(demand)
+        return estimate(of, custom, demand, of_class)
 
     before = [here.delta for here in loads]
     for figures in (Fleet(300_000, 0, 0), Fleet(500_000, 1_000, 1_000)):
-        moments.fleet.figures = (figures,)
+        moments.set_figures((figures,))
         with monkeypatch.context() as patched:
             patched.setattr(Estimator, "_estimated", counting)
             asked.clear()
             sums = [(here.delta, here.prod_delta) for here in loads]
-        # Two owners, of each as many requests as there are in two classes; 6 say their own factors.
-        assert len(asked) <= 2 * 3 * 2 + 3 * 6
+        # Three requests in two classes; on each of the nodes 6 pods name factors of their own.
+        assert len(asked) <= 3 * 2 + 3 * 6
         assert [here.delta for here in loads] != before
         for here, found in zip(loads, sums, strict=True):
-            anew = NodeLoad(Estimator(args, moments))
+            anew = NodeLoad(Estimator(args, moments.learned))
             for old in here.pods.assigned.values():
                 anew.assign(old.pod, old.demand, old.cached_at_ms)
             if here.metric is not None:
@@ -360,14 +357,13 @@ def test_pods_that_are_alike_are_estimated_once_when_figures_change(
             assert _sums(here) == _sums(anew)
 
 
-def test_a_pod_that_no_metric_knows_any_more_is_estimated_by_the_profile_as_it_is_by_then() -> None:
-    moments = _profiles("fleet")
-    assert moments.fleet is not None
-    here = NodeLoad(Estimator(load_args(estimateBy="fleet"), moments))
+def test_a_pod_that_no_metric_knows_any_more_is_estimated_by_the_newest_figures() -> None:
+    moments = _moments()
+    here = NodeLoad(Estimator(load_args(estimateBy="fleet"), moments.learned))
     assigned(here, pod(cpu="1"))
     here.set_metric(metric(cpu=500, seconds=600, pods=(pod_metric("pod-1", cpu=200, memory=0),)))
     assert cpu_delta(here) == 0
-    moments.fleet.figures = (Fleet(300_000, 0, 0),)
+    moments.set_figures((Fleet(300_000, 0, 0),))
     assert cpu_delta(here) == 0
     here.delete_metric()
     assert cpu_delta(here) == 300

@@ -148,6 +148,6 @@ def test_an_estimator_is_what_its_row_says() -> None:
             estimatedSecondsAfterPodScheduled=7,
         )
     )
-    again = Estimator.of(made.counting())
+    again = Estimator.of(made.counting(), made.learned)
     assert again.counts_like(made)
     assert again.counting() == made.counting()

@@ -3,15 +3,12 @@
 from typing import Any
 
 from schemas.decisions import AsOf
-from schemas.moves import FollowedEvictionRow, Phase, RecentMove
+from schemas.moves import FollowedEvictionRow, RecentMove
 from schemas.pods import Pod, PodRef
 from schemas.policy import Policy, read_policy
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by
 
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="default")
-#: What a node has, and above what it is hot.
-CAPACITY = {"cpu": 10_000, "memory": 1_000}
-HIGH = {"cpu": 7_000, "memory": 800}
 
 
 def policy(mode: str = "enforce", **moves: Any) -> Policy:
@@ -32,30 +29,27 @@ def ref(uid: str) -> PodRef:
     return PodRef(namespace="shop", name=uid, uid=uid)
 
 
-def move(
-    source: str = "elsewhere",
-    target: str | None = None,
+def eviction(
+    uid: str,
+    owner: str = "owner",
+    source: str = "a",
+    seconds: float = 0,
     *,
-    left: float = 0,
-    came: float = 0,
-    cpu: int | None = 1_000,
-    phase: Phase = "node",
+    number: str = "",
+    hot: bool = True,
 ) -> FollowedEvictionRow:
-    """A pod has left a node, and come to another one; times are seconds."""
+    """A pod was evicted from a node; commands have the name of the pod, or a number."""
     return FollowedEvictionRow(
         cluster=CLUSTER,
-        command_id="e-other-000000",
-        migration_id="m-other-000000",
-        pool="p",
-        phase=phase,
-        pod=ref("other"),
-        owner="other",
+        command_id=f"e-{number or uid}-0000000",
+        migration_id=f"m-{number or uid}-0000000",
+        pool="web",
+        phase="node",
+        pod=ref(uid),
+        owner=owner,
         source_node=source,
-        dry_run=False,
-        evicted_at_ms=at(left),
-        target_node=target,
-        arrived_at_ms=None if target is None else at(came),
-        usage={} if cpu is None else {"cpu": cpu},
+        evicted_at_ms=at(seconds),
+        source_hot_before=hot,
     )
 
 

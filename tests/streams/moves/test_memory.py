@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import Policy
-from schemas.policy.lownodeload import DEFAULT_POOL
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
-from tests.streams.moves.builders import AS_OF, pod, policy, ref
-from tests.streams.moves.harness import Kept, Story
+from tests.streams.moves.builders import AS_OF, eviction, pod, policy, ref
+from tests.streams.moves.harness import Kept
 
 _OWNERS = st.sampled_from(("web", "job", "shop/bare"))
 _NODES = st.sampled_from(("a", "b", "c"))
@@ -21,10 +20,9 @@ _POLICIES = (
     policy(
         coolingSeconds=40, coolingMetrics=1, loopWindowSeconds=200, maxMovesPerOwner=2,
         initialFreezeSeconds=30, maxFreezeSeconds=100, initialUnmovableSeconds=20,
-        maxUnmovableSeconds=60, followSeconds=50, verdicts=2, minHelpedPercent=60,
-        initialBackoffSeconds=40, maxBackoffSeconds=90,
+        maxUnmovableSeconds=60, followSeconds=50,
     ),
-    policy(coolingSeconds=5, loopWindowSeconds=60, verdicts=1),
+    policy(coolingSeconds=5, loopWindowSeconds=60),
     policy("observe", loopWindowSeconds=100, initialFreezeSeconds=50),
     policy(enabled=False),
 )  # fmt: skip
@@ -33,14 +31,13 @@ _EVENTS = st.one_of(
     st.tuples(st.just("tick"), st.sampled_from((1, 7, 31))),
     st.tuples(st.just("left"), _OWNERS, _NODES, st.booleans(), st.integers(1, 3)),
     st.tuples(st.just("stayed"), _OWNERS, _NODES),
-    st.tuples(st.just("arrived"), _OWNERS, _NODES, _UIDS, st.booleans()),
+    st.tuples(st.just("arrived"), _OWNERS, _NODES, _UIDS),
     st.tuples(st.just("metric"), _NODES),
     st.tuples(st.just("round"), st.frozensets(_NODES)),
     st.tuples(st.just("node gone"), _NODES),
     st.tuples(st.just("mark"), _UIDS, _NODES, _AMOUNTS, _AMOUNTS),
     st.tuples(st.just("evicted"), _OWNERS, _NODES, _UIDS, st.booleans(), st.integers(0, 99)),
-    st.tuples(st.just("observe"), _NODES, _AMOUNTS),
-    st.tuples(st.just("ready"), _UIDS),
+    st.tuples(st.just("read"), st.dictionaries(_NODES, st.booleans())),
     st.tuples(st.just("gone"), _UIDS),
     st.tuples(st.just("policy"), st.sampled_from(_POLICIES)),
 )
@@ -49,7 +46,7 @@ _EVENTS = st.one_of(
 def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[Any]]:
     """Let one thing happen; answers with the time after it and what was published."""
     memory = kept.memory
-    moves, effects = memory.moves, memory.effects
+    moves, followed = memory.moves, memory.followed
     match event:
         case ("tick", seconds):
             now_ms += seconds * 1000
@@ -58,9 +55,8 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             moves.left(owner, node, now_ms, "hot", dry_run=dry_run, replicas=replicas)
         case ("stayed", owner, node):
             moves.stayed(owner, node, now_ms)
-        case ("arrived", owner, node, uid, ready):
-            of = pod(uid, owner, ready=ready)
-            memory.arrived(of, node, now_ms)
+        case ("arrived", owner, node, uid):
+            memory.arrived(pod(uid, owner), node, now_ms)
         case ("metric", node):
             moves.metric(node, now_ms)
         case ("round", hot):
@@ -69,17 +65,11 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             moves.node_gone(node)
         case ("mark", uid, node, used, room):
             memory.unmovable.mark(ref(uid), node, "why", {"cpu": used}, {"cpu": room}, now_ms)
-        case ("evicted", owner, node, uid, dry_run, number):
-            effects.evicted(
-                command_id=f"command-{number}", migration_id=f"migration-{number}", pod=ref(uid),
-                owner=owner, pool="web", phase="node", source_node=node, dry_run=dry_run,
-                now_ms=now_ms, peers=("a", "c"),
-            )  # fmt: skip
-        case ("observe", node, used):
-            limits = {"cpu": 7_000}, {"cpu": 10_000}
-            effects.observe("web", node, "node", {"cpu": used}, *limits, now_ms)
-        case ("ready", uid):
-            effects.seen(pod(uid), now_ms)
+        case ("evicted", owner, node, uid, hot, number):
+            seconds = (now_ms - START_MS) / 1000
+            followed.follow(eviction(uid, owner, node, seconds, number=f"{number:02}", hot=hot))
+        case ("read", hot):
+            followed.note_round(lambda _pool, node, _phase: hot.get(node))
         case ("gone", uid):
             memory.pod_gone(uid)
         case ("policy", policy):
@@ -91,7 +81,11 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
 def answers(kept: Kept, now_ms: int) -> list[Any]:
     """Everything that can be asked."""
     memory = kept.memory
-    said: list[Any] = [memory.effects.backing_off("web", now_ms), memory.effects.watched()]
+    said: list[Any] = [
+        memory.followed.find_by_replacement(owner, uid)
+        for owner in ("web", "job")
+        for uid in ("u1", "u2")
+    ]
     for owner in ("web", "job", "shop/bare"):
         said.append(memory.moves.frozen(owner, now_ms))
         said.append(memory.moves.forbidden_nodes(owner, now_ms))
@@ -121,9 +115,7 @@ def test_a_restart_between_any_two_events_changes_nothing(
 
 
 @given(st.lists(_EVENTS, max_size=60), st.sampled_from(_POLICIES))
-def test_after_a_long_silence_only_the_standing_of_pools_is_left(
-    events: list[tuple[Any, ...]], first: Any
-) -> None:
+def test_after_a_long_silence_nothing_is_left(events: list[tuple[Any, ...]], first: Any) -> None:
     kept = Kept(first)
     now_ms = START_MS
     for event in events:
@@ -132,8 +124,7 @@ def test_after_a_long_silence_only_the_standing_of_pools_is_left(
         now_ms += 8 * 86_400_000
         kept.memory.tick(now_ms, AS_OF)
     kept.write()
-    assert {table for table, _ in kept.rows} <= {"pool_verdicts"}
-    assert not kept.memory.moves.rows
+    assert kept.rows == {}
 
 
 def test_a_row_is_written_only_when_it_has_changed() -> None:
@@ -157,8 +148,7 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
 def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
     def waits(seconds: int) -> Policy:
         return policy(
-            verdicts=1, followSeconds=1, initialFreezeSeconds=seconds,
-            initialUnmovableSeconds=seconds, initialBackoffSeconds=seconds,
+            initialFreezeSeconds=seconds, initialUnmovableSeconds=seconds,
         )  # fmt: skip
 
     kept = Kept(waits(7_200))
@@ -166,28 +156,18 @@ def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_n
     memory.moves.left("web", "a", at(0), "hot")
     memory.moves.arrived("web", "a", at(1))
     memory.unmovable.mark(ref("u1"), "a", "too large", {"cpu": 3_000}, {"cpu": 1_000}, at(1))
-    story = Story()
-    story.effects = memory.effects
-    story.evict(0)
-    story.see("a", 9_000, 1)
-    assert story.verdict(1).verdict == "source hot"
     kept.write()
 
     def waiting(seconds: float) -> list[bool]:
-        moves, unmovable, effects = memory.moves, memory.unmovable, memory.effects
+        moves, unmovable = memory.moves, memory.unmovable
         return [
             moves.frozen("web", at(seconds)) is not None,
             unmovable.unmovable("u1", {"cpu": 3_000}, {"cpu": 1_000}, at(seconds)) is not None,
-            effects.backing_off(DEFAULT_POOL, at(seconds)) is not None,
         ]
 
     memory.set_policy(waits(14_400), at(100))
     assert kept.write() == []
     memory.set_policy(waits(60), at(200))
-    assert [table for table, _, _ in kept.write()] == [
-        "recent_moves",
-        "unmovable_pods",
-        "pool_verdicts",
-    ]
-    assert waiting(259) == [True] * 3
-    assert waiting(260) == [False] * 3
+    assert [table for table, _, _ in kept.write()] == ["recent_moves", "unmovable_pods"]
+    assert waiting(259) == [True, True]
+    assert waiting(260) == [False, False]

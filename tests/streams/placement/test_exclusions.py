@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.codec import decode
 from schemas.moves import MoveOutcome
-from schemas.pods import Pod, PodRef
+from schemas.pods import Pod
 from streams.inventory.kind import kind_of
 from streams.placement.exclusions import Excluded
 from tests.streams.cluster.builders import (
@@ -26,6 +26,7 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
+from tests.streams.moves.builders import eviction
 
 
 def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
@@ -195,24 +196,16 @@ def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
     assert "node-1 → node-1" in why
 
 
-def test_the_verdict_on_a_move_is_told_at_a_tick_with_what_it_was_computed_from() -> None:
+def test_the_outcome_of_a_move_is_told_at_a_tick_with_what_it_was_computed_from() -> None:
     run = three_nodes()
-    effects = run.state.memory.effects
-    effects.evicted(
-        command_id="command-1", migration_id="migration-1", owner="web", pool="web", phase="node",
-        pod=PodRef(namespace="default", name="old", uid="old"), source_node="node-1", dry_run=False,
-        now_ms=at(0), peers=("node-3",),
-    )  # fmt: skip
+    run.state.memory.followed.follow(eviction("old", "web", "node-1"))
     run.say(lifecycle("bound", owned("a"), "node-2"))
-    run.say(lifecycle("changed", owned("a").model_copy(update={"ready": True}), "node-2"))
-    for name, used in (("node-1", 10), ("node-3", 80)):
-        effects.observe("web", name, "node", {"cpu": used}, {"cpu": 70}, {"cpu": 100}, at(60))
     record = run.log.message(tick(600))
     outputs = run.stage.apply([record]).outputs
     (written,) = [each for each in outputs if each.topic == "move-outcomes"]
     made = decode("move-outcomes", written.value)
     assert isinstance(made, MoveOutcome)
-    assert (made.verdict, made.target_node) == ("helped", "node-2")
+    assert (made.target_node, made.returned) == ("node-2", False)
     assert made.as_of.offsets["clock"] == record.offset
 
 

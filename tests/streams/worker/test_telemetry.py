@@ -67,19 +67,18 @@ def test_counters_of_a_cluster_begin_at_zero_when_it_is_there() -> None:
     of_blue = {"stage": "cluster", "cluster": "blue"}
     command = {**of_blue, "trigger": "drain", "mode": "enforce"}
     assert value("loadstream_eviction_commands_total", command) == 0
-    assert value("loadstream_move_outcomes_total", {**of_blue, "verdict": "bounced"}) == 0
-    telemetry.counts("cluster", Counts(verdicts=Counter({("blue", "bounced"): 2})))
-    assert value("loadstream_move_outcomes_total", {**of_blue, "verdict": "bounced"}) == 2
+    assert value("loadstream_move_outcomes_total", {**of_blue, "outcome": "returned"}) == 0
+    telemetry.counts("cluster", Counts(moves=Counter({("blue", "returned"): 2})))
+    assert value("loadstream_move_outcomes_total", {**of_blue, "outcome": "returned"}) == 2
 
 
 def test_clusters_beyond_the_bound_of_labels_are_counted_together() -> None:
     telemetry = Telemetry()
     names = {f"c{number}": None for number in range(CLUSTERS_MAX + 2)}
     telemetry.counts("cluster", Counts(clusters=names))
-    verdicts = Counter({(name, "helped"): 1 for name in names})
-    telemetry.counts("cluster", Counts(verdicts=verdicts))
+    telemetry.counts("cluster", Counts(moves=Counter({(name, "all"): 1 for name in names})))
     value = telemetry.registry.get_sample_value
-    others = {"stage": "cluster", "cluster": OTHERS, "verdict": "helped"}
+    others = {"stage": "cluster", "cluster": OTHERS, "outcome": "all"}
     assert value("loadstream_move_outcomes_total", others) == 2
     assert value("loadstream_move_outcomes_total", {**others, "cluster": "c0"}) == 1
 

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -19,13 +17,12 @@ from connectors.kubernetes.duties.carry_out import (
     UNDER_WAY_MAX,
     CarryOut,
     Progress,
-    _follow,
 )
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import DONE, Answer, Sink
 from connectors.wall_clock import now_ms
 from schemas.clock import ClockTick
-from schemas.codec import decode, encode
+from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
@@ -160,8 +157,8 @@ async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
     times: list[int] = []
 
     class Rules(CommandRules):
-        def clock(self, now_ms: int, *, reset: bool = False) -> None:
-            super().clock(now_ms, reset=reset)
+        def clock(self, now_ms: int) -> None:
+            super().clock(now_ms)
             times.append(self.now_ms)
 
     monkeypatch.setattr(module, "CommandRules", Rules)
@@ -237,16 +234,3 @@ async def test_the_end_of_a_turn_waits_for_no_further_attempt(broker: RunningBro
     async with binder(broker, later):
         await reported(broker, UNDER_WAY_MAX + 10)
     assert sorted(later.bound) == ids(0, UNDER_WAY_MAX + 10)
-
-
-async def test_a_clock_that_is_set_right_is_followed() -> None:
-    async def ticks() -> AsyncIterator[Any]:
-        for tick in (
-            ClockTick(partition=0, now_ms=1_900_000_000_000),
-            ClockTick(partition=0, now_ms=1_795_000_000_000, reset=True),
-        ):
-            yield SimpleNamespace(value=encode(tick))
-
-    rules = CommandRules(CLUSTER, _Cluster(), 0)
-    await _follow(ticks(), rules)
-    assert rules.now_ms == 1_795_000_000_000

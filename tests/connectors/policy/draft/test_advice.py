@@ -40,7 +40,7 @@ def summary(**fields: Any) -> Summary:
         "loads": {"cpu": load(), "memory": load()}, "pods": 1300,
         "requesting": {"cpu": 1.0, "memory": 0.5}, "used_of_requests": {"cpu": 0.6}, "measured_pods": 1200,
         "owners": 120, "replicated_owners": 100, "budgets": 60, "started_per_hour": 250.0,
-        "schedulers": (("loadstream", 1300),), "evictions": {}, "verdicts": {},
+        "schedulers": (("loadstream", 1300),), "evictions": {},
     }  # fmt: skip
     return Summary(**(usual | fields))
 

@@ -65,13 +65,12 @@ def _moments() -> Moments:
     moments = Moments()
     choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
     moments.judge_anew(Policy(plugins=choice), ())
-    assert moments.fleet is not None
-    moments.fleet.figures = (Fleet(400_000, 90_000, 40_000), Fleet(1_700_000, 10_000, 0))
+    moments.set_figures((Fleet(400_000, 90_000, 40_000), Fleet(1_700_000, 10_000, 0)))
     return moments
 
 
 def _estimator(policy: Policy) -> Estimator:
-    return Estimator(policy.load_aware, _moments())
+    return Estimator(policy.load_aware, _moments().learned)
 
 
 def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
@@ -115,7 +114,7 @@ def _check(plugin: Filter | Score, kind: Kind, size: int) -> None:
 _WORLD = st.lists(
     st.tuples(annotated_nodes(), metrics(), st.lists(loading_pods(), max_size=3)), max_size=5
 )
-#: Of these some estimate by profiles.
+#: Of these some estimate by the fleet.
 _POLICIES = st.tuples(policies(), st.sampled_from(("requests", "fleet")), st.integers(0, 1)).map(
     lambda drawn: drawn[0].model_copy(
         update={

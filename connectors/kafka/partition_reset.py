@@ -1,0 +1,229 @@
+"""Deletes what the stages know of a partition, so that a worker can start from it again.
+
+    changelogs              a deletion of every key: they are compacted, so records cannot be deleted
+    journal, checkpoints    all records are deleted
+    positions               inputs go on at their ends, `policies` at its beginning
+
+The steps are in an order in which a worker never starts from half of a reset: from the deletion of
+the journal position on, until the new one is written last, a worker finds a damaged partition and
+says so. The command can be run again.
+
+The opening record in the journal makes a worker that stood still notice that it has lost the
+partition. A tick with `state_lost` on `clock` tells watches to list their clusters again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from connectors import wall_clock
+from connectors.kafka.admin import find_topics
+from connectors.kafka.client import Connection
+from connectors.kafka.extents import Extent, check_partitions, read_extents
+from connectors.kafka.reader import read_range
+from connectors.kafka.records import Place
+from connectors.kafka.sender import Sender
+from connectors.kafka.topics import changelog_name, expected_names
+from schemas.clock import ClockTick
+from schemas.codec import decode, encode
+from schemas.connection import APP_ID
+from schemas.journal import JournalRecord
+from schemas.percentiles import NodePercentilesRow, Progress
+from schemas.rows import JournalPositionRow, PartitionRow
+from schemas.topics import CLUSTER_INPUTS, TABLES
+
+#: Consumer groups of workers, one for each value of LOADSTREAM_WORKER_STAGES.
+_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
+_JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
+_USAGE = "node-usage"
+#: Table of the aggregate stage.
+_WINDOWS = "node_percentiles"
+#: The input that is read again from its beginning: a compacted topic, which has every policy.
+_READ_AGAIN = "policies"
+
+
+class ResetRefused(RuntimeError):
+    """Nothing was changed; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a reset of a partition does."""
+
+    partition: int
+    extents: dict[str, Extent]
+    """What the partition of each topic holds."""
+
+    @property
+    def lines(self) -> list[str]:
+        """What is deleted, and where the inputs go on."""
+        at = {topic: extent.next_offset for topic, extent in self.extents.items()}
+        rows = sum(self._count(changelog_name(table.name)) for table in TABLES)
+        ends = ", ".join(f"{topic} {at[topic]}" for topic in (_USAGE, *_kept_inputs()))
+        return [
+            f"partition {self.partition} of both stages:",
+            f"  deleted: the rows of {len(TABLES)} tables ({rows} records at most), "
+            f"the journal ({self._count(_JOURNAL)} records), the checkpoints ({self._count(_CHECKPOINTS)} records)",
+            f"  inputs go on at their ends, and what waits there is skipped: {ends}",
+            f"  {_READ_AGAIN} is read from its beginning: {self._count(_READ_AGAIN)} records",
+        ]
+
+    def _count(self, topic: str) -> int:
+        extent = self.extents[topic]
+        return extent.next_offset - extent.first_offset
+
+
+def plan_reset(connection: Connection, partition: int) -> Plan:
+    """What a reset of this partition would do; changes nothing.
+
+    Raises:
+        ResetRefused: workers run, the broker is the embedded one, or there is no such partition.
+        BrokerUnavailable: a broker does not answer, or topics are not as the settings say.
+    """
+    if connection.embedded:
+        raise ResetRefused(
+            "the embedded broker keeps nothing: end it and start it again instead of a reset"
+        )
+    check_partitions(connection, _JOURNAL)
+    partitions = connection.settings.partitions
+    if partition >= partitions:
+        raise ResetRefused(f"found partition {partition}; allowed are 0 to {partitions - 1}")
+    found = find_topics(connection, expected_names())
+    wrong = [name for name in expected_names() if name not in found]
+    wrong += [name for name, topic in found.items() if topic.partitions != partitions]
+    if wrong:
+        raise ResetRefused(
+            f"topics are missing or have another number of partitions: {', '.join(wrong)}. "
+            "`loadstream topics create` makes those that are missing"
+        )
+    members = _members(connection)
+    if members:
+        raise ResetRefused(f"stop all workers first: {members} run, or stopped a moment ago")
+    extents = read_extents(connection, found.values())
+    return Plan(partition, {topic: extents[topic][partition] for topic in extents})
+
+
+def reset_partition(connection: Connection, plan: Plan) -> None:
+    """Do it.
+
+    Raises:
+        BrokerUnavailable: a step failed; the reset must be run again.
+    """
+    partition, extents = plan.partition, plan.extents
+    ends = {topic: extent.next_offset for topic, extent in extents.items()}
+    _delete_records(
+        connection, {topic: ends[topic] for topic in (_JOURNAL, _CHECKPOINTS)}, partition
+    )
+    writer = _Writer(connection, partition)
+    opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
+    opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
+    tables = [
+        "journal_positions",
+        *sorted({table.name for table in TABLES} - {"journal_positions", _WINDOWS}),
+    ]
+    for table in tables:
+        topic = changelog_name(table)
+        writer.write(topic, ((key, None) for key in _keys(connection, topic, partition, extents)))
+    _reset_windows(connection, writer, plan)
+    tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
+    ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
+    offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
+    row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
+    writer.write(changelog_name("partitions"), [(str(partition).encode(), encode(row))])
+    position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
+    writer.write(changelog_name("journal_positions"), [(str(partition).encode(), encode(position))])
+
+
+def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
+    """Delete the rows of the aggregate stage, but for how far it has come: to the end of its input.
+
+    Other rows first: as long as a row of that kind is there, rows that it counts are missed.
+    """
+    topic, partition = changelog_name(_WINDOWS), plan.partition
+    position = plan.extents[_USAGE].next_offset - 1
+    progress = Progress(epoch=0, position=position, samples_sequence=0, pods_sequence=0)
+    row = NodePercentilesRow(kind="progress", progress=progress)
+    of_progress = f"{partition}/progress/".encode()
+    new = of_progress + b"0"
+    keys = _keys(connection, topic, partition, plan.extents)
+    others = [key for key in keys if not key.startswith(of_progress)]
+    older = [key for key in keys if key.startswith(of_progress) and key != new]
+    writer.write(
+        topic,
+        [*((key, None) for key in others), (new, encode(row)), *((key, None) for key in older)],
+    )
+
+
+class _Writer:
+    """Writes records into one partition of any topic."""
+
+    def __init__(self, connection: Connection, partition: int) -> None:
+        self._sender = Sender(connection, keep_places=True)
+        self._partition = partition
+
+    def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
+        """Write records in their order, and wait for them; offset of the last one, -1 without one."""
+        for key, value in records:
+            self._sender.send_value(topic, value, Place(key or b"", self._partition, None))
+        self._sender.flush()
+        places, self._sender.places = self._sender.places, []
+        return max((offset for _, offset in places), default=-1)
+
+
+def _kept_inputs() -> list[str]:
+    """Inputs of the cluster stage that go on at their ends."""
+    return [topic for topic in CLUSTER_INPUTS if topic != _READ_AGAIN]
+
+
+def _keys(
+    connection: Connection, topic: str, partition: int, extents: dict[str, Extent]
+) -> list[bytes]:
+    """Keys that have a value, sorted."""
+    found: dict[bytes, bool] = {}
+    extent = extents[topic]
+    for record in read_range(connection, topic, partition, extent.first_offset, extent.next_offset):
+        found[record.key or b""] = record.value is not None
+    return sorted(key for key, there in found.items() if there)
+
+
+def _log_time(connection: Connection, plan: Plan) -> int:
+    """The partition's time: that of its newest tick, so that nobody sees time move."""
+    extent = plan.extents[_CLOCK]
+    first = max(extent.first_offset, extent.next_offset - 1)
+    for record in read_range(connection, _CLOCK, plan.partition, first, extent.next_offset):
+        tick = decode(_CLOCK, record.value)
+        if isinstance(tick, ClockTick):
+            return tick.now_ms
+    return wall_clock.now_ms()
+
+
+def _members(connection: Connection) -> str:
+    """Workers that are members of a group, in words; empty: none."""
+    from confluent_kafka import KafkaException
+
+    timeout_s = connection.settings.connect_timeout_s
+    counts = []
+    answers = connection.admin.describe_consumer_groups(list(_GROUPS), request_timeout=timeout_s)
+    for group, answer in answers.items():
+        try:
+            members = len(answer.result().members)
+        except KafkaException as error:
+            if error.args[0].name() == "GROUP_ID_NOT_FOUND":
+                continue
+            raise connection.refusal("describe the group", group, error) from None
+        if members:
+            counts.append(f"{members} members of group {group}")
+    return ", ".join(counts)
+
+
+def _delete_records(connection: Connection, ends: dict[str, int], partition: int) -> None:
+    """Delete the records of the partition below an offset of each topic."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    before: list[Any] = [TopicPartition(topic, partition, end) for topic, end in ends.items()]
+    timeout_s = connection.settings.connect_timeout_s
+    for place, answer in connection.admin.delete_records(before, request_timeout=timeout_s).items():
+        try:
+            answer.result()
+        except KafkaException as error:
+            raise connection.refusal("delete the records of", place.topic, error) from None

@@ -1,0 +1,37 @@
+"""Rows of a cluster, read from the changelog of a worker's table.
+
+A worker writes its rows every few seconds, so the newest changes may be missing.
+"""
+
+from typing import TypeVar
+
+from connectors.kafka.client import Connection
+from connectors.kafka.extents import extents_of
+from connectors.kafka.reader import read_range
+from connectors.kafka.topics import changelog_name
+from schemas.base import Message
+from schemas.codec import decode_as
+from schemas.partitions import partition_for
+
+R = TypeVar("R", bound=Message)
+
+
+def read_rows(connection: Connection, table: str, cluster: str, row_class: type[R]) -> list[R]:
+    """Return the newest row of each key of a cluster. Raises BrokerUnavailable."""
+    topic = changelog_name(table)
+    extents = extents_of(connection, topic)
+    extent = extents[partition_for(cluster.encode(), len(extents))]
+    rows: dict[bytes, R] = {}
+    for record in read_range(
+        connection, topic, extent.partition, extent.first_offset, extent.next_offset
+    ):
+        key = record.key or b""
+        _, _, name = key.decode(errors="replace").partition("/")
+        if name != cluster and not name.startswith(f"{cluster}/"):
+            continue
+        row = None if record.value is None else decode_as(row_class, record.value)
+        if isinstance(row, row_class):
+            rows[key] = row
+        else:
+            rows.pop(key, None)
+    return list(rows.values())

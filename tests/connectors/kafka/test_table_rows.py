@@ -1,0 +1,31 @@
+"""`connectors.kafka.table_rows` on an embedded broker."""
+
+from confluent_kafka import Producer
+
+from connectors.kafka.client import connect
+from connectors.kafka.table_rows import read_rows
+from connectors.kafka.topics import changelog_name
+from schemas.codec import encode
+from schemas.partitions import partition_for
+from schemas.rows import FailedClusterRow
+from tests.conftest import RunningBroker
+
+
+def test_the_newest_rows_of_a_cluster_are_read_and_no_others(embedded: RunningBroker) -> None:
+    home = partition_for(b"blue", embedded.settings.partitions)
+    producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
+    apart = FailedClusterRow(cluster="blue", set_apart=True)
+    for key, row in (
+        ("blue/changed", FailedClusterRow(cluster="blue")),
+        ("blue/changed", apart),
+        ("blue/removed", apart),
+        ("blue/removed", None),
+        ("blue-2", FailedClusterRow(cluster="blue-2")),
+    ):
+        value = None if row is None else encode(row)
+        producer.produce(
+            changelog_name("failed_clusters"), value, key=f"{home}/{key}".encode(), partition=home
+        )
+    assert producer.flush(60) == 0
+    connection = connect(embedded.settings)
+    assert read_rows(connection, "failed_clusters", "blue", FailedClusterRow) == [apart]

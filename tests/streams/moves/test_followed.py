@@ -1,0 +1,118 @@
+"""What is reported of an eviction after it was followed."""
+
+import pytest
+
+from schemas.moves import MoveOutcome
+from schemas.policy import Policy
+from streams.moves.followed import FollowedEvictions
+from tests.streams.cluster.builders import CLUSTER, at
+from tests.streams.moves.builders import AS_OF, eviction, pod, policy, ref
+
+
+def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
+    return FollowedEvictions(CLUSTER, of or policy(followSeconds=600), **limits)
+
+
+def see(followed: FollowedEvictions, **hot: bool | None) -> None:
+    """A round finds these nodes hot or not, and has not measured the others."""
+    followed.note_round(lambda _pool, node, _phase: hot.get(node))
+
+
+def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:
+    """The one outcome at a time."""
+    (made,) = followed.tick(at(seconds), AS_OF)
+    return made
+
+
+def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
+    followed = following()
+    followed.follow(eviction("old", source="a", hot=True))
+    see(followed, a=True)
+    followed.note_arrival("owner", pod("new"), "b")
+    see(followed, a=True, b=True)
+    see(followed, a=False, b=False)
+    made = outcome(followed)
+    assert (made.source_hot_before, made.source_hot_after, made.target_hot_after) == (
+        True,
+        False,
+        False,
+    )
+    assert (made.pod, made.source_node, made.evicted_at_ms) == (ref("old"), "a", at(0))
+    assert (made.replacement, made.target_node) == (ref("new"), "b")
+    assert (made.returned, made.moved_again) == (False, False)
+    assert (made.ended_at_ms, made.as_of) == (at(600), AS_OF)
+    assert not followed
+
+
+def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() -> None:
+    followed = following(policy(followSeconds=600))
+    followed.follow(eviction("old"))
+    assert followed.tick(at(599), AS_OF) == []
+    followed.set_policy(policy(followSeconds=900))
+    assert followed.tick(at(899), AS_OF) == []
+    assert outcome(followed, 900).pod == ref("old")
+    assert followed.tick(at(901), AS_OF) == []
+
+
+def test_what_was_not_measured_is_unknown() -> None:
+    followed = following()
+    followed.follow(eviction("old", hot=False))
+    made = outcome(followed)
+    assert not made.source_hot_before
+    assert (made.source_hot_after, made.target_hot_after) == (None, None)
+    assert (made.returned, made.moved_again) == (None, None)
+
+
+def test_a_round_that_measures_no_node_leaves_the_earlier_finding() -> None:
+    followed = following()
+    followed.follow(eviction("old", source="a"))
+    see(followed, a=True)
+    see(followed)
+    assert outcome(followed).source_hot_after is True
+
+
+@pytest.mark.parametrize(("node", "returned"), [("a", True), ("b", False)])
+def test_a_replacement_on_the_source_has_returned(node: str, returned: bool) -> None:
+    followed = following()
+    followed.follow(eviction("old", source="a"))
+    followed.note_arrival("owner", pod("new"), node)
+    assert outcome(followed).returned is returned
+
+
+def test_a_replacement_that_is_evicted_was_moved_again() -> None:
+    followed = following()
+    followed.follow(eviction("old", source="a"))
+    followed.note_arrival("owner", pod("new"), "b")
+    followed.follow(eviction("new", source="b", seconds=100))
+    followed.note_arrival("owner", pod("newer"), "c")
+    first = outcome(followed, 600)
+    assert (first.pod, first.moved_again) == (ref("old"), True)
+    second = outcome(followed, 700)
+    assert (second.pod, second.target_node, second.moved_again) == (ref("new"), "c", False)
+
+
+def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
+    followed = following()
+    followed.follow(eviction("one"))
+    followed.follow(eviction("two", seconds=1))
+    for uid, node in (("x", "b"), ("x", "c"), ("y", "d"), ("z", "e")):
+        followed.note_arrival("owner", pod(uid), node)
+    followed.note_arrival("another", pod("w", "another"), "f")
+    made = followed.tick(at(601), AS_OF)
+    assert [(each.pod.uid, each.target_node) for each in made] == [("one", "b"), ("two", "d")]
+
+
+def test_a_command_is_followed_once() -> None:
+    followed = following()
+    followed.follow(eviction("old"))
+    followed.note_arrival("owner", pod("new"), "b")
+    followed.follow(eviction("old"))
+    assert outcome(followed).target_node == "b"
+
+
+def test_beyond_the_limit_the_oldest_are_reported_early() -> None:
+    followed = following(followed_max=2)
+    for seconds, uid in enumerate(("one", "two", "three")):
+        followed.follow(eviction(uid, seconds=seconds))
+    assert outcome(followed, 3).pod == ref("one")
+    assert len(followed) == 2
