@@ -214,12 +214,12 @@ class ClusterRow(Message):
     """Ticks that have prepared the next round, of a cluster with many nodes."""
     hot_nodes: Count = 0
     """Nodes that the last round has found hot or at risk."""
-    collect_relayed_at_ms: StateMs | None = None
-    """The log's time at which the collect policy was handed on to the aggregate stage last; none:
-    it was not."""
-    rows: Counts | None = None
+    collect_relayed_at_ms: StateMs = 0
+    """The log's time at which the collect policy was handed on to the aggregate stage last; 0: it
+    was not, or before the first tick of the clock."""
+    rows: Counts = Field(default_factory=dict)
     """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that
-    are not named have none. None: an earlier version has written the row."""
+    are not named have none."""
 
 
 class FailedClusterRow(Message):
@@ -256,10 +256,10 @@ class PartitionRow(Message):
     """Time of the last clock record applied."""
     offsets: Counts = Field(default_factory=dict)
     """Offset applied last of each input topic."""
-    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] | None = None
-    """Ids of the topics that the offsets are of; one that is not named is unknown. None: all are."""
-    clusters: Count | None = None
-    """How many clusters have rows; none: an earlier version has written the row."""
+    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
+    """Ids of the topics that the offsets are of; one that is not named is unknown."""
+    clusters: Count = 0
+    """How many clusters have rows."""
 
 
 class JournalPositionRow(Message):
@@ -279,6 +279,6 @@ class JournalPositionRow(Message):
     """Offset of the last journal record of that batch."""
     journal_id: str | None = None
     """Id of the topic `journal` that the offset is of; none: unknown."""
-    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] | None = None
+    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
     """Of the row `/opened`: ids of the journal and of the tables' changelogs, as far as they were
     known."""

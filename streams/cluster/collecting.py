@@ -17,8 +17,8 @@ class CollectRelay:
     """When one cluster's collect policy was handed on."""
 
     def __init__(self) -> None:
-        self.at_ms: int | None = None
-        """The log's time of the last time; 0: before its clock ticked first; none: never."""
+        self.at_ms = 0
+        """The log's time of the last time; 0: never, or before its clock ticked first."""
 
     def relay(self, policies: CollectPolicies, cause: Cause) -> list[CollectPolicyRecord]:
         """Hand a policy on."""
@@ -32,6 +32,6 @@ class CollectRelay:
 
     def tick(self, policies: CollectPolicies, cause: Cause) -> list[CollectPolicyRecord]:
         """Hand it on again where it is time."""
-        if self.at_ms is not None and cause.now_ms - self.at_ms < REPEAT_MS:
+        if cause.now_ms - self.at_ms < REPEAT_MS:
             return []
         return self.relay(policies, cause)

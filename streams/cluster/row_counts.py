@@ -38,15 +38,12 @@ class RowCounts:
         return {table: count for table, count in sorted(found.items()) if count}
 
 
-def check_counts(key: str, expected: Mapping[str, int] | None, found: Mapping[str, int]) -> None:
-    """Hold what was found against what the row of a cluster says, which has this key; none: it was written before there
-    were counts.
+def check_counts(key: str, expected: Mapping[str, int], found: Mapping[str, int]) -> None:
+    """Compare the rows that were found with those that the row of a cluster, of this key, counts.
 
     Raises:
         DamagedTable: a table has other rows than it should have.
     """
-    if expected is None:
-        return
     for table in sorted({*expected, *found}):
         wanted, there = expected.get(table, 0), found.get(table, 0)
         if wanted != there:

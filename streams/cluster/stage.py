@@ -220,7 +220,7 @@ class ClusterStage:
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
-            topic_ids=dict(self.topic_ids) or None,
+            topic_ids=dict(self.topic_ids),
             clusters=len(self.clusters),
         )
         return (*rows, RowChange("partitions", str(self.partition), encode(row)))
@@ -247,7 +247,7 @@ class ClusterStage:
                 own_row = read_row(PartitionRow, table, key, value)
                 stage.now_ms = own_row.now_ms
                 stage.positions = dict(own_row.offsets)
-                stage.topic_ids = dict(own_row.topic_ids or {})
+                stage.topic_ids = dict(own_row.topic_ids)
             elif table == failures.TABLE:
                 stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:
@@ -271,7 +271,7 @@ def _check_partition(partition: int, row: PartitionRow | None, clusters: int) ->
         raise DamagedTable(
             "partitions", str(partition), f"missing, while {clusters} clusters have rows"
         )
-    if row is not None and clusters < (row.clusters or 0):
+    if row is not None and clusters < row.clusters:
         raise DamagedTable(
             "clusters",
             str(partition),

@@ -82,7 +82,7 @@ class Opening:
         return RowChange(PLACES, self._key, encode(row))
 
     def _ids_found(self) -> Mapping[str, str]:
-        return {} if self._found is None else self._found.topic_ids or {}
+        return {} if self._found is None else self._found.topic_ids
 
     def _check_changelogs(self) -> None:
         again = [

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
 from schemas.codec import decode
 from schemas.collect import CollectPolicyRecord
 from schemas.metrics import NodeMetric
@@ -130,20 +128,6 @@ def test_it_is_handed_on_again_every_hour_of_the_log_and_not_more_often() -> Non
     first, again = relayed(run)
     assert again == first.model_copy(update={"as_of": again.as_of})
     assert again.as_of.offsets["clock"] > first.as_of.offsets["clock"]
-
-
-def test_one_that_an_earlier_version_has_applied_is_handed_on_at_the_next_tick() -> None:
-    run = Run(partitions=1)
-    run.say(tick(), policy_record(DOCUMENT))
-    (key,) = (key for key in run.rows if key[0] == "clusters")
-    row = orjson.loads(run.rows[key])
-    assert row.pop("collect_relayed_at_ms") == START_MS
-    run.rows[key] = orjson.dumps(row)
-    run.outputs.clear()
-    run.restart()
-    run.say(tick(1))
-    run.say(tick(2))
-    assert [each.default.report_ms for each in relayed(run)] == [30_000]
 
 
 def _home() -> int:

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.codec import decode_as
-from schemas.rows import PartitionRow
 from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import NotReplayable
 from streams.stage.records import InputRecord
@@ -91,11 +89,3 @@ def test_only_the_first_record_of_an_unknown_topic_is_marked() -> None:
     assert [each.topic_id for each in marked] == [None, "A", None]
     stage.apply(marked)
     assert identity.marked(stage, records) is records
-
-
-def test_the_row_of_a_partition_without_known_ids_is_what_it_always_was() -> None:
-    result = ClusterStage(0, 1).apply([Log().message(tick())])
-    (row,) = (each.value for each in result.rows if each.table == "partitions")
-    assert row is not None
-    assert b"topic_ids" not in row
-    assert isinstance(decode_as(PartitionRow, row), PartitionRow)
