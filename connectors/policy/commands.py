@@ -11,7 +11,6 @@ Exit codes: 0 all is well; 1 something is not as it should be, and was reported;
 is wrong; 3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +24,9 @@ from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
 from connectors.policy.draft import commands as draft_commands
 from connectors.policy.entries import TOPIC, is_set_apart, newest_entry, read_entries_of
+from connectors.policy.files import print_problems, read_file
 from connectors.policy.history import as_json, as_line
+from connectors.policy.imports import commands as import_commands
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
 
@@ -38,6 +39,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
 draft_commands.register(app)
+import_commands.register(app)
 
 
 def _record() -> "type[PolicyRecord]":
@@ -305,23 +307,12 @@ def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
 
 
 def _read(file: Path) -> "tuple[Policy, str]":
-    """The policy of a file and its text; errors are printed as `file:line: path: what is wrong`."""
+    """The policy of a file and its text; errors are printed and end the command."""
     from schemas.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
 
-    name = "standard input" if str(file) == "-" else str(file)
+    name, text = read_file(file, DOCUMENT_BYTES_MAX)
     try:
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
-            # One byte more than allowed is enough to refuse a file that is too long.
-            text = stream.read(DOCUMENT_BYTES_MAX + 1)
         return read_policy(text, known_plugins()), text.decode()
-    except OSError as error:
-        echo(f"error: {name} cannot be read: {error.strerror}", err=True)
     except PolicyError as error:
-        for problem in error.problems:
-            place = f"{name}:{problem.line}" if problem.line else name
-            parts = (place, problem.path, problem.message)
-            echo(one_line(": ".join(part for part in parts if part)), err=True)
-        count = len(error.problems)
-        echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
-    raise typer.Exit(1)
+        print_problems(name, error.problems)

@@ -1,9 +1,8 @@
 """What of a policy changes nothing under the rest of it, so that nothing is accepted in silence.
 
-A field may be without effect always (`parts.NOT_APPLIED`) or because of another one: arguments of a
-plugin that is not enabled, a threshold whose place another takes, a check that a gate lifts. The
-second kind is found here, from a policy that has been read; the reader lists what the text gives of
-it, each with its reason. What cannot mean anything is refused instead (`contradictions`).
+A field may be without effect because of another one: arguments of a plugin that is not enabled, a
+threshold whose place another takes, a check that a gate lifts. This is found here, from a policy
+that has been read; the reader lists what the text gives of it, each with its reason. What cannot mean anything is refused instead (`contradictions`).
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """No accepted field changes nothing in silence: each has a test of its effect, or is listed.
 
-`field_effects` names for every field of the policy the test that sees what it does. What never has
-an effect is marked in the schema and listed whenever a text gives it; what has none because of
-another field is listed with that as its reason.
+`field_effects` names for every field of the policy the test that sees what it does. What has no
+effect because of another field is listed with that as its reason.
 """
 
 import re
@@ -14,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from schemas.policy import Policy, PolicyError, read_policy
-from schemas.policy.parts import NotApplied, inner_model
+from schemas.policy.parts import inner_model
 from tests.schemas.policy.field_effects import EFFECTS
 
 ROOT = Path(__file__).parents[3]
@@ -31,14 +30,13 @@ def _models(model: type[BaseModel], seen: dict[str, type[BaseModel]]) -> dict[st
     return seen
 
 
-def _fields(*, listed: bool) -> dict[str, tuple[str, str]]:
-    """Name in Python and in a document, by `Model.field`, of fields that are always listed or never
-    are."""
+def _fields() -> dict[str, tuple[str, str]]:
+    """Name in Python and in a document, by `Model.field`; a selector's name only documents it."""
     return {
         f"{title}.{info.alias or name}": (name, info.alias or name)
         for title, model in _models(Policy, {}).items()
         for name, info in model.model_fields.items()
-        if any(isinstance(mark, NotApplied) for mark in info.metadata) is listed
+        if (title, name) != ("PodSelector", "name")
     }
 
 
@@ -47,9 +45,9 @@ def _text(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
 
 
-def test_every_field_has_a_test_that_sees_its_effect_or_is_listed() -> None:
+def test_every_field_has_a_test_that_sees_its_effect() -> None:
     known = [field for fields in EFFECTS.values() for field in fields.split()]
-    assert sorted(known) == sorted(_fields(listed=False)), "name the test in field_effects.py"
+    assert sorted(known) == sorted(_fields()), "name the test in field_effects.py"
 
 
 @pytest.mark.parametrize("test", EFFECTS, ids=lambda test: test.rpartition("::")[2])
@@ -57,34 +55,9 @@ def test_the_test_that_is_named_is_there_and_its_file_gives_the_field(test: str)
     file, _, name = test.partition("::")
     text = _text(file)
     assert f"def {name}(" in text
-    names = _fields(listed=False)
+    names = _fields()
     for field in EFFECTS[test].split():
         assert any(re.search(rf"\b{re.escape(each)}\b", text) for each in names[field]), field
-
-
-_ALWAYS = {
-    "migration: {maxConcurrentReconciles: 2}": "migration.maxConcurrentReconciles",
-    "migration: {arbitrationArgs: {enabled: false}}": "migration.arbitrationArgs.enabled",
-    "migration: {defaultDeleteOptions: {preconditions: {uid: a}}}": (
-        "migration.defaultDeleteOptions.preconditions.uid"
-    ),
-    "loadAware: {estimator: mine}": "loadAware.estimator",
-    "resourcesFit: {ignoredResources: [a]}": "resourcesFit.ignoredResources",
-    "resourcesFit: {ignoredResourceGroups: [a]}": "resourcesFit.ignoredResourceGroups",
-    "{resourcesFit: {scoringStrategy: {requestedToCapacityRatio: {}}}, "
-    "plugins: {score: [NodeResourcesFit]}}": (
-        "resourcesFit.scoringStrategy.requestedToCapacityRatio"
-    ),
-    "{rebalance: {podSelectors: [{name: a, selector: {}}], highThresholds: {cpu: 9}, "
-    "lowThresholds: {cpu: 9}}}": "rebalance.podSelectors[0].name",
-}
-
-
-def test_every_field_that_is_marked_is_listed_when_it_is_given() -> None:
-    for text, path in _ALWAYS.items():
-        policy = read_policy(text)
-        assert policy.not_applied == (path,)
-    assert len(_ALWAYS) == len(_fields(listed=True))
 
 
 _HOT = "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
@@ -395,21 +368,6 @@ def test_what_has_no_effect_because_of_another_field_is_listed_with_the_reason(
     text: str, listed: list[str]
 ) -> None:
     assert sorted(read_policy(text).not_applied) == sorted(listed)
-
-
-def test_a_field_that_has_no_effect_is_listed_where_its_author_wrote_it() -> None:
-    pasted = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourceLimitsAware
-    args: {resources: [{name: cpu}]}
-"""
-    assert read_policy(pasted).not_applied == (
-        "KubeSchedulerConfiguration: profiles[0].pluginConfig[0].args (plugins.score does not "
-        "enable NodeResourceLimitsAware)",
-    )
 
 
 def test_a_percentage_of_a_namespace_is_refused_and_stays_where_it_is_in_force() -> None:
