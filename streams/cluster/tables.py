@@ -5,7 +5,7 @@ state that is put together from its rows goes on exactly as the one that they we
 same records give the same decisions, byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -135,7 +135,7 @@ def restore(
     cluster: str,
     now_ms: int | None,
     read: Callable[[str], Iterator[Any]],
-    keys: Mapping[str, Iterable[str]],
+    keys: Mapping[str, Sequence[str]],
 ) -> ClusterState:
     """Put a cluster's state together.
 

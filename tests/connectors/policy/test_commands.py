@@ -130,19 +130,11 @@ def test_check_prints_a_policy_that_reads_back_to_the_same_one(tmp_path: Path) -
     assert result.stdout.splitlines()[-1] == f"# digest: {policy.digest}"
 
 
-def test_check_lists_what_has_no_effect() -> None:
-    text = (
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "leaderElection: {leaderElect: true}\nparallelism: 16\n"
-    )
-    result = run("check", "-", text=text)
+def test_check_warns_of_a_section_whose_plugin_is_not_enabled() -> None:
+    result = run("check", "-", text="resourceLimits: {resources: [{name: cpu}]}")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-2:] == [
-        "# not applied: KubeSchedulerConfiguration: leaderElection",
-        "# not applied: KubeSchedulerConfiguration: parallelism",
-    ]
-    koordinators = read_policy("plugins: {score: [LoadAwareScheduling]}")
-    assert read_policy(result.stdout) == koordinators
+    assert "line 1: resourceLimits" in result.stderr
+    assert "NodeResourceLimitsAware is not enabled" in result.stderr
 
 
 def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> None:
@@ -503,7 +495,7 @@ def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path)
     file = policy_file(tmp_path, DOCUMENT)
     digest = read_policy(DOCUMENT).digest
     checked = json.loads(run("check", file, "--json").stdout)
-    assert (checked["digest"], checked["not_applied"]) == (digest, [])
+    assert (checked["digest"], checked["warnings"]) == (digest, [])
     applied = json.loads(run("apply", "east", file, "--json").stdout)
     assert (applied["cluster"], applied["digest"], applied["applied"]) == ("east", digest, False)
 

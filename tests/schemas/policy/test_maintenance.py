@@ -49,12 +49,6 @@ def test_a_pool_has_one_entry() -> None:
         read_policy("maintenance: {pools: [{name: a}, {name: a}]}")
 
 
-def test_own_fields_are_refused_in_pasted_arguments() -> None:
-    pasted = "kind: MigrationControllerArgs\nmaintenance: {}\n"
-    with pytest.raises(PolicyError, match="unknown field"):
-        read_policy(pasted)
-
-
 def test_a_gate_that_is_not_known_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"migration.skipEvictionGates\[0\].*NoSuchGate"):
         read_policy("migration: {skipEvictionGates: [NoSuchGate]}")
