@@ -186,9 +186,8 @@ class DrainStatus(Message):
         tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX, fail_fast=True)
     ] = ()
     """The first of them."""
-    dry_run: bool | None = None
-    """True: what it would do is only taken note of, and the node takes new pods; then it is over.
-    None: it is done."""
+    dry_run: bool = False
+    """What it would do is only taken note of, and the node takes new pods; then it is over."""
     request_id: DecisionId
     """The request that drains it."""
     happened_at_ms: EpochMs
@@ -252,8 +251,8 @@ class DrainRow(Message):
     """How long each may take; none: as the policy says."""
     ignore_windows: bool = False
     """Maintenance windows do not hold its migrations back."""
-    dry_run: bool | None = None
-    """True: its migrations are only taken note of, one for each pod."""
+    dry_run: bool = False
+    """Its migrations are only taken note of, one for each pod."""
     noted: Annotated[str, Field(max_length=128)] | None = None
     """Of a dry one: uid of the last pod, in their order, of which note was taken."""
 

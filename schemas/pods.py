@@ -160,14 +160,12 @@ class Pod(PodRef):
     unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
     """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology
     spread" ..."""
-    local_storage: bool | None = None
-    """It has a volume of type emptyDir or hostPath, which an eviction loses; none: it has not."""
-    volume_claims: (
-        Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] | None
-    ) = None
-    """Volume claims that it mounts; none: it mounts no claim."""
-    resource_claims: bool | None = None
-    """It has resource claims (spec.resourceClaims); none: it has not."""
+    local_storage: bool = False
+    """It has a volume of type emptyDir or hostPath, which an eviction loses."""
+    volume_claims: Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] = ()
+    """Volume claims that it mounts."""
+    resource_claims: bool = False
+    """It has resource claims (spec.resourceClaims)."""
     created_at_ms: EpochMs | None = None
     """metadata.creationTimestamp."""
     scheduled_at_ms: EpochMs | None = None

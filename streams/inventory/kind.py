@@ -121,7 +121,7 @@ def _common(pod: Pod) -> Pod:
                 if key.startswith(_ANNOTATION_PREFIX)
             },
             "owners": (),
-            "volume_claims": None,
+            "volume_claims": (),
         }
     )
 

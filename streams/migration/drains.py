@@ -151,7 +151,7 @@ class Drains(TrackedRows[str, DrainRow]):
             mode=row.mode,
             ttl_ms=row.ttl_ms,
             ignore_windows=row.ignore_windows,
-            dry_run=bool(row.dry_run),
+            dry_run=row.dry_run,
         )
         mode = self.lifecycle.gates.mode_of(held, row.mode)
         if isinstance(mode, Gate):
