@@ -82,14 +82,16 @@ def _translate(translation: "Translation", text: str) -> None:
         "DeschedulerPolicy": descheduler.translate,
         "KubeDescheduler": openshift.translate,
         HELM_VALUES: descheduler.translate_values,
-        **dict.fromkeys(SLO_KEYS, koordinator.translate_slo),
     }
     sources, problems = find_sources(text)
     translation.problems += problems
     for source in sources:
-        version = source.value.get("apiVersion") if source.kind in KINDS else None
-        if version is not None and not str(version).startswith(KINDS[source.kind]):
-            message = f"found {version!r}; allowed for {source.kind} is {KINDS[source.kind]}"
-            translation.problem(source, ("apiVersion",), message)
-            continue
-        translators[source.kind](translation, source)
+        version = source.node.child("apiVersion")
+        allowed = KINDS.get(source.kind, "")
+        if source.kind in SLO_KEYS:
+            koordinator.translate_slo(translation, source.kind, source.node)
+        elif version.value is None or str(version.value).startswith(allowed):
+            translators[source.kind](translation, source.node)
+        else:
+            message = f"found {version.value!r}; allowed for {source.kind} is {allowed}"
+            translation.problem(version, message)

@@ -8,11 +8,11 @@ the line of the key.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.policy import PolicyError, Problem
-from schemas.policy.errors import Path
+from schemas.policy.errors import Path, path_text
 from schemas.policy.yamltext import YamlDocument, read_documents
 
 #: Kinds of configurations, and the prefix of their `apiVersion`.
@@ -43,7 +43,56 @@ _KIND_BY_PLUGIN = {
     "LowNodeUtilization": "DeschedulerPolicy",
 }
 _BLOCK = re.compile(r":\s*[|>][-+0-9]*\s*(#.*)?$")
+#: A field with a number or a word, whole on its line.
+_SCALAR_LINE = re.compile(r"""[\s-]*[\w.-]+:\s+("[\w.:-]*"|[\w.:-]*[\w.])\s*""")
 _DUPLICATE = re.compile(r"found a second time, also in line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a configuration, and where it is."""
+
+    value: Any
+    document: YamlDocument
+    text: "_Text"
+    root: Path = ()
+    """Of the configuration in its document."""
+    path: Path = ()
+    """Of the value in the configuration."""
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return path_text(self.path)
+
+    @property
+    def line(self) -> int:
+        """The line in the file."""
+        return self.text.line_in_file(self.document.line_of((*self.root, *self.path)))
+
+    def child(self, *steps: str | int) -> "Node":
+        """Return a value inside; a value that is not given is None."""
+        node = self
+        for step in steps:
+            value = None
+            if isinstance(node.value, dict):
+                value = node.value.get(step)
+            elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+                value = node.value[step]
+            node = replace(node, value=value, path=(*node.path, step))
+        return node
+
+    def children(self) -> Iterator[tuple[str | int, "Node"]]:
+        """Yield the fields of a map or the items of a list that are given."""
+        value = self.value
+        keys = (
+            value
+            if isinstance(value, dict)
+            else range(len(value) if isinstance(value, list) else 0)
+        )
+        for key in keys:
+            if (child := self.child(key)).value is not None:
+                yield key, child
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +100,7 @@ class Source:
     """One configuration of a file."""
 
     kind: str
-    value: Any
-    document: YamlDocument
-    path: Path
-    """Of the configuration in its document."""
-    text: "_Text"
-
-    def line_of(self, path: Path) -> int:
-        """Return the line in the file of a value of the configuration."""
-        return self.text.line_in_file(self.document.line_of((*self.path, *path)))
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +139,10 @@ class _Text:
     def _repeats_a_line(self, problem: Problem) -> bool:
         """Tell whether a duplicate key is a line that stands there twice, with the same value."""
         found = _DUPLICATE.match(problem.message)
-        if found is None or problem.line is None:
+        if found is None or problem.line is None or problem.line == int(found[1]):
             return False
-        return self.lines[problem.line - 1] == self.lines[int(found[1]) - 1]
+        line = self.lines[problem.line - 1]
+        return line == self.lines[int(found[1]) - 1] and bool(_SCALAR_LINE.fullmatch(line))
 
     def part(self, key_line: int, text: str) -> "_Text":
         """Return the text that a key has as its value."""
@@ -132,47 +174,44 @@ def _find_in_text(text: _Text, sources: list[Source], problems: list[Problem]) -
     documents, found = text.read()
     problems += found
     for document in documents:
-        for source in _find(document.value, (), document, text):
+        for source in _find(Node(document.value, document, text)):
             if isinstance(source, _Text):
                 _find_in_text(source, sources, problems)
             else:
                 sources.append(source)
 
 
-def _find(value: Any, path: Path, document: YamlDocument, text: _Text) -> Iterator[Source | _Text]:
-    """Yield the configurations below a value, and texts that may hold some."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _find(item, (*path, index), document, text)
-    if not isinstance(value, dict):
-        return
-    kind = value.get("kind")
-    if kind is None and "profiles" in value:
+def _find(node: Node) -> Iterator[Source | _Text]:
+    """Yield the configurations in a value, and texts that may hold some."""
+    value = node.value
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind is None and isinstance(value, dict) and "profiles" in value:
         kind = next((_KIND_BY_PLUGIN[name] for name in _KIND_BY_PLUGIN if name in str(value)), None)
     if isinstance(kind, str) and kind in KINDS:
-        yield Source(kind, value, document, path, text)
+        yield Source(kind, _as_root(node))
         return
-    for key, child in value.items():
-        at = (*path, key)
-        if key == HELM_POLICY and isinstance(child, dict):
-            yield Source("DeschedulerPolicy", child, document, at, text)
-            yield Source(HELM_VALUES, value, document, path, text)
-        elif key in SLO_KEYS and isinstance(child, str):
-            yield from _find_slo(key, at, child, document, text)
-        elif isinstance(child, str):
-            if any(name in child for name in (*KINDS, HELM_POLICY)):
-                yield text.part(document.line_of(at), child)
+    for key, child in node.children():
+        if key == HELM_POLICY and isinstance(child.value, dict):
+            yield Source("DeschedulerPolicy", _as_root(child))
+            yield Source(HELM_VALUES, _as_root(node))
+        elif key in SLO_KEYS and isinstance(child.value, str):
+            yield from _find_slo(str(key), child)
+        elif isinstance(child.value, str):
+            if any(name in child.value for name in (*KINDS, HELM_POLICY)):
+                yield child.text.part(child.document.line_of(child.path), child.value)
         # kubectl keeps a copy of the whole object in metadata.annotations.
         elif key not in ("metadata", "status"):
-            yield from _find(child, at, document, text)
+            yield from _find(child)
 
 
-def _find_slo(
-    key: str, at: Path, child: str, document: YamlDocument, text: _Text
-) -> Iterator[Source | _Text]:
-    part = text.part(document.line_of(at), child)
+def _as_root(node: Node) -> Node:
+    return replace(node, root=node.path, path=())
+
+
+def _find_slo(key: str, node: Node) -> Iterator[Source | _Text]:
+    part = node.text.part(node.document.line_of(node.path), node.value)
     documents, problems = part.read()
     if problems:
         yield part  # is read once more, for its problems
     elif documents:
-        yield Source(key, documents[0].value, documents[0], (), part)
+        yield Source(key, Node(documents[0].value, documents[0], part))

@@ -3,20 +3,17 @@
 from typing import Any
 
 from connectors.policy.imports.descheduler import LIMITS, read_profiles
-from connectors.policy.imports.documents import COLOCATION, Source
+from connectors.policy.imports.documents import COLOCATION, Node
 from connectors.policy.imports.translation import (
     PROCESS,
-    Origin,
+    TYPE,
     Rule,
     Translation,
     apply,
-    as_map,
-    items,
     keep,
     say,
     take,
 )
-from schemas.policy.errors import Path
 
 #: What holds of MigrationController where DefaultEvictor evicts in its place: nothing but that pods
 #: leave one by one.
@@ -51,22 +48,21 @@ _RECLAIM: dict[str, Rule] = dict.fromkeys(
 )  # fmt: skip
 
 
-def translate(to: Translation, source: Source) -> None:
+def translate(result: Translation, node: Node) -> None:
     """Translate a DeschedulerConfiguration."""
-    to.compat = "koordinator"
+    result.compat = "koordinator"
+    selector = take("descheduling", "nodeSelector")
     rules: dict[str, Rule] = {
-        "apiVersion": keep,
-        "kind": keep,
+        **TYPE,
         "profiles": keep,
         "deschedulingInterval": take("descheduling", "deschedulingInterval"),
         "dryRun": take("descheduling", "dryRun"),
-        "nodeSelector": take("descheduling", "nodeSelector"),
+        "nodeSelector": selector,
         **LIMITS,
         **PROCESS,
     }
-    apply(to, source, (), source.value, rules)
-    node_selector = take("descheduling", "nodeSelector")
-    for profile in read_profiles(to, source, "LowNodeLoad", node_selector):
+    apply(result, node, rules)
+    for profile in read_profiles(result, node, "LowNodeLoad", selector):
         direct = profile.finds("DefaultEvictor", "evict")
         if direct and not profile.finds("MigrationController", "evict"):
             if "MigrationController" in profile.args:
@@ -74,40 +70,38 @@ def translate(to: Translation, source: Source) -> None:
                     "found arguments of MigrationController, while plugins.evict enables "
                     "DefaultEvictor in its place; keep one of the two"
                 )
-                to.problem(source, profile.args["MigrationController"][1], message)
+                result.problem(profile.args["MigrationController"], message)
                 continue
             for field, value in _EVICT_DIRECTLY.items():
-                to.put(("migration", field), value, Origin(source, direct.path, "DefaultEvictor"))
+                result.put(("migration", field), value, direct.node, "DefaultEvictor")
             text = "section migration without the limits of MigrationController, as upstream"
-            to.report("taken over", "DefaultEvictor", text, source, direct.path)
+            result.report("taken over", direct.node, text, "DefaultEvictor")
         for name in ("LowNodeLoad", "MigrationController", "DefaultEvictor"):
-            profile.take_args(to, name)
+            profile.take_args(result, name)
 
 
-def translate_slo(to: Translation, source: Source) -> None:
+def translate_slo(result: Translation, kind: str, node: Node) -> None:
     """Translate a key of the ConfigMap slo-controller-config."""
-    if source.kind != COLOCATION:
-        _MANAGER(to, source, (source.kind,), source.value)
-        return
-    to.compat = "koordinator"
-    rules: dict[str, Rule] = {name: take("collect", name) for name in _COLLECT}
-    apply(to, source, (), source.value, {**rules, **_RECLAIM, "nodeConfigs": _put_pools})
+    if kind == COLOCATION:
+        result.compat = "koordinator"
+        collect: dict[str, Rule] = {name: take("collect", name) for name in _COLLECT}
+        apply(result, node, {**collect, **_RECLAIM, "nodeConfigs": _put_pools})
+    else:
+        result.report("handled elsewhere", node, "Koordinator's agent goes on with it", kind)
 
 
-def _put_pools(to: Translation, source: Source, path: Path, value: Any) -> None:
+def _put_pools(result: Translation, node: Node) -> None:
     """Take over collect policies of certain nodes as those of pools with the same names."""
     pools = []
-    for index, item in items(to, source, path, value):
-        at = (*path, index)
+    for _, item in node.children() if result.check(node, list) else ():
         apply(
-            to, source, at, item, {"name": keep, "nodeSelector": keep, **dict.fromkeys(_COLLECT, keep),
-                                   **_RECLAIM}
-        )  # fmt: skip
-        given = {name: item[name] for name in _COLLECT if name in as_map(item)}
-        if given:
-            pools.append({"name": item.get("name"), **given})
+            result, item, {**dict.fromkeys(("name", "nodeSelector", *_COLLECT), keep), **_RECLAIM}
+        )
+        given = {key: child.value for key, child in item.children() if key in ("name", *_COLLECT)}
+        if given.keys() - {"name"}:
+            pools.append(given)
             text = "samples name the pool of their node: field pool of node-usage"
-            to.report("handled elsewhere", f"nodeConfigs[{index}].nodeSelector", text, source, at)
+            result.report("handled elsewhere", item.child("nodeSelector"), text)
     if pools:
-        to.put(("collect", "pools"), pools, Origin(source, path))
-        to.report("taken over", "nodeConfigs", "collect.pools", source, path)
+        result.put(("collect", "pools"), pools, node)
+        result.report("taken over", node, "collect.pools")

@@ -53,9 +53,8 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
 def _remark(translation: Translation, path: Path) -> str:
     """Return a comment with the line of a value, and with what is to be known of it."""
     for length in range(len(path), 0, -1):
-        origin = translation.origins.get(path[:length])
-        if origin is not None:
-            line = origin.source.line_of((*origin.path, *path[length:]))
-            note = f": {origin.note}" if origin.note and length == len(path) else ""
-            return f" # line {line}{note}"
+        if path[:length] in translation.origins:
+            origin, note = translation.origins[path[:length]]
+            line = origin.child(*path[length:]).line
+            return f" # line {line}" + (f": {note}" if note and length == len(path) else "")
     return ""

@@ -7,21 +7,18 @@ checked with the policy.
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from connectors.policy.imports.documents import Source
+from connectors.policy.imports.documents import Node
 from connectors.policy.imports.translation import (
-    Origin,
     Rule,
     Translation,
     apply,
-    items,
+    each,
     keep,
     say,
 )
 from connectors.policy.imports.unsupported import BALANCE, UNSUPPORTED
 from schemas.policy import Policy
-from schemas.policy.errors import Path
 from schemas.policy.parts import field_names, inner_model
 from schemas.policy.wording import describe, nearest
 
@@ -33,26 +30,23 @@ ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     ),
     "NodeResourcesFit": (
         "resourcesFit",
-        {
-            "ignoredResources": say(
-                "lost", "the filter looks at every resource that a pod requests"
-            ),
-            "ignoredResourceGroups": say("lost", "the filter looks at every resource"),
-        },
+        dict.fromkeys(
+            ("ignoredResources", "ignoredResourceGroups"),
+            say("lost", "the filter looks at every resource that a pod requests"),
+        ),
     ),
     "NodeResourcesBalancedAllocation": ("balancedAllocation", {}),
     "LowNodeLoad": ("rebalance", {}),
     "MigrationController": (
         "migration",
-        {
-            "maxConcurrentReconciles": say("handled elsewhere", "one writer decides for a cluster"),
-        },
+        {"maxConcurrentReconciles": say("handled elsewhere", "one writer decides for a cluster")},
     ),
     "DefaultEvictor": ("evictor", {}),
 }
 #: Fields that only loadstream has.
 _OURS = ("checkBoth", "estimateBy", "estimateMarginPercent")
-_SECTIONS = {field.alias or name: field for name, field in Policy.model_fields.items()}
+_MODELS = {field.alias or name: inner_model(field.annotation) or Policy
+           for name, field in Policy.model_fields.items()}  # fmt: skip
 #: Fields with `include` and `exclude`, and words that people write for these.
 _NAMESPACES = ("evictableNamespaces", "namespaces")
 _MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": "exclude"}
@@ -64,109 +58,101 @@ class Named:
 
     name: str
     point: str
-    path: Path
-    weight: Any = None
+    node: Node
+
+    @property
+    def weight(self) -> object:
+        """The weight that is given with it, if any."""
+        return self.node.child("weight").value
 
 
 class Profile:
-    """Plugins and arguments of one profile, or of several that do not contradict each other."""
+    """Plugins and arguments of one profile."""
 
-    def __init__(self, source: Source, points: tuple[str, ...]) -> None:
-        self.source = source
+    def __init__(self, points: tuple[str, ...]) -> None:
         self.points = points
         self.enabled: list[Named] = []
         self.disabled: list[Named] = []
-        self.args: dict[str, tuple[Any, Path]] = {}
-        self.node_selector: tuple[Any, Path] = (None, ())
+        self.args: dict[str, Node] = {}
 
     @property
     def rules(self) -> dict[str, Rule]:
         """Rules of `plugins` and `pluginConfig`."""
-        return {"plugins": self._read_plugins, "pluginConfig": self._read_args}
+        lists: dict[str, Rule] = {
+            "enabled": each(self._read_enabled),
+            "disabled": each(self._read_disabled),
+        }
+        return {
+            "plugins": dict.fromkeys(self.points, lists),
+            "pluginConfig": each(self._read_args),
+        }
 
     def finds(self, name: str, *points: str) -> Named | None:
         """Return where a plugin is enabled at one of some extension points."""
         return next((n for n in self.enabled if n.name == name and n.point in points), None)
 
-    def names(self) -> dict[str, Path]:
+    def names(self) -> dict[str, Node]:
         """Return the plugins that are enabled or have arguments, each with a place."""
-        return {name: path for name, (_, path) in self.args.items()} | {
-            each.name: each.path for each in reversed(self.enabled)
-        }
+        return self.args | {named.name: named.node for named in reversed(self.enabled)}
 
-    def _read_plugins(self, to: Translation, source: Source, path: Path, value: Any) -> None:
-        lists: dict[str, Rule] = {"enabled": self._read_names, "disabled": self._read_names}
-        apply(to, source, path, value, dict.fromkeys(self.points, lists))
+    def _read_enabled(self, result: Translation, node: Node) -> None:
+        self._read_name(result, node, self.enabled)
 
-    def _read_names(self, to: Translation, source: Source, path: Path, value: Any) -> None:
-        for index, item in items(to, source, path, value):
-            at = (*path, index)
-            entry = {"name": item} if isinstance(item, str) else item
-            apply(to, source, at, entry, {"name": keep, "weight": keep})
-            name = entry.get("name") if isinstance(entry, dict) else None
-            if isinstance(name, str):
-                listed = self.enabled if path[-1] == "enabled" else self.disabled
-                listed.append(Named(name, str(path[-2]), at, entry.get("weight")))
-            elif isinstance(entry, dict):
-                to.problem(source, at, "required, but not given: name")
+    def _read_disabled(self, result: Translation, node: Node) -> None:
+        self._read_name(result, node, self.disabled)
 
-    def _read_args(self, to: Translation, source: Source, path: Path, value: Any) -> None:
-        for index, item in items(to, source, path, value):
-            at = (*path, index)
-            if isinstance(item, dict) and "plugins" in item:
-                message = "unknown field; it belongs in the profile: indent it less"
-                to.problem(source, (*at, "plugins"), message)
-            apply(to, source, at, item, {"name": keep, "args": keep, "plugins": keep})
-            name = item.get("name") if isinstance(item, dict) else None
-            if not isinstance(name, str):
-                to.problem(source, at, "required, but not given: name, beside args")
-                continue
-            args = (item.get("args") or {}, (*at, "args"))
-            if self.args.setdefault(name, args)[0] != args[0]:
-                line = source.line_of(self.args[name][1])
-                message = f"found other arguments of {name}, the first are in line {line}"
-                to.problem(source, (*at, "args"), f"{message}; loadstream has one set: keep one")
+    def _read_name(self, result: Translation, node: Node, names: list[Named]) -> None:
+        if not isinstance(node.value, str):
+            apply(result, node, {"name": keep, "weight": keep})
+        name = node.value if isinstance(node.value, str) else node.child("name").value
+        if isinstance(name, str):
+            names.append(Named(name, str(node.path[-3]), node))
+        elif isinstance(node.value, dict):
+            result.problem(node, "required, but not given: name")
 
-    def take_args(self, to: Translation, name: str) -> None:
+    def _read_args(self, result: Translation, node: Node) -> None:
+        if node.child("plugins").value is not None:
+            message = "unknown field; it belongs in the profile: indent it less"
+            result.problem(node.child("plugins"), message)
+        apply(result, node, {"name": keep, "args": keep, "plugins": keep})
+        name, args = node.child("name").value, node.child("args")
+        if not isinstance(name, str):
+            result.problem(node, "required, but not given: name, beside args")
+        elif self.args.setdefault(name, args).value != args.value:
+            message = (
+                f"found other arguments of {name}, the first are in line {self.args[name].line}"
+            )
+            result.problem(args, f"{message}; keep one")
+
+    def take_args(self, result: Translation, name: str) -> None:
         """Take over the arguments of a plugin whose names the policy has kept."""
-        given = self.args.get(name)
-        if given is None:
+        args = self.args.get(name)
+        if args is None or args.value is None or not result.check(args, dict):
             return
-        args, path = given
         section, special = ARGUMENTS[name]
-        if not isinstance(args, dict):
-            to.problem(self.source, path, f"found {describe(args)}; allowed is a map")
-            return
-        kind = args.get("kind", f"{name}Args")
-        if kind != f"{name}Args":
-            message = f"found {describe(kind)}; allowed here is {name}Args"
-            to.problem(self.source, (*path, "kind"), message)
-        model = inner_model(_SECTIONS[section].annotation)
-        known = [each for each in field_names(model or Policy) if each not in _OURS]
-        for field, value in args.items():
-            at = (*path, field)
-            if value is None or field in ("apiVersion", "kind"):
-                continue
+        kind = args.child("kind")
+        if kind.value not in (None, f"{name}Args"):
+            result.problem(kind, f"found {describe(kind.value)}; allowed here is {name}Args")
+        known = [field for field in field_names(_MODELS[section]) if field not in _OURS]
+        for step, node in args.children():
+            field = str(step)
             if field in special:
-                apply(to, self.source, at, value, special[field])
-            elif field not in known:
-                hint = _hint(field, section, known)
-                to.problem(self.source, at, f"unknown field{hint}")
-            elif not _has_wrong_keys(to, self.source, at, field, value):
-                self._put(to, (section, field), at, value, name)
-        to.report("taken over", name, f"section {section}", self.source, path)
+                apply(result, node, special[field])
+            elif field not in (*known, "apiVersion", "kind"):
+                result.problem(node, f"unknown field{_hint(field, section, known)}")
+            elif field in known and not _has_wrong_keys(result, node):
+                value = node.value
+                if field == "arbitrationArgs" and isinstance(value, dict):
+                    # Arbitration always happens, there as well.
+                    value = {key: inner for key, inner in value.items() if key != "enabled"}
+                result.put((section, field), value, node, name)
+        result.report("taken over", args, f"section {section}", name)
 
-    def _put(self, to: Translation, at: tuple[str, str], path: Path, value: Any, name: str) -> None:
-        if at == ("migration", "arbitrationArgs") and isinstance(value, dict):
-            # Arbitration always happens, there as well.
-            value = {key: inner for key, inner in value.items() if key != "enabled"}
-        to.put(at, value, Origin(self.source, path, name))
-
-    def report_others(self, to: Translation, ours: Iterable[str]) -> None:
+    def report_others(self, result: Translation, ours: Iterable[str]) -> None:
         """Report the plugins that loadstream does not have, enabled or only configured."""
         known = {*ours, *UNSUPPORTED, *ARGUMENTS}
-        for name, path in self.names().items():
-            points = {each.point for each in self.enabled if each.name == name}
+        for name, node in self.names().items():
+            points = {named.point for named in self.enabled if named.name == name}
             group, text = UNSUPPORTED.get(name, ("lost", "loadstream has no such plugin"))
             if name not in known:
                 text += (
@@ -178,11 +164,11 @@ class Profile:
                 continue
             elif not points:
                 text += " (it is configured here, and not enabled)"
-            to.report(group, name, text, self.source, path)
-        for each in self.disabled:
-            if each.name not in (*known, "*") and (hint := _similar(each.name, known)):
+            result.report(group, node, text, name)
+        for named in self.disabled:
+            if named.name not in (*known, "*") and (hint := _similar(named.name, known)):
                 text = f"there is no such plugin, so nothing is disabled{hint}"
-                to.report("lost", each.name, text, self.source, each.path)
+                result.report("lost", named.node, text, named.name)
 
 
 def _similar(name: str, known: Iterable[str]) -> str:
@@ -195,21 +181,20 @@ def _hint(field: str, section: str, known: list[str]) -> str:
     """Return where a field belongs, or which name was probably meant."""
     if field in ("name", "plugins"):
         return "; it belongs beside args: indent it less"
-    model = inner_model(_SECTIONS[section].annotation)
-    for name, info in (model.model_fields if model else {}).items():
+    for name, info in _MODELS[section].model_fields.items():
         inner = inner_model(info.annotation)
         if inner is not None and field in field_names(inner):
             return f"; it belongs inside {info.alias or name}: indent it more"
     return nearest(field, known)
 
 
-def _has_wrong_keys(to: Translation, source: Source, at: Path, field: str, value: Any) -> bool:
+def _has_wrong_keys(result: Translation, node: Node) -> bool:
     """Report keys of a choice of namespaces other than include and exclude."""
-    if field not in _NAMESPACES or not isinstance(value, dict):
+    if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
         return False
-    wrong = [key for key in value if key not in ("include", "exclude")]
+    wrong = [key for key in node.value if key not in ("include", "exclude")]
     for key in wrong:
         meant = next((name for word, name in _MEANT.items() if word in key.lower()), None)
         hint = f'; did you mean "{meant}"?' if meant else nearest(key, ("include", "exclude"))
-        to.problem(source, (*at, key), f"unknown field{hint}")
+        result.problem(node.child(key), f"unknown field{hint}")
     return bool(wrong)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from connectors.policy.imports.documents import Source
+from connectors.policy.imports.documents import Node
 from schemas.policy import Compat, Problem
 from schemas.policy.errors import Path, path_text
 from schemas.policy.wording import describe, nearest
@@ -28,64 +28,62 @@ class Entry:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a value of the policy was written."""
-
-    source: Source
-    path: Path
-    note: str = ""
-    """What a reader of the policy should know of the value."""
-
-
 class Translation:
     """The policy so far, by the names of `Policy`, and what happened to each setting."""
 
     def __init__(self) -> None:
         self.compat: Compat = "loadstream"
         self.values: dict[str, Any] = {}
-        self.origins: dict[Path, Origin] = {}
-        """Of each field of a section, and of each field without a section."""
+        self.origins: dict[Path, tuple[Node, str]] = {}
+        """Of each field of a section, and of each field without a section: where it was written,
+        and what a reader of the policy should know of it."""
         self.entries: list[Entry] = []
         self.problems: list[Problem] = []
 
-    def put(self, path: tuple[str, ...], value: Any, origin: Origin) -> None:
+    def put(self, path: tuple[str, ...], value: Any, origin: Node, note: str = "") -> None:
         """Give a field of the policy a value; another value for the field is an error."""
         section = self.values.setdefault(path[0], {}) if path[1:] else self.values
-        earlier = self.origins.setdefault(path, origin)
+        earlier, _ = self.origins.setdefault(path, (origin, note))
         if section.setdefault(path[-1], value) != value:
-            line = earlier.source.line_of(earlier.path)
-            message = f"found another value of {path_text(path)}, the first is in line {line}"
+            message = (
+                f"found another value of {path_text(path)}, the first is in line {earlier.line}"
+            )
             hint = "a cluster has one policy for all pods and nodes: import one of the two"
-            self.problem(origin.source, origin.path, f"{message}; {hint}")
+            self.problem(origin, f"{message}; {hint}")
+
+    def report(self, group: Group, origin: Node, text: str, name: str = "") -> None:
+        """Add a line to the report, once for each name and text."""
+        name = name or origin.name
+        if not any((each.name, each.text) == (name, text) for each in self.entries):
+            self.entries.append(Entry(group, origin.line, name, text))
+
+    def problem(self, node: Node, message: str) -> None:
+        """Note what is wrong at a value of a configuration."""
+        self.problems.append(Problem(node.name, message, node.line))
+
+    def check(self, node: Node, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
+        """Tell whether a value is a map or a list, as it should be; note that it is not."""
+        if not isinstance(node.value, kind):
+            allowed = "a map" if kind is dict else "a list"
+            self.problem(node, f"found {describe(node.value)}; allowed is {allowed}")
+        return isinstance(node.value, kind)
 
     def add_policy_problems(self, problems: Iterable[Problem]) -> None:
         """Note what is wrong with the policy, at the values that it came from."""
-        places: dict[str, Origin] = {}
-        for path, origin in self.origins.items():
+        places: dict[str, Node] = {}
+        for path, (origin, _) in self.origins.items():
             value: Any = self.values
             for step in path:
                 value = value[step]
-            for rest in _paths(value):
-                at = Origin(origin.source, (*origin.path, *rest))
-                places[path_text((*path, *rest))] = at
+            places |= {path_text((*path, *rest)): origin.child(*rest) for rest in _paths(value)}
         for problem in problems:
             text = problem.path
             while text and text not in places:
                 text = text[: max(text.rfind("."), text.rfind("["), 0)]
             if text:
-                self.problem(places[text].source, places[text].path, problem.message)
+                self.problem(places[text], problem.message)
             else:
                 self.problems.append(Problem(problem.path, problem.message))
-
-    def report(self, group: Group, name: str, text: str, source: Source, path: Path) -> None:
-        """Add a line to the report, once for each name and text."""
-        if not any((each.name, each.text) == (name, text) for each in self.entries):
-            self.entries.append(Entry(group, source.line_of(path), name, text))
-
-    def problem(self, source: Source, path: Path, message: str) -> None:
-        """Note what is wrong at a value of a configuration."""
-        self.problems.append(Problem(path_text(path), message, source.line_of(path)))
 
 
 def _paths(value: Any) -> Iterator[Path]:
@@ -96,86 +94,57 @@ def _paths(value: Any) -> Iterator[Path]:
             yield from ((key, *rest) for rest in _paths(child))
 
 
-Rule = Callable[[Translation, Source, Path, Any], None] | Mapping[str, "Rule"]
+Rule = Callable[[Translation, Node], None] | Mapping[str, "Rule"]
 
 
-def apply(translation: Translation, source: Source, path: Path, value: Any, rule: Rule) -> None:
+def apply(result: Translation, node: Node, rule: Rule) -> None:
     """Apply the rule of a value; a value that is null counts as not given."""
-    if value is None:
+    if node.value is None:
         return
     if callable(rule):
-        rule(translation, source, path, value)
-    elif not isinstance(value, dict):
-        translation.problem(source, path, f"found {describe(value)}; allowed is a map")
-    else:
-        for key, child in value.items():
+        rule(result, node)
+    elif result.check(node, dict):
+        for key, child in node.children():
             if key in rule:
-                apply(translation, source, (*path, key), child, rule[key])
+                apply(result, child, rule[str(key)])
             else:
-                message = f"unknown field{nearest(key, rule)}"
-                translation.problem(source, (*path, key), message)
+                result.problem(child, f"unknown field{nearest(str(key), rule)}")
 
 
-def as_map(value: Any) -> dict[str, Any]:
-    """Return a map as it is, and an empty one for anything else, which is an error of its own."""
-    return value if isinstance(value, dict) else {}
-
-
-def keep(translation: Translation, source: Source, path: Path, value: Any) -> None:
+def keep(result: Translation, node: Node) -> None:
     """Do nothing: the value is read with others, or means nothing."""
 
 
 def take(
-    *path: str, convert: Callable[[Any], Any] = lambda value: value, note: str = ""
-) -> Callable[[Translation, Source, Path, Any], None]:
+    *path: str, convert: Callable[[Any], Any] = lambda value: value
+) -> Callable[[Translation, Node], None]:
     """Return the rule of a value that becomes a field of the policy."""
 
-    def rule(translation: Translation, source: Source, at: Path, value: Any) -> None:
+    def rule(result: Translation, node: Node) -> None:
         try:
-            translation.put(path, convert(value), Origin(source, at, note))
+            result.put(path, convert(node.value), node)
         except ValueError as error:
-            translation.problem(source, at, str(error))
+            result.problem(node, str(error))
         else:
-            translation.report("taken over", path_text(at), path_text(path), source, at)
+            result.report("taken over", node, path_text(path))
 
     return rule
 
 
-def say(group: Group, text: str) -> Callable[[Translation, Source, Path, Any], None]:
+def say(group: Group, text: str) -> Callable[[Translation, Node], None]:
     """Return the rule of a value that only the report names."""
-
-    def rule(translation: Translation, source: Source, path: Path, value: Any) -> None:
-        translation.report(group, path_text(path), text, source, path)
-
-    return rule
+    return lambda result, node: result.report(group, node, text)
 
 
-def each(rule: Rule) -> Callable[[Translation, Source, Path, Any], None]:
+def each(rule: Rule) -> Callable[[Translation, Node], None]:
     """Return the rule of a list, by the rule of its items."""
 
-    def apply_to_items(translation: Translation, source: Source, path: Path, value: Any) -> None:
-        for index, item in items(translation, source, path, value):
-            apply(translation, source, (*path, index), item, rule)
+    def apply_to_items(result: Translation, node: Node) -> None:
+        if result.check(node, list):
+            for _, item in node.children():
+                apply(result, item, rule)
 
     return apply_to_items
-
-
-def items(
-    translation: Translation, source: Source, path: Path, value: Any
-) -> Iterable[tuple[int, Any]]:
-    """Return the items of a list with their positions; anything else is an error."""
-    if isinstance(value, list):
-        return enumerate(value)
-    if value is not None:
-        translation.problem(source, path, f"found {describe(value)}; allowed is a list")
-    return ()
-
-
-def seconds(value: Any) -> str:
-    """Return a number of seconds as a duration. Raises ValueError."""
-    if type(value) is not int or value < 1:
-        raise ValueError(f"found {describe(value)}; allowed is a number of seconds above 0")
-    return f"{value}s"
 
 
 #: Fields about the process of another system.
@@ -190,3 +159,7 @@ PROCESS = dict.fromkeys(
     ),
     say("handled elsewhere", "loadstream's processes have settings of their own: LOADSTREAM_*"),
 )
+#: Fields that say what a document is.
+TYPE: dict[str, Rule] = {"apiVersion": keep, "kind": keep}
+#: Fields that name sources of usage.
+SOURCES = say("handled elsewhere", "sources of usage: loadstream kubernetes collect, or its agent")

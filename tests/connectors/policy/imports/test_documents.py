@@ -75,11 +75,18 @@ def test_the_copy_that_kubectl_keeps_in_an_annotation_is_not_read() -> None:
 def test_a_key_that_is_repeated_with_the_same_value_is_read_and_with_another_one_is_an_error() -> (
     None
 ):
-    line = "      lowThresholds: {cpu: 30}\n"
-    assert import_text(_TEXT.replace(line, line * 2)).exit_code == 0
-    imported = import_text(_TEXT.replace(line, line + line.replace("30", "40")))
-    assert imported.errors[0].startswith("standard input:9: ")
-    assert "found a second time, also in line 8" in imported.errors[0]
+    before, line = "      lowThresholds:", "      detectorCacheTimeout: 5m0s\n"
+    assert import_text(_TEXT.replace(before, line * 2 + before)).exit_code == 0
+    for second in (line.replace("5m", "6m"), "      detectorCacheTimeout:\n        5m0s\n"):
+        imported = import_text(_TEXT.replace(before, line + second + before))
+        assert imported.errors[0].startswith("standard input:9: ")
+        assert "found a second time, also in line 8" in imported.errors[0]
+
+
+def test_a_list_that_is_given_twice_is_an_error_although_both_begin_alike() -> None:
+    lists = "      podSelectors:\n      - {name: a}\n      podSelectors:\n      - {name: b}\n"
+    imported = import_text(_TEXT.replace("      lowThresholds:", lists + "      lowThresholds:"))
+    assert imported.errors[0].startswith("standard input:10: ")
 
 
 def test_a_template_is_an_error_that_names_helm_template() -> None:
