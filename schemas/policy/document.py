@@ -132,11 +132,10 @@ class Policy(PolicyPart):
             yield Conflict((names[given],), message, names)
 
     @model_validator(mode="after")
-    def _check_names(self, info: ValidationInfo) -> Self:
-        """Names of the policy's own are known in it; one that is in force already stays so."""
-        if not (info.context or {}).get("accepted"):
-            pools = [pool.name for pool in self.rebalance.pools(self.compat)]
-            refuse(type(self).__name__, self.maintenance.unknown(pools), None)
+    def _check_names(self) -> Self:
+        """Refuse windows of pools that the policy does not have."""
+        pools = [pool.name for pool in self.rebalance.pools(self.compat)]
+        refuse(type(self).__name__, self.maintenance.unknown(pools), None)
         return self
 
     @property

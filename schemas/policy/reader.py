@@ -28,9 +28,7 @@ _KEPT = 16
 
 
 @lru_cache(_KEPT)
-def read_policy(
-    text: str | bytes, known_plugins: KnownPlugins = BUILT_IN, *, accepted: bool = False
-) -> Policy:
+def read_policy(text: str | bytes, known_plugins: KnownPlugins = BUILT_IN) -> Policy:
     """The policy that a text describes; empty text is the default policy.
 
     Raises `PolicyError` with every problem at once, in the order of the lines, and nothing else.
@@ -38,10 +36,8 @@ def read_policy(
     Args:
         text: the document.
         known_plugins: the names that may be enabled.
-        accepted: it is in force already, so checks that came later (of its size, of names)
-            do not hold for it.
     """
-    documents, problems = read_documents(text, accepted=accepted)
+    documents, problems = read_documents(text)
     document = _single_document(documents, problems)
 
     def place(path: Path) -> tuple[str, int | None]:
@@ -52,15 +48,12 @@ def read_policy(
         policy = validated(
             Policy,
             document.value,
-            context={
-                "known_plugins": known_plugins,
-                "accepted": accepted,
-            },
+            context={"known_plugins": known_plugins},
             place=place,
         )
     except PolicyError as error:
         problems += error.problems
-    if policy is not None and not accepted:
+    if policy is not None:
         problems += _beyond_limits(policy, place)
         problems += _locate(find_errors(policy), place)
     if policy is None or problems:

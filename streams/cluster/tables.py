@@ -245,7 +245,7 @@ def _restore_policy(state: ClusterState, row: ClusterPolicyRow | None) -> None:
     if row is None:
         return
     state.policy_record = row.policy
-    state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
+    state.set_policy(read_policy(row.policy.document, KNOWN))
     state.inventory.recounting.restore(row.recount)
     state.inventory.moments.turns.restore(row.summing_next_node)
     state.policy_since_ms = row.since_ms

@@ -42,10 +42,10 @@ def import_(
     """
     from connectors.policy.imports.output import write_policy
     from connectors.policy.imports.translation import GROUPS, Translation
+    from schemas.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
-    from schemas.policy.yamltext import TEXT_BYTES_MAX
 
-    name, data = read_file(file, 16 * TEXT_BYTES_MAX)
+    name, data = read_file(file, 16 * DOCUMENT_BYTES_MAX)
     translation = Translation()
     _translate(translation, data.decode(errors="replace"))
     text = write_policy(translation, name)

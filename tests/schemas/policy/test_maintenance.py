@@ -66,8 +66,3 @@ def test_windows_of_a_pool_that_the_policy_has_not_are_refused(compat: str) -> N
     (line,) = lines(document)
     assert "maintenance.pools[0].name: found 'wbe'; the pools are " in line
     assert "'web'" in line
-
-
-def test_a_policy_that_is_in_force_already_keeps_windows_of_pools_that_it_has_not() -> None:
-    document = POLICY.replace("{name: web, windows", "{name: wbe, windows")
-    assert read_policy(document, accepted=True).maintenance.pools[0].name == "wbe"

@@ -230,11 +230,10 @@ def _pools(count: int, windows: int = 1) -> str:
     )
 
 
-def test_a_policy_has_a_bounded_number_of_pools_and_one_in_force_may_have_more() -> None:
+def test_a_policy_has_a_bounded_number_of_pools() -> None:
     assert len(read_policy(_pools(NODE_POOLS_MAX)).rebalance.node_pools) == NODE_POOLS_MAX
     with pytest.raises(PolicyError, match="found 65 pools; allowed are at most 64"):
         read_policy(_pools(NODE_POOLS_MAX + 1))
-    assert len(read_policy(_pools(200), accepted=True).rebalance.node_pools) == 200
 
 
 def test_an_entry_is_looked_at_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
