@@ -67,8 +67,6 @@ class ClusterStage:
         self.partitions = partitions
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
-        self.topic_ids: dict[str, str] = {}
-        """Identity of each input topic of which anything was applied, where brokers name one."""
         self._has_tables = has_tables
         self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
 
@@ -95,10 +93,6 @@ class ClusterStage:
         """Apply records in order."""
         self._clusters.begin()
         for record in records:
-            if record.topic_id is not None:
-                if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
-                    self.positions.pop(record.topic, None)  # of a topic that is gone
-                self.topic_ids[record.topic] = record.topic_id
             if record.offset <= self.positions.get(record.topic, -1):
                 self.counts.results["repeated"] += 1
                 continue
@@ -252,7 +246,6 @@ class ClusterStage:
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
-            topic_ids=dict(self.topic_ids) or None,
             clusters=len(self.clusters),
         )
         yield RowChange("partitions", str(self.partition), encode(place))
@@ -279,7 +272,6 @@ class ClusterStage:
                 place = read_row(PartitionRow, table, key, value)
                 stage.now_ms = place.now_ms
                 stage._clusters.positions = dict(place.offsets)
-                stage.topic_ids = dict(place.topic_ids or {})
             elif table == failures.TABLE:
                 stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:
