@@ -174,7 +174,7 @@ def restore(
     for name in keys.keys() - {"clusters", *COUNTED}:
         for key in keys[name]:
             state.row_counts.note(name, key, there=True)
-    check_counts(keys["clusters"][0], row.rows, _row_counts(state))
+    check_counts(next(iter(keys["clusters"])), row.rows, _row_counts(state))
     return state
 
 
