@@ -30,9 +30,6 @@ class InputRun(Part):
     """Offset of the first record of the run."""
     last_offset: Count
     """Offset of the last record of the run, which belongs to it."""
-    topic_id: str | None = None
-    """Id of the topic, where it is read for the first time, or was deleted and made again: offsets
-    begin anew then. None: it is the same as in the run before."""
     refused_at_ms: EpochMs | None = None
     """Of `clock`: the time of the worker when it refused these ticks, as too far from that time.
     None: it did not."""

@@ -1,7 +1,7 @@
 """Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken
 in.
 
-A partition of `node-usage` has rows of five kinds. Written anew with every batch of input: one of
+A partition of `node-usage` has rows of six kinds. Written anew with every batch of input: one of
 kind `progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never
 written again, only removed when no window needs its samples any more. So what goes to the changelog
 grows with new samples and not with the windows, and thousands of samples make a few rows to
@@ -12,7 +12,8 @@ was applied; written last in a batch | | node | partition/node/cluster/node | po
 applications of a node, by number | | samples | partition/samples/sequence | figures of nodes and of
 their system parts | | pods | partition/pods/sequence | figures of pods and host applications, for
 the average window | | policy | partition/policy/sequence | collect policy of a cluster; none: its
-first has not come |
+first has not come | | topics | partition/topics | ids of the topics; written when a worker finds
+them first |
 
 A batch holds once its progress is written: samples beyond `position` are void, they come again.
 Columns are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
@@ -79,8 +80,6 @@ class Progress(Part):
     """How many rows of kind samples there are, at least."""
     pods_rows: Count = 0
     """How many rows of kind pods there are, at least."""
-    topic_id: str | None = None
-    """Id of the topic that the position is of; none: unknown."""
     policies_sequence: Count = 0
     """Rows of kind policy with a higher sequence belong to a batch that does not hold."""
     policies: Count = 0
@@ -101,9 +100,8 @@ class WindowChange(Part):
 class ClusterCollectPolicy(Part):
     """The collect policy of a cluster, and what it left of earlier samples."""
 
-    offset: Annotated[int, Field(ge=-1, le=INT64_MAX)]
-    """Offset of its record; -1: the record was of a topic that was deleted since. Beyond `position`
-    the row belongs to a batch that does not hold."""
+    offset: Count
+    """Offset of its record. Beyond `position` the row belongs to a batch that does not hold."""
     record: CollectPolicyRecord
     """The policy as it came."""
     changes: Annotated[tuple[WindowChange, ...], Field(max_length=64, fail_fast=True)] = ()
@@ -204,10 +202,18 @@ class PodColumns(Part):
     """What the members of some of the samples used over their lives; none: it is of no sample."""
 
 
+class TopicIds(Part):
+    """Topics that the rows of a partition are made from."""
+
+    ids: Annotated[dict[str, str], Field(fail_fast=True)]
+    """Ids of `node-usage` and of the table's changelog, as far as they are known: a worker does not
+    start if a topic has another one."""
+
+
 class NodePercentilesRow(Message):
     """Table `node_percentiles`: one row, which has the one field that its kind names."""
 
-    kind: Literal["progress", "node", "samples", "pods", "policy"]
+    kind: Literal["progress", "node", "samples", "pods", "policy", "topics"]
     """What the row holds, as its key says."""
     progress: Progress | None = None
     """How far the partition was applied."""
@@ -219,3 +225,5 @@ class NodePercentilesRow(Message):
     """Figures of pods and host applications."""
     policy: ClusterCollectPolicy | None = None
     """Collect policy of a cluster."""
+    topics: TopicIds | None = None
+    """Ids of the topics that the rows are made from."""

@@ -167,8 +167,6 @@ class RebalanceRound(Message):
     """What stopped the whole round."""
     pools: Annotated[tuple[PoolRound, ...], Field(max_length=POOLS_MAX, fail_fast=True)] = ()
     """The pools, in the order in which nodes are given to them."""
-    pools_left_out: Count = 0
-    """How many more there were."""
     as_of: AsOf
     """The state that it was computed from."""
 

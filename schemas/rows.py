@@ -256,18 +256,12 @@ class PartitionRow(Message):
     """Time of the last clock record applied."""
     offsets: Counts = Field(default_factory=dict)
     """Offset applied last of each input topic."""
-    topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
-    """Ids of the topics that the offsets are of; one that is not named is unknown."""
     clusters: Count = 0
     """How many clusters have rows."""
 
 
 class JournalPositionRow(Message):
-    """Table `journal_positions`: up to where in the journal the rows of a partition reflect it.
-
-    Under the key of the partition with `/opened` after it is what its owner found when it took the
-    partition over; `offset` is that of the journal record which it began to read with.
-    """
+    """Table `journal_positions`: up to where in the journal the rows of a partition reflect it."""
 
     partition: Count
     """Number of the partition."""
@@ -277,8 +271,6 @@ class JournalPositionRow(Message):
     """Number of the batch applied last."""
     offset: Count
     """Offset of the last journal record of that batch."""
-    journal_id: str | None = None
-    """Id of the topic `journal` that the offset is of; none: unknown."""
     topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
-    """Of the row `/opened`: ids of the journal and of the tables' changelogs, as far as they were
-    known."""
+    """Ids of the inputs, the journal and the tables' changelogs, as far as they are known: a worker
+    does not start if a topic has another one."""

@@ -86,7 +86,7 @@ class FleetFigures(Part):
     """What the pods of a cluster use of their requests of one resource, in millionths."""
 
     usage_ppm: Count
-    """Mean usage as a share of the request, one vote a pod."""
+    """Mean usage as a share of the request, with the same weight for each pod."""
     variance_ppm: Count
     """Mean variance of a pod's usage, as a share of its request squared."""
     spread_ppm: Count

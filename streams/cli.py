@@ -361,13 +361,6 @@ class _History:
         for found in read_range(self._connection, topic, self._partition, first_offset, end):
             yield found.offset, found.value
 
-    def begin_again(self, topic: str) -> None:
-        """Give the first record of an input topic next: the topic was made again."""
-        self._following = {**self._following, topic: 0}
-        cursor = self._cursors.pop(topic, None)
-        if cursor is not None:
-            cursor.close()
-
     def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
         """Records of an input topic that were not given before, up to and with an offset."""
         from connectors.kafka.reader import Cursor

@@ -193,7 +193,7 @@ def _suggestions(output: Path, *, traced: bool) -> list[tuple[str, str]]:
     ]
     if _KOORDINATOR.is_file():
         lines.append(
-            (f"{us} policy check {_KOORDINATOR}", "a configuration pasted from Koordinator")
+            (f"{us} policy check {_KOORDINATOR}", "a policy that does what Koordinator does")
         )
     if not traced:
         lines.append(

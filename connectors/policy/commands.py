@@ -11,7 +11,6 @@ Exit codes: 0 all is well; 1 something is not as it should be, and was reported;
 is wrong; 3 done, for a cluster that nothing has ever named, which may be a mistyped one.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +24,9 @@ from connectors.kafka.failures import as_messages, connect_as_configured
 from connectors.known_plugins import known_plugins
 from connectors.policy.draft import commands as draft_commands
 from connectors.policy.entries import TOPIC, is_set_apart, newest_entry, read_entries_of
+from connectors.policy.files import print_problems, read_file
 from connectors.policy.history import as_json, as_line
+from connectors.policy.imports import commands as import_commands
 from connectors.terminal import echo, print_json
 from schemas.printable import json_text, one_line, yaml_text
 
@@ -38,6 +39,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Check policies, give them to clusters, pause and resume clusters."
 )
 draft_commands.register(app)
+import_commands.register(app)
 
 
 def _record() -> "type[PolicyRecord]":
@@ -74,7 +76,7 @@ def check(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Print the effective policy and fields of the file that never have an effect, or every error at once.
+    """Print the effective policy and warnings about the file, or every error at once.
 
     What is printed is YAML that reads back to the same policy.
     """
@@ -85,8 +87,6 @@ def check(
     if not json:
         echo(yaml_text(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
-        for path in policy.not_applied:
-            echo(f"# not applied: {one_line(path)}")
     seen = True
     if cluster is not None:
         with as_messages():
@@ -95,8 +95,7 @@ def check(
             warnings += _warn_of_cluster(connection, cluster, policy)
     if json:
         print_json(
-            {"digest": policy.digest, "mode": policy.mode, "not_applied": list(policy.not_applied),
-             "warnings": warnings, "effective": effective_yaml(policy)}
+            {"digest": policy.digest, "mode": policy.mode, "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
     _end(seen)
 
@@ -141,15 +140,12 @@ def apply(
         print_json(
             {
                 **whole,
-                "not_applied": list(policy.not_applied),
                 "warnings": warnings,
                 "applied": wait,
             }
         )
         _end(seen)
         return
-    for path in policy.not_applied:
-        echo(f"not applied: {one_line(path)}", err=True)
     echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {_effect(policy)})")
     if paused:
         echo(f"it stays paused; `loadstream policy resume {cluster}` resumes it")
@@ -295,23 +291,12 @@ def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
 
 
 def _read(file: Path) -> "tuple[Policy, str]":
-    """The policy of a file and its text; errors are printed as `file:line: path: what is wrong`."""
+    """The policy of a file and its text; errors are printed and end the command."""
     from schemas.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
 
-    name = "standard input" if str(file) == "-" else str(file)
+    name, text = read_file(file, DOCUMENT_BYTES_MAX)
     try:
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
-            # One byte more than allowed is enough to refuse a file that is too long.
-            text = stream.read(DOCUMENT_BYTES_MAX + 1)
         return read_policy(text, known_plugins()), text.decode()
-    except OSError as error:
-        echo(f"error: {name} cannot be read: {error.strerror}", err=True)
     except PolicyError as error:
-        for problem in error.problems:
-            place = f"{name}:{problem.line}" if problem.line else name
-            parts = (place, problem.path, problem.message)
-            echo(one_line(": ".join(part for part in parts if part)), err=True)
-        count = len(error.problems)
-        echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
-    raise typer.Exit(1)
+        print_problems(name, error.problems)

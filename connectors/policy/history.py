@@ -32,7 +32,7 @@ def as_json(entry: PolicyEntry, state: str) -> str:
 
     whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
     try:
-        policy = read_policy(entry.record.document, known_plugins(), accepted=True)
+        policy = read_policy(entry.record.document, known_plugins())
     except PolicyError as error:
         whole["problems"] = [str(problem) for problem in error.problems]
     else:
@@ -46,7 +46,7 @@ def _summary(document: str) -> str:
     from schemas.policy import PolicyError, read_policy
 
     try:
-        policy = read_policy(document, known_plugins(), accepted=True)
+        policy = read_policy(document, known_plugins())
     except PolicyError as error:
         return f"{'invalid':16}  {count_text(len(error.problems), 'error')}: not applied"
     return f"{policy.digest}  {policy.mode}"

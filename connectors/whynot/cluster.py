@@ -105,8 +105,6 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
         more = max(0, len(pool.hot) - NAMED_MAX) + unnamed_hot(pool)
         if more > 0:
             yield f"Pool {pool.pool} has {more} more hot {'node' if more == 1 else 'nodes'}."
-    if newest.pools_left_out:
-        yield f"The record leaves out {count_text(newest.pools_left_out, 'more pool')}."
 
 
 def _hot(hot: HotNode, pool: PoolRound) -> str:

@@ -5,16 +5,11 @@
                  └─▶ PolicyError: every problem at once, with path and line
 
 Arguments keep the names and shapes of Koordinator's LoadAwareSchedulingArgs, LowNodeLoadArgs,
-MigrationControllerArgs and DefaultEvictorArgs, and configurations of the Kubernetes scheduler and
-the descheduler that hold them can be pasted in. Reading is strict; nothing here does any I/O.
+MigrationControllerArgs and DefaultEvictorArgs. Reading is strict; nothing here does any I/O.
 
 From text to policy:
 
     yamltext         YAML to plain values that know their lines
-    assembly         several documents to one
-    pasting          what a pasted configuration means here
-    upstream         shapes of configurations that can be pasted
-    extensionpoints  which plugins a pasted configuration enables
     validation       plain values to a model, or every problem at once
     reader           all of it: text to policy
     printer          policy to text that reads back to the same policy

@@ -85,7 +85,6 @@ class Policy(PolicyPart):
     metric_future_seconds: Annotated[int, whole(0, _DAY_S)] = 60
     """How far ahead of the clock a metric's update time may be."""
 
-    _not_applied: tuple[str, ...] = PrivateAttr(default=())
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
 
     @field_validator("plugins")
@@ -133,26 +132,20 @@ class Policy(PolicyPart):
             yield Conflict((names[given],), message, names)
 
     @model_validator(mode="after")
-    def _check_names(self, info: ValidationInfo) -> Self:
-        """Names of the policy's own are known in it; one that is in force already stays so."""
-        if not (info.context or {}).get("accepted"):
-            pools = [pool.name for pool in self.rebalance.pools(self.compat)]
-            refuse(type(self).__name__, self.maintenance.unknown(pools), None)
+    def _check_names(self) -> Self:
+        """Refuse windows of pools that the policy does not have."""
+        pools = [pool.name for pool in self.rebalance.pools(self.compat)]
+        refuse(type(self).__name__, self.maintenance.unknown(pools), None)
         return self
-
-    @property
-    def not_applied(self) -> tuple[str, ...]:
-        """Paths of fields in the text that never have an effect here."""
-        return self._not_applied
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Values that are probably not what the author wants, in the order of the text."""
         return self._warnings
 
-    def annotate(self, not_applied: tuple[str, ...], warnings: Iterable[Problem]) -> Self:
-        """Attach what the reader found out about the text, and return the same policy."""
-        self._not_applied, self._warnings = not_applied, tuple(warnings)
+    def annotate(self, warnings: Iterable[Problem]) -> Self:
+        """Attach the warnings of the text, and return the same policy."""
+        self._warnings = tuple(warnings)
         return self
 
     @property

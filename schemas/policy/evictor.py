@@ -1,13 +1,13 @@
 """`evictor`: arguments of the descheduler's DefaultEvictor: which pods may be evicted at all."""
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from schemas.policy.durations import Duration
 from schemas.policy.migration import PriorityThreshold
-from schemas.policy.parts import Conflict, Count, Items, PluginArgs, PolicyPart
+from schemas.policy.parts import Conflict, Count, Items, PolicyPart
 from schemas.policy.selectors import LabelSelector, SelectorText
 
 DefaultProtection = Literal[
@@ -47,10 +47,8 @@ class PodProtections(PolicyPart):
     config: ProtectionConfig | None = None
 
 
-class DefaultEvictorArgs(PluginArgs):
+class DefaultEvictorArgs(PolicyPart):
     """Arguments of DefaultEvictor. `protections` is what the old flags and the new lists come to."""
-
-    kind: ClassVar[str] = "DefaultEvictorArgs"
 
     node_selector: SelectorText = ""
     label_selector: LabelSelector | None = None

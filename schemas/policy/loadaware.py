@@ -3,26 +3,23 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
 has become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number, and an unknown estimator means the default one. `checkBoth`, `estimateBy` and
-`estimateMarginPercent` are loadstream's own and have no place in a pasted document.
+may be any number. `checkBoth`, `estimateBy` and `estimateMarginPercent` are loadstream's own.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from schemas.base import ResourceName
 from schemas.policy.durations import Duration
 from schemas.policy.parts import (
-    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Int64,
     Items,
     Percent,
     Percents,
-    PluginArgs,
     PolicyPart,
     PositivePercent,
     is_false,
@@ -67,10 +64,8 @@ class AggregatedArgs(PolicyPart):
         return bool(self.usage_thresholds and self.usage_aggregation_type)
 
 
-class LoadAwareSchedulingArgs(PluginArgs):
+class LoadAwareSchedulingArgs(PolicyPart):
     """Arguments of the load-aware filter and score, with the defaults filled in."""
-
-    kind: ClassVar[str] = "LoadAwareSchedulingArgs"
 
     filter_expired_node_metrics: bool = True
     node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
@@ -86,10 +81,6 @@ class LoadAwareSchedulingArgs(PluginArgs):
     )
     prod_usage_include_sys: bool = False
     score_according_prod_usage: bool = False
-    estimator: Annotated[
-        str, Field(max_length=253), AfterValidator(lambda name: ""), NOT_APPLIED
-    ] = ""
-    """Any name means the default estimator, so policies that differ in it alone are the same."""
     estimated_scaling_factors: _PositivePercents = Field(
         default_factory=dict, validate_default=True
     )

@@ -12,7 +12,7 @@ accepts:
 """
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,13 +20,11 @@ from schemas.base import ResourceName
 from schemas.policy.durations import Duration, SignedDuration
 from schemas.policy.errors import Path
 from schemas.policy.parts import (
-    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Count,
     Int64,
     Items,
-    PluginArgs,
     PolicyPart,
     refuse,
     whole,
@@ -60,8 +58,7 @@ class AnomalyCondition(PolicyPart):
 class PodSelector(PolicyPart):
     """Pods that may be moved; without `selector` the entry is ignored."""
 
-    # Upstream shows it nowhere either.
-    name: Annotated[str, Field(max_length=253), NOT_APPLIED] = ""
+    name: Annotated[str, Field(max_length=253)] = ""
     selector: LabelSelector | None = None
 
 
@@ -106,10 +103,8 @@ _COUNTERPARTS = (
 )
 
 
-class LowNodeLoadArgs(PluginArgs, PoolThresholds):
+class LowNodeLoadArgs(PoolThresholds):
     """Arguments of load-aware rebalancing. `resolved` fills in the defaults and checks the rules."""
-
-    kind: ClassVar[str] = "LowNodeLoadArgs"
 
     paused: bool = False
     dry_run: bool = False
@@ -134,7 +129,7 @@ class LowNodeLoadArgs(PluginArgs, PoolThresholds):
                 "resource_weights": self._default_weights(),
             }
         )
-        refuse(self.kind, _conflicts(args, compat), None)
+        refuse(type(self).__name__, _conflicts(args, compat), None)
         return args
 
     def _default_weights(self) -> dict[str, int]:

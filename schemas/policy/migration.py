@@ -7,7 +7,7 @@ replicas (features of the controller, not of this reader).
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -16,12 +16,10 @@ from schemas.policy.durations import Duration, PositiveDuration
 from schemas.policy.gates import EvictionGate
 from schemas.policy.parts import (
     INT32_MAX,
-    NOT_APPLIED,
     Conflict,
     Count,
     Int32,
     Items,
-    PluginArgs,
     PolicyPart,
     whole,
 )
@@ -85,23 +83,17 @@ class ObjectLimiter(PolicyPart):
 class ArbitrationArgs(PolicyPart):
     """How often waiting migrations are sorted and let through."""
 
-    # Upstream reads it nowhere either: arbitration always happens.
-    enabled: Annotated[bool, NOT_APPLIED] = Field(True, exclude=True)
     interval_ms: PositiveDuration = Field(500, alias="interval")
 
 
 class Preconditions(PolicyPart):
     """What an object must be for its deletion to go ahead."""
 
-    # A command names the pod's uid, and that alone is the precondition.
-    uid: Annotated[Annotated[str, Field(max_length=128)] | None, NOT_APPLIED] = None
     resource_version: Annotated[str, Field(max_length=128)] | None = None
 
 
-class DeleteOptions(PluginArgs):
+class DeleteOptions(PolicyPart):
     """metav1.DeleteOptions, for evictions and deletions."""
-
-    kind: ClassVar[str] = "DeleteOptions"
 
     grace_period_seconds: Count | None = None
     preconditions: Preconditions | None = None
@@ -111,14 +103,10 @@ class DeleteOptions(PluginArgs):
     ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
 
 
-class MigrationControllerArgs(PluginArgs):
+class MigrationControllerArgs(PolicyPart):
     """Arguments of migrations, with upstream's defaults filled in."""
 
-    kind: ClassVar[str] = "MigrationControllerArgs"
-
     dry_run: bool = False
-    # One writer decides for a cluster.
-    max_concurrent_reconciles: Annotated[_Positive, NOT_APPLIED] = Field(1, exclude=True)
     evict_failed_bare_pods: bool = False
     evict_all_bare_pods: bool = False
     evict_local_storage_pods: bool = False

@@ -7,7 +7,7 @@ priors below.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -15,7 +15,6 @@ from schemas.base import ResourceName
 from schemas.policy.parts import (
     Conflict,
     Items,
-    PluginArgs,
     PolicyPart,
     PositivePercent,
     repeated,
@@ -48,10 +47,8 @@ class RiskResource(PolicyPart):
         return self.percent / 100
 
 
-class OverutilizationRiskArgs(PluginArgs):
+class OverutilizationRiskArgs(PolicyPart):
     """Arguments of the score by the risk that nodes are overutilized."""
-
-    kind: ClassVar[str] = "OverutilizationRiskArgs"
 
     resources: Annotated[Items[RiskResource], Field(max_length=RISK_RESOURCES_MAX)] = Field(
         (), validate_default=True

@@ -8,7 +8,7 @@ field errors.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -52,13 +52,6 @@ Name = Annotated[str, Field(min_length=1, max_length=253)]
 def is_false(value: bool) -> bool:
     """Not given is as good as false, and leaves digests of policies as they were."""
     return not value
-
-
-class NotApplied:
-    """Marks a field that upstream knows and that has no effect here."""
-
-
-NOT_APPLIED = NotApplied()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +152,3 @@ class PolicyPart(BaseModel):
     def _check(self) -> "PolicyPart":
         refuse(type(self).__name__, self.conflicts(), None)
         return self
-
-
-class PluginArgs(PolicyPart):
-    """Arguments of an upstream plugin; they may carry upstream's `apiVersion` and `kind`."""
-
-    kind: ClassVar[str]
-    """What upstream calls the arguments: LoadAwareSchedulingArgs ..."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _type_is_ours(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not ("kind" in data or "apiVersion" in data):
-            return data
-        given = data.get("kind", cls.kind)
-        if given != cls.kind:
-            message = f"found {given!r}; allowed here is {cls.kind!r}"
-            refuse(cls.kind, [Conflict(("kind",), message, ())], data)
-        return {key: value for key, value in data.items() if key not in ("kind", "apiVersion")}

@@ -60,12 +60,12 @@ BUILT_IN = KnownPlugins(
     balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK),
 )
 
-#: Scores and plugins that move pods which Koordinator's configurations mean where they do not say.
-UPSTREAM_SCORES, UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
 #: What is on where a policy does not say: what leaves nodes coolest in the closed loop
 #: (docs/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
+#: The same with `compat: koordinator`.
+_UPSTREAM_SCORES, _UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
 
 
 def named(value: Any) -> Any:
@@ -120,8 +120,8 @@ class PluginChoice(PolicyPart):
         if compat == "loadstream":
             return self
         lists = {
-            "score": tuple(ScorePlugin(name=name) for name in UPSTREAM_SCORES),
-            "balance": tuple(Plugin(name=name) for name in UPSTREAM_BALANCE),
+            "score": tuple(ScorePlugin(name=name) for name in _UPSTREAM_SCORES),
+            "balance": tuple(Plugin(name=name) for name in _UPSTREAM_BALANCE),
         }
         given = self.model_fields_set
         return self.model_copy(

@@ -6,7 +6,7 @@ that the node has.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -16,7 +16,6 @@ from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
     Items,
-    PluginArgs,
     PolicyPart,
     PositivePercent,
     repeated,
@@ -45,10 +44,8 @@ class ResourceWeight(PolicyPart):
     weight: PositivePercent = 1
 
 
-class NodeResourceLimitsAwareArgs(PluginArgs):
+class NodeResourceLimitsAwareArgs(PolicyPart):
     """Arguments of the resource-limit-aware score."""
-
-    kind: ClassVar[str] = "NodeResourceLimitsAwareArgs"
 
     resources: Annotated[Items[ResourceWeight], Field(max_length=RESOURCES_MAX)] = Field(
         (), validate_default=True

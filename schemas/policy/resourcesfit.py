@@ -1,22 +1,18 @@
 """`resourcesFit` and `balancedAllocation`: arguments of kube-scheduler's scores by requests.
 
 NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs, as kube-scheduler has them. Of the
-scoring strategies there is LeastAllocated. The others may stand in a configuration that is pasted;
-they are refused where the score is enabled.
+scoring strategies there is LeastAllocated; the others are refused where the score is enabled.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from schemas.policy.parts import (
-    NOT_APPLIED,
     RESOURCES_MAX,
     Conflict,
     Items,
-    Name,
-    PluginArgs,
     PolicyPart,
     repeated,
 )
@@ -40,7 +36,6 @@ class ScoringStrategy(PolicyPart):
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
     resources: _Resources = Field((), validate_default=True)
-    requested_to_capacity_ratio: Annotated[Any, NOT_APPLIED] = None
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight."""
@@ -59,20 +54,14 @@ class ScoringStrategy(PolicyPart):
         return {resource.name: resource.weight for resource in known}
 
 
-class NodeResourcesFitArgs(PluginArgs):
+class NodeResourcesFitArgs(PolicyPart):
     """Arguments of the filter and score by requests."""
 
-    kind: ClassVar[str] = "NodeResourcesFitArgs"
-
     scoring_strategy: ScoringStrategy = Field(default_factory=ScoringStrategy)
-    ignored_resources: Annotated[Items[Name], NOT_APPLIED] = ()
-    ignored_resource_groups: Annotated[Items[Name], NOT_APPLIED] = ()
 
 
-class NodeResourcesBalancedAllocationArgs(PluginArgs):
+class NodeResourcesBalancedAllocationArgs(PolicyPart):
     """Arguments of the score by how evenly resources are requested."""
-
-    kind: ClassVar[str] = "NodeResourcesBalancedAllocationArgs"
 
     resources: _Resources = Field((), validate_default=True)
 

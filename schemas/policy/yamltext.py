@@ -19,13 +19,9 @@ from schemas.policy.wording import describe
 
 #: Deepest nesting of maps and lists.
 DEPTH_MAX = 32
-#: Longest text that a new policy may have: reading takes about a millisecond a kilobyte.
-TEXT_BYTES_MAX = 131_072
 #: Most values in it, aliases counted as what they stand for: reading takes about 20 microseconds
 #: each.
 VALUES_MAX = 6_000
-#: The same for policies that are in force already: what was accepted once stays readable.
-ACCEPTED_BYTES_MAX, ACCEPTED_VALUES_MAX = DOCUMENT_BYTES_MAX, 20_000
 #: Most documents in a text.
 DOCUMENTS_MAX = 16
 
@@ -158,19 +154,16 @@ def _stop(line: int, message: str) -> NoReturn:
     raise PolicyError([Problem("", message, line)])
 
 
-def read_documents(
-    text: str | bytes, *, accepted: bool = False
-) -> tuple[list[YamlDocument], list[Problem]]:
-    """The documents of a text, and what is wrong with it as YAML; `accepted` ones are in force
-    already.
+def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]]:
+    """Return the documents of a text, and what is wrong with it as YAML.
 
     Problems that reading can get over, such as a duplicate key, leave the documents usable for
     finding further ones. Raises `PolicyError` where it cannot go on.
     """
-    text = _decoded(text, ACCEPTED_BYTES_MAX if accepted else TEXT_BYTES_MAX)
+    text = _decoded(text, DOCUMENT_BYTES_MAX)
     documents: list[YamlDocument] = []
     try:
-        loader = _Loader(text, ACCEPTED_VALUES_MAX if accepted else VALUES_MAX)
+        loader = _Loader(text, VALUES_MAX)
         while loader.check_node() and (node := loader.get_node()) is not None:
             documents.append(loader.read_document(node))
             if len(documents) > DOCUMENTS_MAX:

@@ -49,8 +49,6 @@ class PartitionState:
         """How often this partition's state was built: rows of an earlier owner never have its keys."""
         self.position = -1
         """Offset of the record applied last."""
-        self.topic_id: str | None = None
-        """Id of the topic that the position is of; none: unknown."""
         self.since_sweep = 0
         """Records applied since vanished nodes were looked for."""
         self.clock = PartitionClock()
@@ -89,8 +87,7 @@ class PartitionState:
         if before is not None:
             # Forgotten in this very batch. Should the batch not hold, then the node was never
             # forgotten, and its row must still say what its samples need.
-            # Offsets of a topic that was made again may be less than those before.
-            node.created_offset = min(before.created_offset, offset)
+            node.created_offset = before.created_offset
             node.pods.load(before.pods.members, before.pods.next_number, [])
             node.pods.renamed = True
         return node
@@ -128,16 +125,6 @@ class PartitionState:
                 self.pods_log.drop(name, first_offset)
                 self.samples_log.drop(name, first_offset)
         return failed
-
-    def begin_topic(self, topic_id: str) -> None:
-        """Records of a topic with this id come now: nothing is kept of one that was deleted, since
-        its offsets say which rows hold."""
-        if self.topic_id not in (None, topic_id):
-            for node in list(self.nodes.values()):
-                self.forget(node)
-            self.policies.begin_topic()
-            self.position = -1
-        self.topic_id = topic_id
 
     def changes(self) -> tuple[RowChange, ...]:
         """Rows that changed since the last call, in the order in which they must be written.
@@ -189,11 +176,9 @@ class PartitionState:
             yield progress_row(self.partition, progress.model_dump(mode="json", exclude_none=True))
 
     def _progress(self) -> RowChange:
-        named = {} if self.topic_id is None else {"topic_id": self.topic_id}
         return progress_row(
             self.partition,
             {
-                **named,
                 "epoch": self.epoch,
                 "position": self.position,
                 "samples_sequence": self.samples_log.sequence,

@@ -100,16 +100,8 @@ class Policies:
             )
             changes = _with(changes, change)
             change = changes[-1]
-        self._keep(
-            after, ClusterCollectPolicy(offset=max(offset, -1), record=record, changes=changes)
-        )
+        self._keep(after, ClusterCollectPolicy(offset=offset, record=record, changes=changes))
         return change
-
-    def begin_topic(self) -> None:
-        """Offsets are those of another topic now, of which there is no sample yet."""
-        for each in list(self.all.values()):
-            kept = ClusterCollectPolicy(offset=-1, record=each.kept.record)
-            self._keep(each.collecting, kept)
 
     def restore(self, rows: Mapping[str, tuple[int, ClusterCollectPolicy]]) -> list[str]:
         """Take over rows that hold, by key, each with its number; answers with the keys of those

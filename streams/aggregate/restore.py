@@ -65,7 +65,7 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     leftovers = [*read.progress, last_key, *_drop_void(read, last)]
     _check_complete(read, last, last_key)
     state = PartitionState(partition, collecting, epoch=last.epoch + 1)
-    state.position, state.topic_id = last.position, last.topic_id
+    state.position = last.position
     state.since_sweep = last.since_sweep
     state.clock = PartitionClock(last.heard_ms)
     leftovers += state.policies.restore(read.policies)

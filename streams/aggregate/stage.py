@@ -60,11 +60,6 @@ class AggregateStage:
         return {INPUT: self.state.position} if self.state.position >= 0 else {}
 
     @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Id of the topic that the position is of."""
-        return {} if self.state.topic_id is None else {INPUT: self.state.topic_id}
-
-    @property
     def now_ms(self) -> int | None:
         """The time of the partition's samples."""
         return self.state.clock.now_ms
@@ -73,8 +68,6 @@ class AggregateStage:
         """Apply records in the order of the log; those applied before change nothing."""
         applied: list[InputRecord] = []
         for record in records:
-            if record.topic_id is not None:
-                self.state.begin_topic(record.topic_id)
             if record.offset <= self.state.position:
                 self.counts["redelivered"] += 1
                 continue

@@ -7,7 +7,7 @@ pods, and with those that have gone since the window before.
 from collections.abc import Iterator
 
 from schemas.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
-from streams.inventory.fleet_usage import published, read
+from streams.inventory.fleet_usage import decode_fleet_usage, encode_fleet_usage
 from streams.inventory.inventory import Inventory
 from streams.inventory.node_lives import SYSTEM, NodeLives
 from streams.inventory.recent import FIGURES
@@ -104,7 +104,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
         return FleetUsageRow(
             cluster=self._cluster,
             renewed_at_ms=renewed_at_ms,
-            resources=published(fleet.figures, fleet.args),
+            resources=encode_fleet_usage(fleet.figures, fleet.args),
         )
 
     def note_changed(self) -> None:
@@ -117,7 +117,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
         """Take over the row as it was written."""
         fleet = self._moments.fleet
         if fleet is not None:
-            self._moments.set_figures(read(row.resources, fleet.args))
+            self._moments.set_figures(decode_fleet_usage(row.resources, fleet.args))
             self._moments.renewed_at_ms = row.renewed_at_ms
 
     def restore(self, rows: Iterator[FleetUsageRow]) -> None:  # type: ignore[override]

@@ -36,7 +36,7 @@ class MoveEvents:
         )
 
     def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
-        """The pod has left, or would have: the first is followed."""
+        """Follow the eviction of a pod that has left; a dry eviction is not followed."""
         if row.trigger != "rebalance" or row.command_id is None or row.dry_run:
             return
         followed = self._memory.followed
@@ -63,12 +63,10 @@ class MoveEvents:
 
     def _replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
         """The first pod of the owner since a time that has a node and replaces no other pod."""
-        followed, first = self._memory.followed, None
+        replacements, first = self._memory.followed.replacements_of(row.owner), None
         for uid in self._inventory.owners.pods(row.owner_uid):
             found = self._inventory.held(uid)
-            if found is None or uid == row.pod.uid:
-                continue
-            if followed.find_by_replacement(row.owner, uid) is not None:
+            if found is None or uid == row.pod.uid or uid in replacements:
                 continue
             held = found[1]
             here = held.expires_at_ms is None and held.pod.deleting_at_ms is None

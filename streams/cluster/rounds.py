@@ -11,7 +11,6 @@ from schemas.rounds import (
     HOT_NODES_MAX,
     PERCENT_MAX,
     PODS_PER_NODE_MAX,
-    POOLS_MAX,
     HotNode,
     MoveCosts,
     PodVerdict,
@@ -41,21 +40,19 @@ def round_record(
     room = HOT_NODES_MAX
     verdicts = _Verdicts(begun)
     pools = []
-    for pool in outcome.pools[:POOLS_MAX]:
+    for pool in outcome.pools:
         pools.append(_pool(pool, verdicts, room))
         room -= len(pools[-1].hot)
     gate = "rebalancing is paused" if outcome.paused else outcome.ended
-    return _record(cause, gate, pools, len(outcome.pools) - len(pools), dry_run)
+    return _record(cause, gate, pools, dry_run)
 
 
 def no_round(cause: Cause, why: str, *, dry_run: bool) -> RebalanceRound:
     """That a round was due and was not made."""
-    return _record(cause, why, [], 0, dry_run)
+    return _record(cause, why, [], dry_run)
 
 
-def _record(
-    cause: Cause, gate: str, pools: list[PoolRound], pools_left_out: int, dry_run: bool
-) -> RebalanceRound:
+def _record(cause: Cause, gate: str, pools: list[PoolRound], dry_run: bool) -> RebalanceRound:
     return RebalanceRound(
         round_id=f"r-{cause.decision_id('')}",
         cluster=cause.cluster,
@@ -63,7 +60,6 @@ def _record(
         dry_run=dry_run,
         gate=gate[:_GATE_MAX],
         pools=tuple(pools),
-        pools_left_out=pools_left_out,
         as_of=cause.as_of,
     )
 

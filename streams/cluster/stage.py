@@ -68,8 +68,6 @@ class ClusterStage:
         self.partitions = partitions
         self.counts = Counts()
         """What was done since `take_counts`: records applied, repeated and refused, decisions."""
-        self.topic_ids: dict[str, str] = {}
-        """Identity of each input topic of which anything was applied, where brokers name one."""
         self._has_tables = has_tables
         self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
         self.positions: dict[str, int] = {}
@@ -88,10 +86,6 @@ class ClusterStage:
         names = {*before, *self._clusters.failures.list_apart()}
         batch: list[BatchRecord] = []
         for record in records:
-            if record.topic_id is not None:
-                if self.topic_ids.get(record.topic, record.topic_id) != record.topic_id:
-                    self.positions.pop(record.topic, None)  # of a topic that is gone
-                self.topic_ids[record.topic] = record.topic_id
             if record.offset <= self.positions.get(record.topic, -1):
                 self.counts.results["repeated"] += 1
                 continue
@@ -220,7 +214,6 @@ class ClusterStage:
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
-            topic_ids=dict(self.topic_ids),
             clusters=len(self.clusters),
         )
         return (*rows, RowChange("partitions", str(self.partition), encode(row)))
@@ -247,7 +240,6 @@ class ClusterStage:
                 own_row = read_row(PartitionRow, table, key, value)
                 stage.now_ms = own_row.now_ms
                 stage.positions = dict(own_row.offsets)
-                stage.topic_ids = dict(own_row.topic_ids)
             elif table == failures.TABLE:
                 stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
             else:

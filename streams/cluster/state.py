@@ -290,14 +290,10 @@ class ClusterState:
         return self._unlisted.remove_pods(self._cause(position))
 
     def _policy(self, record: PolicyRecord, position: Position) -> Answer:
-        policy = self.policy
-        known = self.policy_record
-        # Pausing repeats the document, which may be one that was accepted under wider limits.
-        if known is None or known.document != record.document:
-            try:
-                policy = read_policy(record.document, KNOWN)
-            except PolicyError as error:
-                return Refusal("invalid", f"the policy was not applied: {error}")
+        try:
+            policy = read_policy(record.document, KNOWN)
+        except PolicyError as error:
+            return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
         self.policy_changed = True
         self.policy_since_ms = self.now_ms if self.rebalancer.large else None

@@ -5,7 +5,7 @@ state that is put together from its rows goes on exactly as the one that they we
 same records give the same decisions, byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -135,7 +135,7 @@ def restore(
     cluster: str,
     now_ms: int | None,
     read: Callable[[str], Iterator[Any]],
-    keys: Mapping[str, Iterable[str]],
+    keys: Mapping[str, Sequence[str]],
 ) -> ClusterState:
     """Put a cluster's state together.
 
@@ -174,7 +174,7 @@ def restore(
     for name in keys.keys() - {"clusters", *COUNTED}:
         for key in keys[name]:
             state.row_counts.note(name, key, there=True)
-    check_counts(keys["clusters"][0], row.rows, _row_counts(state))
+    check_counts(next(iter(keys["clusters"])), row.rows, _row_counts(state))
     return state
 
 
@@ -245,7 +245,7 @@ def _restore_policy(state: ClusterState, row: ClusterPolicyRow | None) -> None:
     if row is None:
         return
     state.policy_record = row.policy
-    state.set_policy(read_policy(row.policy.document, KNOWN, accepted=True))
+    state.set_policy(read_policy(row.policy.document, KNOWN))
     state.inventory.recounting.restore(row.recount)
     state.inventory.moments.turns.restore(row.summing_next_node)
     state.policy_since_ms = row.since_ms

@@ -28,7 +28,7 @@ from streams.inventory.estimate_annotations import (
     own_factors,
     own_seconds,
 )
-from streams.inventory.fleet_usage import Fleet, LearnedUsage
+from streams.inventory.fleet_usage import FleetUsage, LearnedUsage
 from streams.inventory.kind import Kind
 from streams.inventory.need import FLAT, form_of, nominal
 from streams.inventory.priority import PriorityClass
@@ -264,7 +264,7 @@ def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
 
 
 def _usual(
-    resource: str, figures: Fleet, margin: int, demand: PodDemand, of_class: PriorityClass
+    resource: str, figures: FleetUsage, margin: int, demand: PodDemand, of_class: PriorityClass
 ) -> int:
     """What a pod uses of a resource where it is like others, at most its limit."""
     need = nominal(resource, demand, of_class)

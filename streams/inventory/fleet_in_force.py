@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
-from streams.inventory.fleet_usage import VOTES, Fleet
+from streams.inventory.fleet_usage import SUMS_PER_RESOURCE, FleetUsage
 from streams.inventory.need import FLAT, asked, forms_of, nominal
 from streams.inventory.priority import priority_class
 
@@ -16,7 +16,7 @@ class FleetInForce:
     __slots__ = ("_least", "args", "figures", "forms", "recent_minutes", "resources")
 
     def __init__(
-        self, args: OverutilizationRiskArgs, figures: tuple[Fleet, ...], *, risk: bool = True
+        self, args: OverutilizationRiskArgs, figures: tuple[FleetUsage, ...], *, risk: bool = True
     ) -> None:
         """Use these arguments and figures.
 
@@ -43,15 +43,19 @@ class FleetInForce:
         of_class = priority_class(pod, demand)
         return tuple([nominal(resource, demand, of_class) for resource in self.resources])
 
-    def asking(self, votes: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
-        """A pod's votes on the resources of which it asks for as much as one counts with that does
-        not say; 0 in the place of the others."""
+    def select_asked(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+        """Return a pod's sums (`fleet_usage`), with 0 for resources of which it requests little.
+
+        That is less than the default for pods without a request.
+        """
         requests = demand.requests
         for resource, least in self._least:
             if requests.get(resource, 0) < least:
                 break
         else:
-            return votes
+            return sums
         of_class = priority_class(pod, demand)
         enough = [asked(resource, demand, of_class) >= least for resource, least in self._least]
-        return [each if enough[index // VOTES] else 0 for index, each in enumerate(votes)]
+        return [
+            each if enough[index // SUMS_PER_RESOURCE] else 0 for index, each in enumerate(sums)
+        ]

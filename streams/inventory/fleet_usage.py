@@ -1,13 +1,26 @@
-"""What the pods of a cluster use of their requests: what is expected of pods that are not measured.
+"""Estimate from the measured pods of a cluster what an unmeasured pod uses.
 
-Three figures a resource, all shares of a pod's request: mean usage (one vote a pod that was
-measured for 5 minutes, and as many votes for the prior as the policy says), variance of a pod's
-usage, and spread, the variance of mean usage among pods (both from 30 pods of 15 minutes on). They
-are worked out anew every 5 minutes of the log's clock, from the pods that are there, and hold until
-then. Pods that ask for next to nothing of a resource, less than one counts with that does not say,
-may use it many times over, so they have votes on it only while fewer than 30 others have one on its
-variance.
-Everything is integers, in millionths: sums do not depend on any order.
+There are three figures per resource, each a share of the pod's demand. The demand is the request,
+else the limit, else a default (see `need`).
+
+    usage       mean usage of a pod
+    variance    variance of one pod's usage over time
+    spread      variance of the mean usage among pods
+
+Let x be the mean usage of a measured pod divided by its demand (at most 5), and v the variance of
+the pod's usage divided by the square of its demand (at most 25). With n pods measured for at least
+5 minutes, and m of them for at least 15 minutes:
+
+    usage     = (W * prior + sum(x over n pods)) / (W + n)     W: `usagePriorPods` of the policy
+    variance  = sum(v) / m                                     the prior, while m < 30
+    spread    = sum(x^2) / m - (sum(x) / m)^2                  the prior, while m < 30
+
+A pod may use many times its request if the request is tiny. Pods that request less than the default
+for pods without a request (250 millicores, 200 MiB) therefore count only while fewer than 30 others
+are measured for 15 minutes.
+
+All figures are integers in millionths (ppm), so no sum depends on the order of its terms. They are
+recomputed every 5 minutes of log time and stay constant in between.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,25 +30,25 @@ from typing import NamedTuple
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.usage_moments import FleetFigures
 
-#: How long figures hold.
-RENEWAL_MS = 300_000
-#: A pod has a vote on mean usage once it has been measured for so long,
-VOTE_MINUTES = 5
-#: and on variance and spread, once there are 30 pods of 15 minutes.
-VARIANCE_MINUTES, VARIANCE_PODS = 15, 30
-#: A pod that uses more of its request counts as this: one with a request of next to nothing must
-#: not speak for all others. A share of 5, in millionths; squared for variances.
-SHARE_MAX_PPM, SQUARE_MAX_PPM = 5_000_000, 25_000_000
+RECOMPUTE_INTERVAL_MS = 300_000
+#: A pod counts for the mean usage after this many measured minutes,
+USAGE_MINUTES_MIN = 5
+#: and for variance and spread after this many.
+VARIANCE_MINUTES_MIN = 15
+#: Fewer pods than this say too little about variance and spread.
+VARIANCE_PODS_MIN = 30
+#: A pod counts as if it used at most five times its demand, so that no single pod dominates.
+USAGE_MAX_PPM = 5_000_000
+VARIANCE_MAX_PPM = 25_000_000
 
-_MILLION = 1_000_000
-#: Sums a resource: pods with a vote and their shares; then pods of more minutes, their shares, the
-#: squares of these, and their variances.
-VOTES = 6
-NO_VOTES = (0,) * VOTES
+_PPM = 1_000_000
+#: Sums kept for each resource: n, sum(x over n pods), m, sum(x over m pods), sum(x^2), sum(v).
+SUMS_PER_RESOURCE = 6
+ZERO_SUMS = (0,) * SUMS_PER_RESOURCE
 
 
-class Fleet(NamedTuple):
-    """Figures of one resource, in millionths of a request or its square."""
+class FleetUsage(NamedTuple):
+    """Figures of one resource: shares of a pod's demand, in millionths (variances: of its square)."""
 
     usage_ppm: int
     variance_ppm: int
@@ -46,91 +59,104 @@ class LearnedUsage:
     """The figures in force in a cluster, as estimates read them."""
 
     def __init__(self) -> None:
-        self.figures: Mapping[str, Fleet] = {}
-        """By resource; empty while no plugin and no estimate asks for them."""
+        self.figures: Mapping[str, FleetUsage] = {}
+        """By resource; empty while no plugin and no estimate needs them."""
         self.version = 0
         """Grows when the figures change."""
 
-    def replace(self, figures: Mapping[str, Fleet]) -> None:
+    def replace(self, figures: Mapping[str, FleetUsage]) -> None:
         """Use other figures from now on."""
         self.figures = figures
         self.version += 1
 
 
-def prior(args: OverutilizationRiskArgs) -> tuple[Fleet, ...]:
-    """Figures while no pod has been measured; one entry a resource."""
-    deviation, spread = args.deviation_prior_percent, args.spread_prior_percent
-    before = Fleet(args.usage_prior_percent * 10_000, deviation**2 * 100, spread**2 * 100)
-    return (before,) * len(args.resources)
+def prior_usage(args: OverutilizationRiskArgs) -> tuple[FleetUsage, ...]:
+    """Return the policy's figures for a cluster without measured pods, one entry per resource."""
+    prior = FleetUsage(
+        usage_ppm=args.usage_prior_percent * 10_000,
+        variance_ppm=args.deviation_prior_percent**2 * 100,
+        spread_ppm=args.spread_prior_percent**2 * 100,
+    )
+    return (prior,) * len(args.resources)
 
 
-def votes(minutes: int, mean: int, deviation: int, nominal: int) -> tuple[int, ...]:
-    """What one pod adds to the sums.
+def measure_pod(minutes: int, mean: int, deviation: int, demand: int) -> tuple[int, ...]:
+    """Return what one pod adds to the sums of one resource.
 
     Args:
-        minutes: for how long it has been measured.
-        mean: its mean usage, in thousandths.
-        deviation: its standard deviation, in thousandths.
-        nominal: what it says that it needs.
+        minutes: how long the pod has been measured.
+        mean: mean usage, in thousandths of the resource's unit.
+        deviation: standard deviation of the usage, in thousandths of the unit.
+        demand: the pod's demand, in units.
     """
-    if minutes < VOTE_MINUTES or nominal <= 0:
-        return NO_VOTES
-    share = min(mean * 1_000 // nominal, SHARE_MAX_PPM)
-    if minutes < VARIANCE_MINUTES:
-        return (1, share, 0, 0, 0, 0)
-    variance = min(deviation * deviation // (nominal * nominal), SQUARE_MAX_PPM)
-    return (1, share, 1, share, share * share, variance)
+    if minutes < USAGE_MINUTES_MIN or demand <= 0:
+        return ZERO_SUMS
+    usage = min(mean * 1_000 // demand, USAGE_MAX_PPM)
+    if minutes < VARIANCE_MINUTES_MIN:
+        return (1, usage, 0, 0, 0, 0)
+    variance = min(deviation * deviation // (demand * demand), VARIANCE_MAX_PPM)
+    return (1, usage, 1, usage, usage * usage, variance)
 
 
-def fleet(
-    sums: Iterable[tuple[int, ...]],
+def compute_fleet_usage(
+    node_sums: Iterable[tuple[int, ...]],
     args: OverutilizationRiskArgs,
-    others: Iterable[tuple[int, ...]] = (),
-) -> tuple[Fleet, ...]:
-    """The figures of all resources.
+    tiny_request_sums: Iterable[tuple[int, ...]] = (),
+) -> tuple[FleetUsage, ...]:
+    """Return the figures of the cluster, one entry per resource.
 
     Args:
-        sums: of the votes of the pods of each node, resource after resource.
-        args: of the policy.
-        others: the same of pods by resources of which they ask for next to nothing.
+        node_sums: for each node the sums over its pods, all resources one after the other.
+        args: resources and priors of the policy.
+        tiny_request_sums: the same over the pods that request less than the default.
     """
-    asking, not_asking = _total(sums, args), _total(others, args)
-    weight = args.usage_prior_pods
+    sums, tiny_sums = _add_up(node_sums, args), _add_up(tiny_request_sums, args)
     figures = []
-    for index, before in enumerate(prior(args)):
-        total = asking[VOTES * index :][:VOTES]
-        if total[2] < VARIANCE_PODS:
-            total = tuple(map(add, total, not_asking[VOTES * index :][:VOTES]))
-        pods, shares, measured, own, squares, variances = total
-        usage = (before.usage_ppm * weight + shares) // (weight + pods)
-        variance, spread = before.variance_ppm, before.spread_ppm
-        if measured >= VARIANCE_PODS:
-            variance = variances // measured
-            spread = (squares * measured - own * own) // (measured * measured) // _MILLION
-        figures.append(Fleet(usage, variance, spread))
+    for index, prior in enumerate(prior_usage(args)):
+        columns = slice(SUMS_PER_RESOURCE * index, SUMS_PER_RESOURCE * (index + 1))
+        resource_sums = sums[columns]
+        if resource_sums[2] < VARIANCE_PODS_MIN:
+            resource_sums = tuple(map(add, resource_sums, tiny_sums[columns]))
+        figures.append(_compute_figures(resource_sums, prior, args.usage_prior_pods))
     return tuple(figures)
 
 
-def _total(sums: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tuple[int, ...]:
-    total = NO_VOTES * len(args.resources)
-    for each in sums:
-        total = tuple(map(add, total, each))
+def _compute_figures(sums: tuple[int, ...], prior: FleetUsage, prior_pods: int) -> FleetUsage:
+    usage_pods, usage_sum, variance_pods, mean_sum, square_sum, variance_sum = sums
+    usage = (prior.usage_ppm * prior_pods + usage_sum) // (prior_pods + usage_pods)
+    if variance_pods < VARIANCE_PODS_MIN:
+        return prior._replace(usage_ppm=usage)
+    # m * sum(x^2) - sum(x)^2 stays exact; squares of ppm become ppm again in the last division.
+    spread = (square_sum * variance_pods - mean_sum * mean_sum) // (variance_pods**2) // _PPM
+    return FleetUsage(usage, variance_sum // variance_pods, spread)
+
+
+def _add_up(rows: Iterable[tuple[int, ...]], args: OverutilizationRiskArgs) -> tuple[int, ...]:
+    total = ZERO_SUMS * len(args.resources)
+    for row in rows:
+        total = tuple(map(add, total, row))
     return total
 
 
-def published(figures: tuple[Fleet, ...], args: OverutilizationRiskArgs) -> dict[str, FleetFigures]:
-    """The figures as a row has them."""
+def encode_fleet_usage(
+    figures: tuple[FleetUsage, ...], args: OverutilizationRiskArgs
+) -> dict[str, FleetFigures]:
+    """Return the figures by resource name, as table `fleet_usage` stores them."""
     return {
-        resource.name: FleetFigures(**each._asdict())
-        for resource, each in zip(args.resources, figures, strict=True)
+        resource.name: FleetFigures(**usage._asdict())
+        for resource, usage in zip(args.resources, figures, strict=True)
     }
 
 
-def read(figures: Mapping[str, FleetFigures], args: OverutilizationRiskArgs) -> tuple[Fleet, ...]:
-    """The figures of a row; those of a resource that it has not are the priors."""
-    return tuple(
-        Fleet(found.usage_ppm, found.variance_ppm, found.spread_ppm)
-        if (found := figures.get(resource.name)) is not None
-        else before
-        for resource, before in zip(args.resources, prior(args), strict=True)
-    )
+def decode_fleet_usage(
+    figures: Mapping[str, FleetFigures], args: OverutilizationRiskArgs
+) -> tuple[FleetUsage, ...]:
+    """Return stored figures in the order of the policy's resources; missing ones are the priors."""
+    usages = []
+    for resource, prior in zip(args.resources, prior_usage(args), strict=True):
+        stored = figures.get(resource.name)
+        if stored is None:
+            usages.append(prior)
+        else:
+            usages.append(FleetUsage(stored.usage_ppm, stored.variance_ppm, stored.spread_ppm))
+    return tuple(usages)

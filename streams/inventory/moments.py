@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from schemas.metrics import NodeMetric
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import RENEWAL_MS, Fleet, LearnedUsage, fleet, prior
+from streams.inventory.fleet_usage import (
+    RECOMPUTE_INTERVAL_MS,
+    FleetUsage,
+    LearnedUsage,
+    compute_fleet_usage,
+    prior_usage,
+)
 from streams.inventory.node import Node
 from streams.inventory.node_moments import NodeMoments
 from streams.inventory.node_turns import NodeTurns
@@ -56,7 +62,7 @@ class Moments:
     def judge_anew(self, policy: Policy, nodes: Iterable[Node]) -> None:
         """Another policy judges. Lives go on where it asks for the same resources."""
         args, before = _asked_by(policy), self.fleet
-        now = None if args is None else FleetInForce(args, prior(args), risk=_by_risk(policy))
+        now = None if args is None else FleetInForce(args, prior_usage(args), risk=_by_risk(policy))
         if before is None and now is None:
             return
         if before is not None and now is not None and now.asks_like(before):
@@ -122,13 +128,13 @@ class Moments:
         last_ms = self.renewed_at_ms
         if self.fleet is None or self.summing:
             return False
-        if last_ms is not None and now_ms - last_ms < RENEWAL_MS:
+        if last_ms is not None and now_ms - last_ms < RECOMPUTE_INTERVAL_MS:
             return False
         moments = [node.moments for node in nodes if node.moments is not None]
-        figures = fleet(
-            (each.votes for each in moments),
+        figures = compute_fleet_usage(
+            (each.fleet_sums for each in moments),
             self.fleet.args,
-            (each.others for each in moments),
+            (each.tiny_request_sums for each in moments),
         )
         self.renewed_at_ms, self.fleet_changed = now_ms, True
         if figures == self.fleet.figures:
@@ -136,7 +142,7 @@ class Moments:
         self.set_figures(figures)
         return True
 
-    def set_figures(self, figures: tuple[Fleet, ...]) -> None:
+    def set_figures(self, figures: tuple[FleetUsage, ...]) -> None:
         """Expect these figures of pods that are not measured; a plugin or an estimate asks."""
         assert self.fleet is not None  # noqa: S101 - callers look
         self.fleet.figures = figures

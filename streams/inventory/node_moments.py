@@ -17,7 +17,7 @@ from operator import add, sub
 from schemas.metrics import NodeMetric
 from streams.inventory import usage_shares as shares
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import NO_VOTES, Fleet, votes
+from streams.inventory.fleet_usage import ZERO_SUMS, FleetUsage, measure_pod
 from streams.inventory.life import Life, first
 from streams.inventory.metric_lives import lives_of
 from streams.inventory.node_lives import SYSTEM, HeldPod, NodeLives, age_minutes
@@ -29,7 +29,7 @@ class NodeMoments:
 
     __slots__ = (
         "_figures", "_figures_of", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
-        "fleet", "lives", "others", "summed", "votes",
+        "fleet", "fleet_sums", "lives", "summed", "tiny_request_sums",
     )  # fmt: skip
 
     def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
@@ -50,11 +50,10 @@ class NodeMoments:
         """The metric says what the node used and names no pod."""
         self._sums = (0,) * (SUMS * len(fleet.resources))
         self._figures: list[tuple[float, float]] = []
-        self._figures_of: tuple[tuple[int, ...], tuple[Fleet, ...]] = ((), ())
+        self._figures_of: tuple[tuple[int, ...], tuple[FleetUsage, ...]] = ((), ())
         """What those were worked out of: most metrics change nothing."""
-        self.votes = self.others = NO_VOTES * len(fleet.resources)
-        """What the node's pods say of the fleet: by resources that they ask for, and by those of
-        which they ask for next to nothing."""
+        self.fleet_sums = self.tiny_request_sums = ZERO_SUMS * len(fleet.resources)
+        """Sums of the node's pods for `compute_fleet_usage`; the second of pods with tiny requests."""
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -62,23 +61,23 @@ class NodeMoments:
         """A pod takes room."""
         if not self.summed:
             return
-        share, own = self._taken(held)
+        share, fleet_sums, tiny_request_sums = self._count(held)
         self._sums = tuple(map(add, self._sums, share))
-        if own:
-            asking, others = self._parted(held, own)
-            self.votes = tuple(map(add, self.votes, asking))
-            if others:
-                self.others = tuple(map(add, self.others, others))
+        if fleet_sums:
+            self.fleet_sums = tuple(map(add, self.fleet_sums, fleet_sums))
+        if tiny_request_sums:
+            self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
 
-    def _taken(self, held: HeldPod) -> tuple[Sequence[int], Sequence[int]]:
-        """What a pod that takes room adds to the sums and to the votes; () of one without a life."""
+    def _count(self, held: HeldPod) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
+
+        The last two may be empty.
+        """
         needs = self.fleet.needs(held.pod, held.demand)
-        own: Sequence[int] = ()
         if held.pod.uid in self.lives.of:
-            own = self._votes(held, needs)
-        else:
-            self._meet(held)
-        return self._share(held, needs), own
+            return (self._share(held, needs), *self._measure_for_fleet(held, needs))
+        self._meet(held)
+        return self._share(held, needs), (), ()
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
@@ -87,10 +86,10 @@ class NodeMoments:
         needs = self.fleet.needs(held.pod, held.demand)
         self._sums = tuple(map(sub, self._sums, self._share(held, needs)))
         if held.pod.uid in self.lives.of:
-            asking, others = self._parted(held, self._votes(held, needs))
-            self.votes = tuple(map(sub, self.votes, asking))
-            if others:
-                self.others = tuple(map(sub, self.others, others))
+            fleet_sums, tiny_request_sums = self._measure_for_fleet(held, needs)
+            self.fleet_sums = tuple(map(sub, self.fleet_sums, fleet_sums))
+            if tiny_request_sums:
+                self.tiny_request_sums = tuple(map(sub, self.tiny_request_sums, tiny_request_sums))
         else:
             self._young.pop(held.pod.uid, None)
 
@@ -149,15 +148,11 @@ class NodeMoments:
             return
         self._young = {}
         system = shares.system(self.lives.expected(SYSTEM), len(self.fleet.resources))
-        pods = list(held)
-        taken = [self._taken(each) for each in pods]
-        self._sums = _totals([system, *(share for share, _ in taken)])
-        parted = [
-            self._parted(each, own) for each, (_, own) in zip(pods, taken, strict=True) if own
-        ]
-        none = NO_VOTES * len(self.fleet.resources)
-        self.votes = _totals([none, *(asking for asking, _ in parted)])
-        self.others = _totals([none, *(others for _, others in parted if others)])
+        pods = [self._count(each) for each in held]
+        none = ZERO_SUMS * len(self.fleet.resources)
+        self._sums = _totals([system, *(share for share, _, _ in pods)])
+        self.fleet_sums = _totals([none, *(sums for _, sums, _ in pods if sums)])
+        self.tiny_request_sums = _totals([none, *(sums for _, _, sums in pods if sums)])
 
     def _look_at(self, metric: NodeMetric | None, *, whole: bool) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
@@ -234,19 +229,19 @@ class NodeMoments:
         share = self._share(held, self.fleet.needs(held.pod, held.demand))
         return shares.figures(share, self.fleet.figures)
 
-    def _votes(self, held: HeldPod, needs: Sequence[int]) -> list[int]:
-        """What a pod with a life says of the fleet."""
-        life = self.lives.of[held.pod.uid]
-        own: list[int] = []
-        for index, amount in enumerate(needs):
-            own += votes(life[0], life[1 + 2 * index], life[2 + 2 * index], amount)
-        return own
+    def _measure_for_fleet(
+        self, held: HeldPod, needs: Sequence[int]
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """Return what a pod with a life adds to `fleet_sums` and to `tiny_request_sums`.
 
-    def _parted(self, held: HeldPod, own: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-        """What it says by resources that it asks for, and by those of which it asks for next to
-        nothing; () where there is none of these."""
-        asking = self.fleet.asking(own, held.pod, held.demand)
-        return asking, () if asking is own else tuple(map(sub, own, asking))
+        The second is empty if the pod requests enough of every resource.
+        """
+        life = self.lives.of[held.pod.uid]
+        sums: list[int] = []
+        for index, amount in enumerate(needs):
+            sums += measure_pod(life[0], life[1 + 2 * index], life[2 + 2 * index], amount)
+        asked = self.fleet.select_asked(sums, held.pod, held.demand)
+        return asked, () if asked is sums else tuple(map(sub, sums, asked))
 
 
 def _totals(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:

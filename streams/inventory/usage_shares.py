@@ -16,7 +16,7 @@ variance. So each sum is linear in the fleet's figures, and a share is five inte
 from collections.abc import Iterable, Sequence
 
 from schemas.policy.overutilization import OverutilizationRiskArgs
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.life import PARTS, Life
 
 #: Length of the window that averages of pods are over, and from one addition to a life to the next.
@@ -83,7 +83,7 @@ def system(life: Life | None, resources: int) -> tuple[int, ...]:
     return tuple(share)
 
 
-def figures(sums: Sequence[int], fleet: Iterable[Fleet]) -> list[tuple[float, float]]:
+def figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
     """Mean and variance by resource, in units and their squares, from a share or a sum of them."""
     found = []
     for index, each in enumerate(fleet):

@@ -35,23 +35,21 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
 
     def follow(self, row: FollowedEvictionRow) -> None:
         """Follow a pod's eviction; a command is followed once."""
-        earlier = self.find_by_replacement(row.owner, row.pod.uid)
+        earlier = self.replacements_of(row.owner).get(row.pod.uid)
         if earlier is not None:
             self.put(earlier.model_copy(update={"moved_again": True}))
         if row.command_id not in self.rows:
             self.put(row)
 
-    def find_by_replacement(self, owner: str, uid: str) -> FollowedEvictionRow | None:
-        """Return the eviction of the owner's pod that this pod replaces."""
-        for row in self._of_owner(owner):
-            if row.replacement is not None and row.replacement.uid == uid:
-                return row
-        return None
+    def replacements_of(self, owner: str) -> dict[str, FollowedEvictionRow]:
+        """Return an owner's followed evictions by uid of the replacement."""
+        rows = self._of_owner(owner)
+        return {row.replacement.uid: row for row in rows if row.replacement is not None}
 
     def note_arrival(self, owner: str, pod: Pod, node: str) -> None:
         """Note a new pod of an owner on a node."""
         waiting = [row for row in self._of_owner(owner) if row.replacement is None]
-        if not waiting or self.find_by_replacement(owner, pod.uid) is not None:
+        if not waiting or pod.uid in self.replacements_of(owner):
             return
         row = min(waiting, key=_age)
         if row.pod.uid == pod.uid:

@@ -54,10 +54,6 @@ class Inputs(Protocol):
         """
         ...
 
-    def begin_again(self, topic: str) -> None:
-        """The topic was deleted and made again: its first record is given next."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
@@ -67,8 +63,6 @@ class Beginning:
     """Of the journal; the record after it is the first."""
     following: Mapping[str, int] = field(default_factory=dict)
     """Least offset of each input topic that has not been applied; 0 if none is named."""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """Identity of each input topic, if brokers name one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,6 @@ class Recording:
         self._inputs = inputs
         self._reader = journal.Reader(beginning.place, partition)
         self._following = dict(beginning.following)
-        self._topic_ids = dict(beginning.topic_ids)
         self.foreign = 0
         """Records in the journal that are not of it; they were passed over."""
 
@@ -137,11 +130,6 @@ class Recording:
                     f"batch {batch.sequence} applied records of topic {topic}, which this version does "
                     "not read; replay with the version that has written the journal"
                 )
-            if run.topic_id is not None:
-                if self._topic_ids.get(topic, run.topic_id) != run.topic_id:
-                    self._following.pop(topic, None)  # the topic was made again
-                    self._inputs.begin_again(topic)
-                self._topic_ids[topic] = run.topic_id
             if expected < self._following.get(topic, 0):
                 problem = f"{topic} offset {expected} was applied before"
                 raise NotOnce(batch.sequence, offset, problem)
@@ -151,10 +139,8 @@ class Recording:
                     raise NotOnce(batch.sequence, offset, problem, record)
                 if record.offset > expected:
                     raise self._gone(batch, topic, expected, record)
-                first = expected == run.first_offset
-                if run.refused_at_ms is not None or (first and run.topic_id is not None):
-                    topic_id = run.topic_id if first else None
-                    record = replace(record, refused_at_ms=run.refused_at_ms, topic_id=topic_id)
+                if run.refused_at_ms is not None:
+                    record = replace(record, refused_at_ms=run.refused_at_ms)
                 yield record
                 expected += 1
             if expected <= run.last_offset:

@@ -60,7 +60,7 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
         return usable
     gone = f"journal offsets 0 to {first - 1} are gone"
     if first == 0:
-        gone = "the journal was deleted and made again, and what it held before is gone"
+        gone = "the partition was reset, and what its journal held before is gone"
     later = None
     if from_ms is not None:
         later = next(_usable(stored, partition, eligible(in_journal, None)), None)
@@ -94,8 +94,7 @@ def _checkpoints(stored: Stored, partition: int) -> tuple[Finder, list[Found]]:
 
 
 def _begins_with_first_batch(stored: Stored, end: int) -> bool:
-    """Whether the first batch of a journal is the first of all; one that was made again goes on with
-    the numbers of the one before."""
+    """Whether the first batch of a journal is the first of all; after a reset numbers begin with 1."""
     for _, value in stored.read(journal.TOPIC, 0, end - 1):
         found = read_record(value)
         if not isinstance(found, Refusal) and not found[0].opens:

@@ -123,7 +123,7 @@ class Verification:
             ) from damaged
         self._stage, self._rows = stage, rows
         following = {topic: offset + 1 for topic, offset in stage.positions.items()}
-        self.beginning = Beginning(place, following, stage.topic_ids.copy())
+        self.beginning = Beginning(place, following)
         self.summary.first_batch = place.sequence + 1
         self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
 

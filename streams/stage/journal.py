@@ -132,7 +132,7 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
     before: tuple[str, int, int | None] = "", -1, None
     for record in applied:
         same = (record.topic, record.offset, record.refused_at_ms) == before
-        if same and record.topic_id is None:
+        if same:
             found[-1]["last_offset"] = record.offset
         else:
             run: dict[str, object] = {
@@ -140,8 +140,6 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
                 "first_offset": record.offset,
                 "last_offset": record.offset,
             }
-            if record.topic_id is not None:
-                run["topic_id"] = record.topic_id
             if record.refused_at_ms is not None:
                 run["refused_at_ms"] = record.refused_at_ms
             found.append(run)

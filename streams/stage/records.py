@@ -28,9 +28,6 @@ class InputRecord:
     """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did
     not. No stage reads a wall clock, so the worker judges, and the journal keeps the result for a
     replay."""
-    topic_id: str | None = None
-    """Id of the topic, on the first record that is read of it; none: the record before was of the
-    same topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +73,6 @@ class Stage(Protocol):
         ...
 
     @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Ids of the input topics that the positions are of, as far as they are known."""
-        ...
-
-    @property
     def now_ms(self) -> int | None:
         """The stage's time: what its input says. None: not known yet."""
         ...
@@ -89,8 +81,7 @@ class Stage(Protocol):
         """Apply records in the order of the log.
 
         A record up to its topic's position was applied before: it changes nothing and causes
-        nothing. One that names another id of its topic than the positions are of is the first of a
-        topic that was made again.
+        nothing.
         """
         ...
 

@@ -27,12 +27,9 @@ The way of a record:
     pace                short turns of work beside the batches
     ticker              writes the time into topic `clock`
 
-    opening             what the tables know of the journal when a partition is taken over
     journal_tail        what is reported of foreign records in a journal
-    log_ends            whether inputs still hold what was applied
-    topic_identity      which topic an offset is of
-    topic_facts         topics, their ids and partitions, as brokers say
-    topic_watch         whether topics are still those that the state was built from
+    topic_identity      whether topics are those that a partition's state was built from
+    topic_watch         whether topics are still those that the worker started with
     undelivered         records that were never delivered and that nothing follows
     reader              reads a stretch of one partition
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
-from streams.worker.log_ends import check_ends
 from streams.worker.patience import answered
+from streams.worker.topic_identity import check_ends
 
 #: Offset applied last of a topic and partition; -1: none.
 Position = Callable[[str, int], int]
@@ -40,20 +40,16 @@ class Assignment:
                 return
             await self._app.consumer.seek(tp, position(tp.topic, tp.partition) + 1)
 
-    async def check(self, position: Position, kept: Iterable[str]) -> None:
+    async def check(self, position: Position) -> None:
         """Every input must still hold what was applied, or offsets mean something else now.
 
-        Args:
-            position: what was applied.
-            kept: topics that say what was applied, for the advice.
-
         Raises:
-            LogWentBack: one does not.
+            TopicChanged: one does not.
         """
         places = {tp: position(tp.topic, tp.partition) for tp in self._inputs()}
         ask = partial(self._app.consumer.highwaters, *places)
         ends = await answered(ask, f"{self._name}: the ends of its inputs") if places else {}
-        check_ends(places, ends, sorted(kept))
+        check_ends(places, ends)
 
     def _inputs(self) -> list[Any]:
         return [tp for tp in self._app.assignor.assigned_actives() if tp.topic in self._topics]

@@ -48,13 +48,17 @@ class Durability(Protocol):
     """Makes batches durable; partitions are opened before and closed after."""
 
     topics: tuple[str, ...]
-    """Topics from which rows are redone: who deletes changelogs must delete these as well."""
+    """Topics from which rows are redone, beside the changelogs."""
     topic_ids: Mapping[str, str]
-    """Ids of the journal and the changelogs now, as far as they are known; given before partitions
-    are opened."""
+    """Ids of the inputs, the journal and the changelogs now, as far as they are known; given before
+    partitions are opened."""
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """Take a partition over; answers with its rows as they must be to go on."""
+        """Take a partition over; answers with its rows as they must be to go on.
+
+        Raises:
+            TopicChanged: the rows name another id of a topic.
+        """
         ...
 
     async def append(self, batches: Sequence[Applied]) -> Journaled:

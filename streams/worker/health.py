@@ -1,9 +1,8 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns, no batch hangs, recovery reads rows, and no topic was made again while
-it ran; if not, it must be started again. Ready: it has its partitions, a broker answers, it is not
-far behind, and its topics and clocks are as they must be (`Notices`); if not, wait, or do what the
-message says. A batch that waits for brokers which are away does not hang: a new start would not
+Alive: its event loop turns, no batch hangs, and recovery reads rows; if not, it must be started
+again. Ready: it has its partitions, a broker answers, it is not far behind, and nothing is wrong
+around it (`Notices`); if not, wait, or do what the message says. A batch that waits for brokers which are away does not hang: a new start would not
 bring them back. Another thread than the one that works answers both, so it answers even if the
 worker hangs.
 """
@@ -55,7 +54,7 @@ class Watched(Protocol):
 
     @property
     def notices(self) -> Notices:
-        """What is wrong with its topics and its clock."""
+        """What is wrong around it."""
         ...
 
 
@@ -114,8 +113,6 @@ class Health:
                 f"the event loop has not turned for {silent_s:.0f} s; allowed are "
                 f"{LOOP_SILENCE_MAX_S:.0f}"
             )
-        for runner in self._runners:
-            problems += runner.notices.deadly
         answering_s = self._answering_since_s
         if answering_s is None or self._silent():
             return problems

@@ -11,23 +11,27 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from schemas.codec import encode
+from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
+from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams.stage import journal
 from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
-from streams.stage.records import OutputRecord, RowChange
+from streams.stage.records import DamagedTable, OutputRecord, RowChange
 from streams.worker.checkpointer import CLOCKS, Checkpointer, References
 from streams.worker.durability import Applied, Journaled, PartitionRows
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
-from streams.worker.opening import UNWRITTEN_S, Opening
 from streams.worker.pace import Pace
 from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.tables import RowTable
+from streams.worker.topic_identity import check_ids
 
+#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
+#: A node's row holds all its pods, so it is written once for many of their changes.
+UNWRITTEN_S = 5.0
 #: Rows are written so often, in seconds, while they are few.
 FLUSH_INTERVAL_S = 1.0
 #: At most this many changed rows are few.
@@ -121,14 +125,13 @@ class JournalFirst:
         is redone here, and written once more. What it would write from now on the brokers refuse.
         """
         await self._publisher.start()
+        known = self._known(partition, rows.get(PLACES, {}).get(str(partition)))
         with self._in_a_hurry():
             async with self._flushing:  # rows of ours may be on their way through the claim before
                 await self._writer.claim(partition)
-        opening = Opening(partition, rows.get(PLACES, {}), self.topic_ids)
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
         )
-        known = opening.known(opened)
         if opened <= known.offset:
             raise journal.JournalDamaged(
                 partition,
@@ -149,15 +152,27 @@ class JournalFirst:
                 of_table.pop(change.key, None)
             else:
                 of_table[change.key] = change.value
-        if opening.is_news:
-            # Before anything is applied: what is, the next owner must redo from here.
-            await self._writer.write(partition, [opening.row(known.offset + 1)])
         self._ends[partition] = self._places[partition] = reader.place
         self._owned_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
         if self._checkpoints is not None:
             self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
+
+    def _known(self, partition: int, value: bytes | None) -> journal.Place:
+        """The place in the journal that the rows reflect, by the row that says so.
+
+        Raises:
+            DamagedTable: it cannot be read.
+            TopicChanged: it names another id of a topic.
+        """
+        if value is None:
+            return journal.Place()
+        row = decode_as(JournalPositionRow, value)
+        if isinstance(row, Refusal):
+            raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
+        check_ids(row.topic_ids, self.topic_ids, self._settings.partitions)
+        return journal.Place(row.epoch, row.sequence, row.offset)
 
     async def _publish_tail(
         self, reader: journal.Reader, partition: int, begin: int, end: int
@@ -332,7 +347,7 @@ class JournalFirst:
             epoch=place.epoch,
             sequence=place.sequence,
             offset=place.offset,
-            journal_id=self.topic_ids.get(journal.TOPIC),
+            topic_ids=dict(self.topic_ids),
         )
         piece.append(RowChange(PLACES, str(partition), encode(reached)))
         if not self._still(partition, place):

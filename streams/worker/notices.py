@@ -1,7 +1,7 @@
 """What is wrong with a stage's surroundings now: logged once, and reported by health as long as it
 lasts.
 
-Even if a worker is alive and does all that it can, a topic or a clock may make its decisions wrong.
+Even if a worker is alive and does all that it can, a clock or its group may hinder it.
 Each watcher reports all that it finds at each look; the log says what has begun and what is over.
 """
 
@@ -9,9 +9,6 @@ import logging
 from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
-
-#: Watcher whose findings only another start of the worker mends.
-RESTART = "restart"
 
 
 class Notices:
@@ -33,25 +30,11 @@ class Notices:
                 logger.warning("%s: %s: all is well again", self._name, subject)
         self._found[watcher] = dict(found)
 
-    def found(self, *watchers: str) -> bool:
-        """Whether one of these finds something wrong now."""
-        return any(self._found.get(watcher) for watcher in watchers)
-
     @property
     def sentences(self) -> list[str]:
-        """All that is wrong, by watcher and subject, but for what needs another start."""
+        """All that is wrong, by watcher and subject."""
         return [
-            sentence
-            for watcher in sorted(self._found)
-            if watcher != RESTART
-            for sentence in self._of(watcher)
+            f"{self._name}: {found[subject]}"
+            for _, found in sorted(self._found.items())
+            for subject in sorted(found)
         ]
-
-    @property
-    def deadly(self) -> list[str]:
-        """What only another start of the worker mends."""
-        return self._of(RESTART)
-
-    def _of(self, watcher: str) -> list[str]:
-        found = self._found.get(watcher, {})
-        return [f"{self._name}: {found[subject]}" for subject in sorted(found)]

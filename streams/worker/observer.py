@@ -45,7 +45,7 @@ class Observed(Watched, Protocol):
         ...
 
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
+        """Offset applied last of a topic; -1: none."""
         ...
 
 

@@ -9,7 +9,7 @@ It is also ahead when all is well: the next batch is applied while the one befor
 the broker.
 
 After an outage partitions are brought to the present before anything else is applied (`ticker`).
-While a topic is missing or not what it was, nothing is applied (`topic_watch`).
+A topic that is missing or not what it was stops the worker (`topic_watch`).
 
 On a rebalance the batches under way are finished first. `takeover` knows which partitions are
 owned, and their state.
@@ -31,20 +31,19 @@ from streams.worker.assignment import Assignment
 from streams.worker.batches import Batch, Batches, BatchLimits
 from streams.worker.durability import Applied, Durability
 from streams.worker.newest import Layer, Row, newest_rows
-from streams.worker.notices import RESTART, Notices
+from streams.worker.notices import Notices
 from streams.worker.pace import Pace
 from streams.worker.pipeline import Pipeline, UnderWay
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_pieces
 from streams.worker.sequence import Sequence
 from streams.worker.tables import RowTable
-from streams.worker.takeover import HELD_POLL_S, Rows, Takeover
+from streams.worker.takeover import Rows, Takeover
 from streams.worker.telemetry import Telemetry
 from streams.worker.ticker import Ticker
-from streams.worker.topic_identity import TopicIdentity
-from streams.worker.topic_watch import WATCHER, TopicWatch, written_by
+from streams.worker.topic_watch import TopicWatch, written_by
 from streams.worker.transport import in_flight
-from streams.worker.undelivered import ENDS, UndeliveredWatch
+from streams.worker.undelivered import UndeliveredWatch
 
 logger = logging.getLogger(__name__)
 
@@ -85,16 +84,8 @@ class StageRunner:
         self.name = name
         self._telemetry = telemetry or Telemetry()
         self._telemetry.begin(name, self.topics, settings.partitions)
-        self.kept = frozenset((*durability.topics, *(each.changelog for each in tables)))
-        """Topics that hold the state: journal and changelogs."""
-        self._watch = TopicWatch(
-            settings,
-            self._telemetry,
-            kept=self.topics | self.kept,
-            written=written_by(name),
-            partitions=settings.partitions,
-        )
-        self._identity = TopicIdentity(self.topics, self._watch.ids)
+        kept = self.topics | {*durability.topics, *(each.changelog for each in tables)}
+        self._watch = TopicWatch(settings, kept.union(written_by(name)))
         self._sequence = Sequence(
             settings,
             self.topics,
@@ -103,7 +94,7 @@ class StageRunner:
             healed=partial(self._telemetry.healed, name),
         )
         self.notices = Notices(name)
-        """What is wrong with its topics and its clock."""
+        """What is wrong with its clock and its group."""
         self.clock: Ticker | None = None
         """What gives the partitions the time, where that is this worker's to do."""
         self._takeover = Takeover(
@@ -113,8 +104,7 @@ class StageRunner:
             durability=durability,
             build=build,
             watch=self._watch,
-            identity=self._identity,
-            kept=self.kept,
+            kept=kept,
             telemetry=self._telemetry,
         )
         self.stages = self._takeover.stages
@@ -149,14 +139,9 @@ class StageRunner:
         """How often partitions were taken away."""
         return self._takeover.generation
 
-    @property
-    def held(self) -> bool:
-        """Nothing may be applied now: a topic is missing or not what it was."""
-        return self.notices.found(WATCHER, RESTART, ENDS)
-
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
-        return self._identity.position(self.stages[partition], topic)
+        """Offset applied last of a topic; -1: none."""
+        return self.stages[partition].positions.get(topic, -1)
 
     async def run(self, stream: Any) -> None:
         """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
@@ -169,7 +154,7 @@ class StageRunner:
             asyncio.create_task(self._pipeline.flush_rows()),
             asyncio.create_task(self._prepare()),
             asyncio.create_task(self._undelivered.run(self)),
-            asyncio.create_task(self._watch.run(self)),
+            asyncio.create_task(self._watch.run()),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -192,8 +177,6 @@ class StageRunner:
         while True:
             batch = await self._batches.take()
             self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
-            while self.held:
-                await asyncio.sleep(HELD_POLL_S)
             if self.clock is not None and self.clock.late(self.stages):
                 await self.clock.make_up(self)
             async with self._applying:
@@ -225,9 +208,7 @@ class StageRunner:
         await self._pipeline.hand_over(UnderWay(applied, batch, began_s))
 
     def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
-        checked = self._identity.marked(self.stages[partition], records)
-        if self.clock is not None:
-            checked = self.clock.checked(checked)
+        checked = records if self.clock is None else self.clock.checked(records)
         return Applied(partition, checked, self.stages[partition].apply(checked))
 
     async def _put(self, partition: int, records: list[InputRecord]) -> None:
@@ -286,7 +267,7 @@ class StageRunner:
             async for entries in pieces:
                 async with self._applying:
                     late = time.monotonic() > until_s
-                    if late or self.held or self.generation != generation:
+                    if late or self.generation != generation:
                         return False
                     # Faust may have delivered some of them meanwhile.
                     position = self.position(topic, partition)

@@ -18,14 +18,12 @@ from streams.stage.records import Stage
 from streams.worker import garbage_collection, story
 from streams.worker.assignment import Assignment
 from streams.worker.durability import Durability
-from streams.worker.notices import Notices
 from streams.worker.tables import RowTable
 from streams.worker.telemetry import Telemetry
-from streams.worker.topic_identity import TopicIdentity
 from streams.worker.topic_watch import TopicWatch
 
-#: Time between two looks whether a stage that is held may go on, in seconds.
-HELD_POLL_S = 0.25
+#: Time between two questions to brokers that do not answer, in seconds.
+_ASK_AGAIN_S = 0.25
 
 #: Rows of one partition: table name to row key to row.
 Rows = Mapping[str, Mapping[str, bytes]]
@@ -39,18 +37,8 @@ class Fed(Protocol):
         """aggregate or cluster."""
         ...
 
-    @property
-    def notices(self) -> Notices:
-        """What is wrong with the topics is said here."""
-        ...
-
-    @property
-    def held(self) -> bool:
-        """Nothing may be applied now."""
-        ...
-
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
+        """Offset applied last of a topic; -1: none."""
         ...
 
     async def catch_up(self) -> None:
@@ -74,18 +62,16 @@ class Takeover:
         durability: Durability,
         build: Callable[[int, Rows], Stage],
         watch: TopicWatch,
-        identity: TopicIdentity,
         kept: Collection[str],
         telemetry: Telemetry,
     ) -> None:
-        """`kept` are the topics that hold the state; the others are as in `StageRunner`."""
+        """`kept` are the topics that the state is made of; the others are as in `StageRunner`."""
         self._app = app
         self._assignment = assignment
         self._tables = {table.name: table for table in tables}
         self._durability = durability
         self._build = build
         self._watch = watch
-        self._identity = identity
         self._kept = frozenset(kept)
         self._telemetry = telemetry
         self._opening = asyncio.Lock()
@@ -133,17 +119,17 @@ class Takeover:
 
     async def _open(self, runner: Fed, generation: int) -> None:
         owned = self._assignment.owned()
-        while not await self._watch.look(runner) or runner.held:
+        while not await self._watch.look():
             if self.generation != generation:
                 return
-            await asyncio.sleep(HELD_POLL_S)
+            await asyncio.sleep(_ASK_AGAIN_S)
         self._durability.topic_ids = {
             name: topic_id for name, topic_id in self._watch.ids.items() if name in self._kept
         }
         rows = {name: table.rows(owned) for name, table in self._tables.items()}
         if not await self._build_stages(rows, owned, generation):
             return
-        await self._assignment.check(runner.position, self._kept)
+        await self._assignment.check(runner.position)
         await runner.catch_up()
         if self.generation != generation:
             return  # partitions were taken away meanwhile; the next assignment comes here again
@@ -171,7 +157,6 @@ class Takeover:
                     self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return False
                 self.stages[partition] = self._build(partition, redone)
-                self._identity.tell(self.stages[partition], partition)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
         return self.generation == generation
 

@@ -26,7 +26,6 @@ from streams.worker.gauges import CLUSTERS_MAX, OTHERS
 REQUESTS = "scheduling-requests"
 
 #: What can be wrong with a topic.
-TOPIC_PROBLEMS = ("missing", "partitions", "made again", "ends early")
 
 _RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -155,12 +154,6 @@ class Telemetry:
             "Partitions of other workers of which this one keeps a copy of the rows.",
         )
 
-        self._topic_problems = self._gauge(
-            "topic_problems",
-            "Topics that hold the stage: missing, with other partitions, made again, ending too early.",
-            "problem",
-        )
-
     def begin(self, stage: str, topics: Iterable[str], partitions: int) -> None:
         """There is this stage, which reads these topics, each of this many partitions.
 
@@ -177,7 +170,6 @@ class Telemetry:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
                 self._begin_cluster_stage(stage)
-        self.topic_problems(stage, ())
         self._topic_partitions.labels(stage).set(partitions)
         for each in (
             self._batch,
@@ -294,12 +286,6 @@ class Telemetry:
     def standing_by(self, stage: str, partitions: int) -> None:
         """The worker keeps copies of the rows of this many partitions that others own."""
         self._copies.labels(stage).set(partitions)
-
-    def topic_problems(self, stage: str, problems: Iterable[str]) -> None:
-        """These problems with topics hold the stage now."""
-        found = Tally(problems)
-        for problem in TOPIC_PROBLEMS:
-            self._topic_problems.labels(stage, problem).set(found[problem])
 
     def revoked(self, stage: str) -> None:
         """The worker works on no partition until it has recovered what it owns next."""

@@ -79,17 +79,12 @@ class Clocked(Protocol):
         ...
 
     @property
-    def held(self) -> bool:
-        """Nothing may be applied now, and no time given."""
-        ...
-
-    @property
     def notices(self) -> Notices:
         """What is wrong is said here."""
         ...
 
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
+        """Offset applied last of a topic; -1: none."""
         ...
 
     async def apply_up_to(
@@ -139,7 +134,7 @@ class Ticker:
         await self._publisher.start()
         try:
             while not app.should_stop:
-                if runner.recovered and not runner.held:
+                if runner.recovered:
                     await self.tick(runner)
                 await asyncio.sleep(self._interval_s)
         except StageEnded:

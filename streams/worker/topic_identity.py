@@ -1,62 +1,55 @@
-"""Which topic an offset is of: a topic that was deleted and made again has other records under the
-same offsets.
+"""Whether topics are those that a partition's state was built from.
 
-A stage knows the ids of the topics that its positions are of, since the first record that it read
-of each named it. Here they are held against the ids that the brokers tell: a position of a topic
-that is gone counts for nothing, and the first record of the one that has its name now says so to
-the stage, and through the journal to a replay.
+A topic that was deleted and created again has the same name and another id, and its offsets mean
+other records. Where a broker has no ids, a partition that ends before what was applied shows it.
 """
 
-import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from streams.stage.records import InputRecord, Stage
-
-logger = logging.getLogger(__name__)
+from streams.stage.records import reset_advice
 
 
-class TopicIdentity:
-    """The inputs of a stage as they are now."""
+class TopicChanged(RuntimeError):
+    """A topic is not what it was: the worker must not go on."""
 
-    def __init__(self, topics: Collection[str], ids: Mapping[str, str]) -> None:
-        """`ids` are those of the topics now, as far as they are known; they may come later."""
-        self._topics = frozenset(topics)
-        self._ids = ids
 
-    def position(self, stage: Stage, topic: str) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
-        return -1 if self._made_again(stage, topic) else stage.positions.get(topic, -1)
+def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int) -> None:
+    """Compare the ids that a partition's rows name with those of the topics now.
 
-    def marked(self, stage: Stage, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
-        """The records, the first of each topic that the stage does not know yet with the topic's
-        id."""
-        known = stage.topic_ids
-        unknown = {
-            topic: topic_id
-            for topic, topic_id in self._ids.items()
-            if topic in self._topics and known.get(topic) != topic_id
-        }
-        if not unknown:
-            return records
-        return [
-            replace(record, topic_id=unknown.pop(record.topic))
-            if record.topic in unknown
-            else record
-            for record in records
-        ]
+    Args:
+        before: ids by topic, as far as they were known.
+        now: likewise.
+        partitions: how many there are: all of them have lost the topic.
 
-    def tell(self, stage: Stage, partition: int) -> None:
-        """Log which topics a partition reads anew."""
-        for topic in sorted(self._topics):
-            if self._made_again(stage, topic):
-                logger.warning(
-                    "topic %s was deleted and made again: partition %d reads it from its first record on",
-                    topic,
-                    partition,
-                )
+    Raises:
+        TopicChanged: a topic has another id.
+    """
+    for name, was in sorted(before.items()):
+        if now.get(name, was) != was:
+            every = " ".join(map(str, range(partitions)))
+            raise TopicChanged(
+                f"topic {name} was deleted and created again, so its offsets mean other records than "
+                f"those that were applied. {reset_advice(every)}"
+            )
 
-    def _made_again(self, stage: Stage, topic: str) -> bool:
-        """Whether the stage's position is of a topic that is gone."""
-        now = self._ids.get(topic)
-        return now is not None and stage.topic_ids.get(topic, now) != now
+
+def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> None:
+    """Compare what was applied with where the inputs end.
+
+    Args:
+        positions: offset applied last, by topic and partition; -1: none.
+        ends: offset after the last record there, asked for after the positions were; none: the
+            partition is empty.
+
+    Raises:
+        TopicChanged: an input ends before what was applied of it.
+    """
+    for (topic, partition), position in positions.items():
+        end = ends.get((topic, partition)) or 0
+        if position >= end:
+            raise TopicChanged(
+                f"topic {topic}, partition {partition} ends at offset {end}, but was applied up to "
+                f"{position}: it was deleted and created again, or brokers have lost its end. "
+                f"{reset_advice(partition)}"
+            )

@@ -1,11 +1,10 @@
 """Notices records that were never delivered and that nothing follows.
 
 Faust was seen to drop what it had fetched when a rebalance or a recovery came in between. If a
-further record of the partition comes, the gap shows and is read (`runner`). If none comes, as in a
-quiet cluster, the gap would never be noticed. So every few seconds the ends of the partitions are
-compared with what was applied, and what has not moved between looks is read. Partitions that end
-before what was applied of them are reported, which holds the stage: what is written there from now
-on would be taken for applied.
+further record of the partition comes, the gap shows and is read (`sequence`). If none comes, as in
+a quiet cluster, the gap would never be noticed. So every few seconds the ends of the partitions are
+compared with what was applied, and what has not moved between looks is read. A partition that ends
+before what was applied of it stops the worker.
 """
 
 import asyncio
@@ -17,8 +16,7 @@ from typing import Protocol
 from schemas.connection import KafkaSettings
 from streams.stage.records import Stage
 from streams.worker.brokers import Brokers
-from streams.worker.log_ends import went_back
-from streams.worker.notices import Notices
+from streams.worker.topic_identity import check_ends
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +26,6 @@ LOOK_S = 5.0
 LOOKS = 2
 #: Longest time that reading takes at once, in seconds.
 READ_MAX_S = 60.0
-
-#: Watcher of notices about partitions that end too early.
-ENDS = "ends"
 
 #: Topic and partition.
 Place = tuple[str, int]
@@ -55,27 +50,12 @@ class Watched(Protocol):
         ...
 
     @property
-    def held(self) -> bool:
-        """Nothing may be applied now."""
-        ...
-
-    @property
     def generation(self) -> int:
         """Another number once partitions were taken away."""
         ...
 
-    @property
-    def notices(self) -> Notices:
-        """What ends too early is reported here."""
-        ...
-
-    @property
-    def kept(self) -> Collection[str]:
-        """Topics that hold its state."""
-        ...
-
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now; -1: none."""
+        """Offset applied last of a topic; -1: none."""
         ...
 
     async def apply_up_to(
@@ -114,17 +94,18 @@ class UndeliveredWatch:
             await self.brokers.leave()
 
     async def look(self, runner: Watched) -> None:
-        """Compare once, and read what has not come for too long."""
+        """Compare once, and read what has not come for too long.
+
+        Raises:
+            TopicChanged: a partition ends before what was applied of it.
+        """
         generation = runner.generation
         places = {(topic, partition) for topic in runner.topics for partition in runner.stages}
         before = {place: runner.position(*place) for place in places}
         spans = await self.brokers.spans(places)
         if spans is None:
             return
-        ends = {place: end for place, (_, end) in spans.items()}
-        runner.notices.report(ENDS, went_back(before, ends, sorted(runner.kept)))
-        if runner.held:
-            return
+        check_ends(before, {place: end for place, (_, end) in spans.items()})
         behind = {
             place: end
             for place, (_, end) in sorted(spans.items())

@@ -11,13 +11,17 @@ their rows.
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
+from schemas.percentiles import NodePercentilesRow, TopicIds
+from schemas.refusals import Refusal
 from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, RowChange
 from streams.worker.durability import Applied, Journaled, PartitionRows
 from streams.worker.fence import FencedPublisher
 from streams.worker.reader import Entry, read_range
 from streams.worker.tables import RowTable
+from streams.worker.topic_identity import check_ids
 
 
 class WriteThrough:
@@ -34,7 +38,12 @@ class WriteThrough:
         self._table = table
 
     async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """Claim the partition; answers with its rows as they are up to the claim."""
+        """Claim the partition; answers with the stage's rows as they are up to the claim.
+
+        Raises:
+            DamagedTable: a row cannot be read.
+            TopicChanged: the rows name another id of a topic.
+        """
         await self._publisher.start()
         changelog = self._table.changelog
         claimed = await self._publisher.claim([changelog], partition)
@@ -44,7 +53,14 @@ class WriteThrough:
         )
         self._table.store([self._change(entry) for entry in entries])
         found = self._table.rows([partition])[partition]
-        await self._put(partition, self._table.leftovers(partition))
+        changes = self._table.leftovers(partition)
+        key = f"{partition}/topics"
+        known = _ids(self._table.name, key, found.pop(key, None))
+        check_ids(known, self.topic_ids, self._settings.partitions)
+        if known != self.topic_ids:
+            row = NodePercentilesRow(kind="topics", topics=TopicIds(ids=dict(self.topic_ids)))
+            changes.append(RowChange(self._table.name, key, encode(row)))
+        await self._put(partition, changes)
         return {**rows, self._table.name: found}
 
     async def append(self, batches: Sequence[Applied]) -> Journaled:
@@ -85,3 +101,13 @@ class WriteThrough:
             return RowChange(self._table.name, (entry.key or b"").decode(), entry.value)
         except UnicodeDecodeError:
             raise DamagedTable(self._table.name, repr(entry.key), "the key is no text") from None
+
+
+def _ids(table: str, key: str, value: bytes | None) -> Mapping[str, str]:
+    """Ids of the topics that a partition's rows were made from, as far as they are known."""
+    if value is None:
+        return {}
+    row = decode_as(NodePercentilesRow, value)
+    if isinstance(row, Refusal) or row.topics is None:
+        raise DamagedTable(table, key, "it does not say which topics there were")
+    return row.topics.ids

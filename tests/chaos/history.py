@@ -35,10 +35,8 @@ Partition = tuple[str, int]
 class Changed:
     """What was done to topics while the workers ran."""
 
-    kept: dict[Partition, list[InputRecord]] = field(default_factory=dict)
-    """What inputs held that were deleted, in their order."""
     again_at_ms: dict[str, int] = field(default_factory=dict)
-    """When outputs and the journal were made again: what they held before is gone."""
+    """When outputs were created again: what they held before is gone."""
     foreign: list[tuple[int, bytes]] = field(default_factory=list)
     """Partition and value of records that were put into the journal."""
     ticks: int = 0
@@ -64,18 +62,10 @@ def changelog(table: str) -> str:
 
 
 async def read(kafka: KafkaSettings, changed: Changed) -> History:
-    """Read all of it, up to where it ends now; inputs that were made again with what they held before."""
+    """Read all of it, up to where it ends now."""
     tables = [changelog(table) for table in (*TABLES, PLACES, WINDOWS)]
     names = [USAGE, *CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *tables]
-    history = History(kafka.partitions, await _read(kafka, names), changed)
-    for place, records in changed.kept.items():
-        history.topics[place] = records + history.topics.get(place, [])
-    return history
-
-
-async def read_topic(kafka: KafkaSettings, topic: str) -> dict[Partition, list[InputRecord]]:
-    """All partitions of one topic, up to where they end now."""
-    return await _read(kafka, [topic])
+    return History(kafka.partitions, await _read(kafka, names), changed)
 
 
 async def _read(kafka: KafkaSettings, names: Sequence[str]) -> dict[Partition, list[InputRecord]]:

@@ -27,7 +27,7 @@ from streams.stage import journal
 from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange
-from tests.chaos import evictions, made_again, windows
+from tests.chaos import evictions, windows
 from tests.chaos.capacity import Capacity
 from tests.chaos.history import OUTPUTS, SAID, History, changelog, rows_of
 
@@ -64,14 +64,9 @@ class _Inputs:
 
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset that belongs to them."""
-        ahead, before = self._ahead[topic], -1
-        # Offsets begin anew where the topic was made again.
-        while ahead and before < ahead[0].offset <= last_offset:
-            before = ahead[0].offset
+        ahead = self._ahead[topic]
+        while ahead and ahead[0].offset <= last_offset:
             yield ahead.popleft()
-
-    def begin_again(self, topic: str) -> None:
-        """What comes next are the records of the topic as it was made again."""
 
     def left(self) -> Iterator[str]:
         """Topics of which something was not applied. The clock ends in ticks that came too late."""
@@ -84,10 +79,7 @@ def judge(history: History) -> Verdict:
     """Look at everything."""
     verdict = Verdict()
     now_ms: dict[int, int] = {}
-    if journal.TOPIC in history.changed.again_at_ms:
-        verdict.say(made_again.look(history, now_ms))
-    else:
-        _judge_journal(history, now_ms, verdict)
+    _judge_journal(history, now_ms, verdict)
     verdict.say(_foreign(history))
     found = windows.look(history)
     verdict.say(found.outputs)
@@ -148,10 +140,8 @@ def _applied(
     for offset, value in entries:
         batch = reader.take(offset, value)
         for run in () if batch is None else batch.inputs:
-            topic_id = run.topic_id
             for record in inputs.through(run.topic, run.last_offset):
-                yield replace(record, refused_at_ms=run.refused_at_ms, topic_id=topic_id)
-                topic_id = None
+                yield replace(record, refused_at_ms=run.refused_at_ms)
 
 
 # --- tables and topics --------------------------------------------------------------------------
@@ -174,8 +164,6 @@ def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[st
                 )
     places = rows_of(history.of(changelog(PLACES), partition))
     for key, value in places.items():
-        if key.endswith("/opened"):
-            continue  # which topics the last owner has found
         row = decode_as(JournalPositionRow, value)
         if isinstance(row, Refusal) or row.sequence != tail.place.sequence:
             yield f"table {PLACES}, row {key}: {value!r}, the journal ends at {tail.place}"

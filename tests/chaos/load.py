@@ -56,8 +56,6 @@ class Load:
         self._running: list[tuple[float, str, str]] = []
         """When a pod will have finished, its uid and its cluster."""
         self._ending = False
-        self._held: dict[str, list[tuple[str, bytes | None, int | None]]] = {}
-        """What waits to be sent to topics that are not written to now."""
         self._step_number = 0
         self.evictor = Evictor(plan, self._send, self._ask)
         self._began_ms = _now_ms()
@@ -121,18 +119,6 @@ class Load:
             progress = NodePercentilesRow.model_validate_json(value).progress
             assert progress is not None
             self.applied.setdefault(partition, {})[USAGE] = progress.position
-
-    async def hold(self, topic: str) -> None:
-        """Write nothing to a topic until `release`; returns when all that was written is applied."""
-        self._held[topic] = []
-        await self._producer.flush()
-        while any(each.startswith(f"{topic}/") for each in await self.unapplied()):
-            await asyncio.sleep(0.2)
-
-    async def release(self, topic: str) -> None:
-        """Write what has waited, and all else."""
-        for cluster, value, partition in self._held.pop(topic):
-            await self._send_bytes(topic, cluster, value, partition)
 
     def stop(self) -> None:
         """No more steps: `run` ends."""
@@ -286,9 +272,6 @@ class Load:
     async def _send_bytes(
         self, topic: str, cluster: str, value: bytes | None, partition: int | None = None
     ) -> None:
-        if topic in self._held:
-            self._held[topic].append((cluster, value, partition))
-            return
         sent = await self._producer.send(
             topic, key=cluster.encode(), value=value, partition=partition
         )

@@ -63,7 +63,7 @@ async def run(plan: Plan, directory: Path, say: Say) -> Outcome:
             await load.begin()
             for member in members:
                 stack.enter_context(member.worker)
-            surroundings = Surroundings(kafka, load, members)
+            surroundings = Surroundings(kafka, members)
             session = Session(plan, load, server, members, surroundings, say)
             outcome.seconds["starting"] = time.monotonic() - began_s
             outcome.verdict.say(await session.go())

@@ -1,9 +1,6 @@
 """What is done to topics and clock under running workers: each fault, its notice, and the operator's remedy.
 
-The notice (health, metric and log) must come within `SEEN_WITHIN_S`. Before an input is deleted, producers hold
-back what they have for it, and all that was written is applied: what a deleted topic still had would be
-gone, for which no worker could be blamed. They go on as soon as the topic is there again, while the worker still
-goes by the deleted one.
+The notice must come within `SEEN_WITHIN_S`.
 """
 
 import asyncio
@@ -12,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
 
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
@@ -21,20 +17,16 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from streams.stage import journal
-from tests.chaos.history import Changed, read_topic
-from tests.chaos.load import Load
+from tests.chaos.history import Changed
 from tests.chaos.plan import Change
 from tests.conftest import delete_topic
-from tests.streams.noticing import SEEN_WITHIN_S, counted, metric, problems
+from tests.streams.noticing import SEEN_WITHIN_S, metric, problems
 from tests.streams.worker_process import Worker
 
 #: Which topic is meant by a fault.
 _TOPICS: dict[Change, str] = {
-    "input made again": "scheduling-requests",
-    "input grown": "node-state",
     "output gone": "rebalance-rounds",
     "dead letters gone": "dead-letters",
-    "journal gone": journal.TOPIC,
 }
 _YEAR_MS = 365 * 86_400_000
 _FOREIGN = (b"not ours", b'{"partition":7}', b'{"schema_version":2}\n')
@@ -57,8 +49,8 @@ class Watched(Protocol):
 class Surroundings:
     """The topics and the clock of a run."""
 
-    def __init__(self, kafka: KafkaSettings, load: Load, members: Sequence[Watched]) -> None:
-        self._kafka, self._load, self._members = kafka, load, members
+    def __init__(self, kafka: KafkaSettings, members: Sequence[Watched]) -> None:
+        self._kafka, self._members = kafka, members
         self._connection: Connection = connect(kafka)
         self.changed = Changed()
         """What the verdict must know of."""
@@ -66,11 +58,7 @@ class Surroundings:
     async def change(self, what: Change) -> float:
         """Do it, see it noticed, and set it right; answers with the seconds until it was noticed."""
         match what:
-            case "input made again":
-                return await self._make_again(_TOPICS[what])
-            case "input grown":
-                return await self._grow(_TOPICS[what])
-            case "output gone" | "dead letters gone" | "journal gone":
+            case "output gone" | "dead letters gone":
                 return await self._lose(_TOPICS[what])
             case "foreign records":
                 return await self._write_foreign()
@@ -79,55 +67,24 @@ class Surroundings:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    async def _make_again(self, topic: str) -> float:
-        await self._keep(topic)
-        await asyncio.to_thread(delete_topic, self._connection, topic)
-        await self._create()
-        await self._load.release(topic)
-        seen_s = await self._noticed(
-            "/healthz", f"topic {topic} was deleted and made again", "made again"
-        )
-        await self._start_again()
-        return seen_s
-
-    async def _grow(self, topic: str) -> float:
-        await self._keep(topic)
-        more = self._kafka.partitions + 2
-        grown = self._connection.admin.create_partitions([NewPartitions(topic, more)])
-        await asyncio.to_thread(grown[topic].result)
-        words = f"topic {topic} has {more} partitions; expected {self._kafka.partitions}"
-        seen_s = await self._noticed("/readyz", words, "partitions")
-        await self._stop()
-        await asyncio.to_thread(delete_topic, self._connection, topic)
-        await self._create()
-        await self._load.release(topic)
-        await self._start()
-        return seen_s
-
     async def _lose(self, topic: str) -> float:
         await asyncio.to_thread(delete_topic, self._connection, topic)
-        seen_s = await self._noticed("/readyz", f"topic {topic} is missing", "missing")
+        began_s = time.monotonic()
+        await self._until(
+            lambda: all(each.worker.ended for each in self._members),
+            f"all workers to stop without {topic}",
+            SEEN_WITHIN_S,
+        )
+        seen_s = time.monotonic() - began_s
+        for member in self._members:
+            assert f"topic {topic} was deleted" in member.worker.log()
+            assert await asyncio.to_thread(member.worker.wait) == 1
         await self._create()
         self.changed.again_at_ms[topic] = time.time_ns() // 1_000_000
-        if topic == journal.TOPIC:
-            await self._until(
-                lambda: (
-                    self._ended()
-                    or self._finds("/healthz", f"topic {topic} was deleted and made again")
-                ),
-                f"that {topic} was made again",
-                SEEN_WITHIN_S,
-            )
-            await self._start_again()
-        else:
-            await self._well()
+        for member in self._members:
+            member.start()
+        await self._well()
         return seen_s
-
-    async def _keep(self, topic: str) -> None:
-        """Producers hold back, all is applied, and the verdict knows what the topic has held."""
-        await self._load.hold(topic)
-        for place, records in (await read_topic(self._kafka, topic)).items():
-            self.changed.kept.setdefault(place, []).extend(records)
 
     async def _create(self) -> None:
         # A broker may still be at deleting it.
@@ -166,22 +123,6 @@ class Surroundings:
 
     # --- workers ----------------------------------------------------------------------------------
 
-    async def _noticed(self, path: str, words: str, problem: str) -> float:
-        """Health, metric and log say it in time; answers with how long that took."""
-        began_s = time.monotonic()
-        await self._until(
-            lambda: self._finds(path, words), f"{path} to say {words!r}", SEEN_WITHIN_S
-        )
-        await self._until(
-            lambda: any(counted(each.port, problem) for each in self._members),
-            f"metrics to count {problem!r}",
-            SEEN_WITHIN_S,
-        )
-        assert any(words in each.worker.whole_log() for each in self._members), (
-            f"no log says {words!r}"
-        )
-        return time.monotonic() - began_s
-
     async def _logged(self, words: str, times: int) -> float:
         began_s = time.monotonic()
         await self._until(
@@ -197,27 +138,6 @@ class Surroundings:
             "all workers to be ready",
             _WELL_WITHIN_S,
         )
-
-    async def _stop(self) -> None:
-        for member in self._members:
-            if not member.worker.ended:
-                await asyncio.to_thread(member.worker.stop)
-
-    async def _start_again(self) -> None:
-        """As who runs workers does where they are not alive."""
-        await self._stop()
-        await self._start()
-
-    async def _start(self) -> None:
-        for member in self._members:
-            member.start()
-        await self._well()
-
-    def _finds(self, path: str, words: str) -> bool:
-        return any(words in problems(each.port, path) for each in self._members)
-
-    def _ended(self) -> bool:
-        return any(each.worker.ended for each in self._members)
 
     async def _until(self, holds: Callable[[], Any], what: str, within_s: float) -> None:
         deadline_s = time.monotonic() + within_s

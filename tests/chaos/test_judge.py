@@ -209,26 +209,6 @@ def test_every_fault_is_reported(fault: Callable[[History], None], problem: str)
     assert any(problem in each for each in judge(history).problems)
 
 
-def _made_again() -> list[InputRecord]:
-    """Two of the pods ask in a topic that was deleted, the others in the one that has its name now."""
-    records = [
-        replace(each, offset=each.offset % 2) if each.topic == "scheduling-requests" else each
-        for each in _inputs()
-    ]
-    asked = [number for number, each in enumerate(records) if each.topic == "scheduling-requests"]
-    for number, topic_id in ((asked[0], "old"), (asked[2], "new")):
-        records[number] = replace(records[number], topic_id=topic_id)
-    return records
-
-
-def test_an_input_that_was_made_again_is_judged_with_what_it_held_before() -> None:
-    history = _whole(_made_again())
-    assert judge(history).problems == []
-    late = replace(history.of("scheduling-requests", _AT)[-1], offset=2)
-    history.topics["scheduling-requests", _AT].append(late)
-    assert any("not applied" in problem for problem in judge(history).problems)
-
-
 def test_what_a_deleted_output_held_is_not_missed_and_what_came_later_is() -> None:
     history = _whole()
     _lose_a_round(history)
@@ -236,53 +216,6 @@ def test_what_a_deleted_output_held_is_not_missed_and_what_came_later_is() -> No
     assert judge(history).problems == []
     history.changed.again_at_ms["rebalance-rounds"] = _NOW_MS + 999
     assert any("in the journal and not published" in each for each in judge(history).problems)
-
-
-def _foreign_record(history: History) -> None:
-    history.changed.foreign.append((_AT, b"not ours"))
-
-
-def _tick_of_next_year(history: History) -> None:
-    history.changed.ticks += 1
-
-
-def _other_content(history: History) -> None:
-    _copy_of_a_decision(history)
-    last = len(history.of(_DECISIONS, _AT)) - 1
-    _alter(history, _DECISIONS, last, b'"attempt":0', b'"attempt":9')
-
-
-def _copy_of_a_decision(history: History) -> None:
-    _add(history, _DECISIONS, history.of(_DECISIONS, _AT)[1].value, b"c")
-
-
-def _lose_a_row(history: History) -> None:
-    rows = history.topics[changelog("nodes"), _AT]
-    rows[:] = [each for each in rows if each.key != rows[0].key]
-
-
-@pytest.mark.parametrize(
-    ("fault", "problem"),
-    [
-        (_copy_of_a_decision, None),
-        (_foreign_record, "no dead letter of b'not ours'"),
-        (_tick_of_next_year, "1 ticks of next year were written, 0 were refused"),
-        (_other_content, "has 2 contents"),
-        (_never_apply_a_record, "applied up to offset 1, the topic ends at 2"),
-        (_lose_a_row, "table clusters"),
-    ],
-)
-def test_a_run_whose_journal_was_made_again_is_judged_by_rows_and_decisions(
-    fault: Callable[[History], None], problem: str | None
-) -> None:
-    history = _whole()
-    history.changed.again_at_ms[journal.TOPIC] = _NOW_MS
-    assert judge(history).problems == []
-    fault(history)
-    problems = judge(history).problems
-    assert problems == [] if problem is None else any(problem in each for each in problems), (
-        problems
-    )
 
 
 @pytest.mark.slow

@@ -91,7 +91,10 @@ def _problems(words: list[str], command: Any) -> list[str]:
             command = command.commands[word]
         else:
             values += 1
-    takes = sum(each.param_type_name == "argument" for each in command.params)
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    takes = len(arguments)
+    if any(each.nargs < 0 for each in arguments):
+        return []
     return [f"{command.name} takes {takes} values"] if values > takes else []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.policy.yamltext import TEXT_BYTES_MAX
+from schemas.policies import DOCUMENT_BYTES_MAX
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -37,4 +37,4 @@ def test_an_answer_that_the_page_quotes_is_one(phrase: str) -> None:
 
 def test_the_page_on_sizes_names_the_size_that_a_policy_may_have() -> None:
     page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
-    assert f"| a policy | {TEXT_BYTES_MAX // 1024} KiB |" in page
+    assert f"| a policy | {DOCUMENT_BYTES_MAX // 1024} KiB |" in page

@@ -69,7 +69,3 @@ class Inputs:
                 return
             self._following[topic] = record.offset + 1
             yield record
-
-    def begin_again(self, topic: str) -> None:
-        """The first record comes next."""
-        self._following.pop(topic, None)

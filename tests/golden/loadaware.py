@@ -38,7 +38,8 @@ def policy_of(args: Json) -> Policy:
     Raises:
         PolicyError: they are refused.
     """
-    return Policy(load_aware=load_aware_args(dict(args)), plugins=_PLUGINS)
+    ours = {name: value for name, value in args.items() if name != "estimator"}
+    return Policy(load_aware=load_aware_args(ours), plugins=_PLUGINS)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:

@@ -6,9 +6,7 @@ from typing import Any
 
 import orjson
 
-from schemas.codec import encode
 from schemas.refusals import Refusal
-from schemas.rows import JournalPositionRow
 from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window
@@ -17,7 +15,6 @@ from streams.stage.checkpoint import Checkpoint, Cutter
 from streams.stage.journal_records import read_record, whole
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
-from streams.worker.opening import Opening
 
 
 class Topics:
@@ -36,10 +33,6 @@ class Topics:
             for topic, found in self._all.items()
         }
 
-    def begin_again(self, topic: str) -> None:
-        """The first record comes next."""
-        self._left[topic] = list(self._all.get(topic, ()))
-
     def through(self, topic: str, last_offset: int) -> Iterator[InputRecord]:
         """Records that were not given before, up to an offset."""
         left = self._left.get(topic, [])
@@ -50,12 +43,13 @@ class Topics:
 class Journaled:
     """Applies batches and journals them; may be killed at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reset: bool = False) -> None:
+        """`reset`: the partition was reset, so batches are numbered from 1 on."""
         self.topics: list[InputRecord] = []
         """Everything that was applied, in order."""
         self.journal: list[bytes] = []
         self._rows: dict[tuple[str, str], bytes] = {}
-        self._place = journal.Place()
+        self._place = journal.Place(sequence=0 if reset else -1)
         self.start()
 
     def start(self) -> None:
@@ -65,19 +59,6 @@ class Journaled:
         self._place = replace(self._place, epoch=offset, offset=offset)
         rows = [(table, key, value) for (table, key), value in self._rows.items()]
         self.stage = ClusterStage.restored(0, 1, rows)
-
-    def made_again(self) -> "Journaled":
-        """The same worker, started after its journal was deleted and made again."""
-        other = Journaled()
-        other._rows, other.journal = dict(self._rows), []
-        row = JournalPositionRow(
-            partition=0, epoch=0, sequence=self._place.sequence, offset=self._place.offset,
-            journal_id="old",
-        )  # fmt: skip
-        opening = Opening(0, {"0": encode(row)}, {journal.TOPIC: "new"})
-        other._place = opening.known(0)
-        other.start()
-        return other
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """One batch."""

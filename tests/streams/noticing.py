@@ -29,9 +29,3 @@ def metric(port: int, line: str) -> float:
         return 0.0
     found = (each for each in text.splitlines() if each.startswith(f"{line} "))
     return sum(float(each.rpartition(" ")[2]) for each in found)
-
-
-def counted(port: int, problem: str) -> bool:
-    """Whether metrics report topics with this problem."""
-    line = f'loadstream_topic_problems{{problem="{problem}",stage="cluster"}}'
-    return metric(port, line) >= 1

@@ -16,7 +16,6 @@ from schemas.clock import ClockTick
 from schemas.codec import decode_as, encode
 from schemas.journal import JournalRecord
 from schemas.partitions import partition_for
-from streams.cli import _History
 from tests.conftest import RunningBroker
 from tests.streams.builders import NOW_MS, nodes, request
 from tests.streams.replaying import HOME, replay
@@ -49,19 +48,6 @@ def test_help_says_that_json_is_a_list_as_it_is(embedded: RunningBroker) -> None
     assert [each["verdict"] for each in json.loads(result.stdout)] == ["empty"] * 4
     said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
     assert "A JSON list with one object per partition." in said
-
-
-def test_an_input_topic_that_was_made_again_is_read_from_its_first_record(
-    embedded: RunningBroker,
-) -> None:
-    topic = "command-outcomes"
-    for value in (b"a", b"b", b"c"):
-        _append(embedded, topic, 0, value)
-    with _History(connect(embedded.settings), 0) as history:
-        history.begin({topic: 1})  # by the topic before
-        assert [each.value for each in history.through(topic, 1)] == [b"b"]
-        history.begin_again(topic)
-        assert [each.value for each in history.through(topic, 2)] == [b"a", b"b", b"c"]
 
 
 async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(

@@ -13,6 +13,7 @@ import typer
 from connectors.arguments import cluster_name, length_ms
 from connectors.kafka.attention import UNSEEN, warn_first
 from connectors.kafka.failures import as_messages, connect_as_configured
+from connectors.policy.files import write_new
 from connectors.terminal import echo, print_json
 from schemas.printable import one_line, yaml_text
 
@@ -69,7 +70,7 @@ def init(
     advice = advise(summary)
     text = document(cluster, summary, advice)
     if output is not None:
-        _write(output, text)
+        write_new(output, text)
     if json:
         print_json(_as_json(cluster, summary, advice, text))
     elif output is None:
@@ -78,15 +79,6 @@ def init(
         echo(
             f"wrote {output}; next: loadstream policy check {output} --cluster {one_line(cluster)}"
         )
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        with output.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        echo(f"error: {output} cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _as_json(cluster: str, summary: "Summary", advice: "Advice", text: str) -> dict[str, object]:

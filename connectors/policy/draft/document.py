@@ -33,44 +33,44 @@ def document(cluster: str, summary: Summary, advice: Advice) -> str:
             lines.append(f"{_INDENT * depth}{sections[depth]}:")
         open_path = tuple(sections)
         indent = _INDENT * len(sections)
-        lines += _comment(each.reason, indent)
-        lines.append(f"{indent}{name}: {_flow(each.value)}")
+        lines += comment(each.reason, indent)
+        lines.append(f"{indent}{name}: {flow(each.value)}")
         # A value at the top is a section of its own.
         open_path = open_path or (name,)
     return "\n".join(lines) + "\n"
 
 
 def _header(cluster: str, summary: Summary, advice: Advice) -> Iterator[str]:
-    yield from _comment(
+    yield from comment(
         f"A first policy of cluster {one_line(cluster)}, from its history between {_minute(summary.since_ms)} "
         f"and {_minute(summary.until_ms)} UTC: {summary.nodes:,} nodes, {summary.pods:,} pods."
     )
-    yield from _comment(
+    yield from comment(
         "Look it through, then `loadstream policy apply`. What is not named here has its default."
     )
     if advice.left_out:
         yield "#"
         for sentence in advice.left_out:
-            yield from _comment(f"Without data: {sentence}.")
+            yield from comment(f"Without data: {sentence}.")
 
 
 def _minute(at_ms: int) -> str:
     return time_text(at_ms)[:16]
 
 
-def _comment(text: str, indent: str = "") -> list[str]:
+def comment(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
     """A value on one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_flow(key)}: {_flow(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{flow(key)}: {flow(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
+        return f"[{', '.join(map(flow, value))}]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
         return value
     return json.dumps(value)

@@ -26,7 +26,7 @@ from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet, prior
+from streams.inventory.fleet_usage import FleetUsage, prior_usage
 from streams.inventory.kind import Kind
 from streams.inventory.need import nominal
 from streams.inventory.node import Node
@@ -84,8 +84,8 @@ class OverutilizationRiskScore(ExactScore):
         # The largest one counts whole, so that none has to be multiplied where all are alike.
         self._weights = tuple(weight / max(weights) for weight in weights)
         self._least = LEAST * (sum(weights) / max(weights))
-        self._fleet: tuple[Fleet, ...] = prior(args)
-        self._last: tuple[Prepared, Sequence[Fleet], list[tuple[float, float]]] | None = None
+        self._fleet: tuple[FleetUsage, ...] = prior_usage(args)
+        self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
         weight = float(args.excess_weight)
         self._cost, self._costs = cost_function(weight), CostArrays(weight)

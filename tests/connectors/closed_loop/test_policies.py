@@ -24,7 +24,7 @@ def test_a_policy_acts_and_all_of_it_has_an_effect(path: Path) -> None:
     policy = of(path.stem)
     assert policy.mode == "enforce"
     assert not policy.dry_run
-    assert policy.not_applied == ()
+    assert policy.warnings == ()
     assert read_policy(effective_yaml(policy)) == policy
 
 

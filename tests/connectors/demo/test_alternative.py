@@ -80,7 +80,7 @@ def test_koordinators_policy_has_upstreams_plugins_and_times_of_the_demo() -> No
     assert koordinator.rebalance.low_thresholds == {"cpu": 45}
     assert koordinator.collect == ours.collect
     assert koordinator.descheduling == ours.descheduling
-    assert koordinator.not_applied == ()
+    assert koordinator.warnings == ()
 
 
 def test_koordinator_relieves_the_nodes_that_the_run_itself_calls_hot() -> None:

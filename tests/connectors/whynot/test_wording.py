@@ -2,8 +2,6 @@
 
 import pytest
 
-from connectors.whynot.cluster import about_cluster
-from connectors.whynot.evidence import Evidence
 from connectors.whynot.wording import readings_text, thresholds_text
 from schemas.decisions import AsOf
 from schemas.rounds import RebalanceRound
@@ -51,9 +49,3 @@ def test_by_deviation_from_the_mean_of_nothing_there_is_no_limit(compat: str) ->
     assert said.startswith(
         "no thresholds (from the mean of the pool's nodes, of which none is measured: cpu -10 +15"
     )
-
-
-def test_pools_that_a_record_leaves_out_are_counted() -> None:
-    record = recorded(World(DEVIATION)).model_copy(update={"pools_left_out": 3})
-    answer = about_cluster(Evidence(CLUSTER, record.decided_at_ms, rounds=(record,)))
-    assert "The record leaves out 3 more pools." in answer.sentences

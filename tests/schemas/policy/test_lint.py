@@ -72,19 +72,6 @@ def test_the_printed_default_policy_has_no_warnings() -> None:
     assert _warned(effective_yaml(read_policy(""))) == []
 
 
-def test_a_pasted_section_is_warned_of_where_its_author_wrote_it() -> None:
-    pasted = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: NodeResourceLimitsAware
-    args: {resources: [{name: cpu}]}
-"""
-    (warning,) = read_policy(pasted).warnings
-    assert (warning.path, warning.line) == ("profiles[0].pluginConfig[0].args", 6)
-
-
 def test_a_window_that_is_not_recorded_is_warned_of_with_those_that_are() -> None:
     (warning,) = read_policy(_AGGREGATED).warnings
     assert (warning.path, warning.line) == ("loadAware.aggregated.usageAggregatedDuration", 6)

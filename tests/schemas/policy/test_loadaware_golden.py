@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.policy import PolicyError, load_aware_args
+from schemas.policy import PolicyError
+from tests.golden.loadaware import policy_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loadaware.jsonl.gz"
 
@@ -20,7 +21,7 @@ def test_exactly_the_arguments_that_koordinator_refuses_are_refused() -> None:
     for case in scenarios():
         name, refused = case["scenario"]["name"], "error" in case["expected"]
         try:
-            load_aware_args(case["scenario"]["args"])
+            policy_of(case["scenario"]["args"])
         except PolicyError as error:
             if not refused:
                 differences.append(f"{name}: refused: {error}")

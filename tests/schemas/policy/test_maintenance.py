@@ -49,12 +49,6 @@ def test_a_pool_has_one_entry() -> None:
         read_policy("maintenance: {pools: [{name: a}, {name: a}]}")
 
 
-def test_own_fields_are_refused_in_pasted_arguments() -> None:
-    pasted = "kind: MigrationControllerArgs\nmaintenance: {}\n"
-    with pytest.raises(PolicyError, match="unknown field"):
-        read_policy(pasted)
-
-
 def test_a_gate_that_is_not_known_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"migration.skipEvictionGates\[0\].*NoSuchGate"):
         read_policy("migration: {skipEvictionGates: [NoSuchGate]}")
@@ -72,8 +66,3 @@ def test_windows_of_a_pool_that_the_policy_has_not_are_refused(compat: str) -> N
     (line,) = lines(document)
     assert "maintenance.pools[0].name: found 'wbe'; the pools are " in line
     assert "'web'" in line
-
-
-def test_a_policy_that_is_in_force_already_keeps_windows_of_pools_that_it_has_not() -> None:
-    document = POLICY.replace("{name: web, windows", "{name: wbe, windows")
-    assert read_policy(document, accepted=True).maintenance.pools[0].name == "wbe"

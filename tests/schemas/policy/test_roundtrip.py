@@ -72,7 +72,6 @@ def load_aware(draw: st.DrawFn) -> Raw:
             usageThresholds=percents(),
             prodUsageThresholds=percents(-5, 150),
             scoreAccordingProdUsage=st.booleans(),
-            estimator=TEXT,
             estimatedSecondsAfterPodScheduled=ints(-5, 5),
             supportedResources=items(RESOURCES),
             estimateMarginPercent=ints(0, 400),
@@ -132,7 +131,6 @@ def rebalance(draw: st.DrawFn) -> Raw:
 
 MIGRATION = part(
     dryRun=st.booleans(),
-    maxConcurrentReconciles=ints(1, 9),
     labelSelector=SELECTORS,
     maxMigratingGlobally=ints(0, 9),
     maxMigratingPerWorkload=st.sampled_from([3, "10%"]),
@@ -145,7 +143,7 @@ MIGRATION = part(
     evictQPS=st.sampled_from([1, 2.5, "10"]),
     priorityThreshold=part(name=TEXT),
     defaultDeleteOptions=part(gracePeriodSeconds=ints(0, 60), dryRun=items(st.just("All"))),
-    arbitrationArgs=part(interval=DURATIONS, enabled=st.booleans()),
+    arbitrationArgs=part(interval=DURATIONS),
 )
 EVICTOR = part(
     nodeSelector=st.sampled_from(["", "a in (b,c)", "!a"]),

@@ -62,7 +62,6 @@ def test_limits_per_workload_are_numbers_or_percentages() -> None:
         ({"evictQPS": 0}, "evictQPS"),
         ({"evictQPS": "fast"}, "evictQPS"),
         ({"evictBurst": 0}, "evictBurst"),
-        ({"maxConcurrentReconciles": 0}, "maxConcurrentReconciles"),
         ({"defaultJobMode": "Evict"}, "defaultJobMode"),
         ({"defaultJobTTL": "-10m"}, "defaultJobTTL"),
         ({"evictionPolicy": "Remove"}, "evictionPolicy"),

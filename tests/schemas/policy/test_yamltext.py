@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from schemas.policies import DOCUMENT_BYTES_MAX
 from schemas.policy.errors import PolicyError, Problem
 from schemas.policy.yamltext import (
     DEPTH_MAX,
     DOCUMENTS_MAX,
-    TEXT_BYTES_MAX,
     VALUES_MAX,
     YamlDocument,
     read_documents,
@@ -136,8 +136,8 @@ def test_every_duplicate_key_is_told_with_both_lines() -> None:
         ("a: 1\nb: \x00", 2, "found the character U+0000"),
         ("a: 1\nb: \ud800", 2, "found the character U+D800"),
         (b"a: 1\nb: \xff", 2, "found the byte 0xff, which is not UTF-8"),
-        ("x" * (TEXT_BYTES_MAX + 1), None, f"more than {TEXT_BYTES_MAX} bytes"),
-        ("é" * (TEXT_BYTES_MAX // 2 + 1), None, f"more than {TEXT_BYTES_MAX} bytes"),
+        ("x" * (DOCUMENT_BYTES_MAX + 1), None, f"more than {DOCUMENT_BYTES_MAX} bytes"),
+        ("é" * (DOCUMENT_BYTES_MAX // 2 + 1), None, f"more than {DOCUMENT_BYTES_MAX} bytes"),
         ("[" * 100_000, 1, f"more than {DEPTH_MAX} levels"),
         ("{a: " * 30_000, 1, f"more than {DEPTH_MAX} levels"),
         ("- " * 60_000, 1, f"more than {DEPTH_MAX} levels"),

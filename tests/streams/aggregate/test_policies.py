@@ -162,27 +162,6 @@ def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
         assert content(stage(crashed)) == content(subject)
 
 
-def test_a_policy_outlives_a_topic_that_is_made_again_wherever_a_worker_ends() -> None:
-    old, new = Log(), Log()
-    old.add(sample(T0 - 3_600 * SECOND), sample(T0 - 3_599 * SECOND))
-    old.add_policy(LONG)
-    new.add(*(sample(T0 + at * SECOND) for at in range(0, 400, 10)))
-    before = [replace(old.records[0], topic_id="A"), *old.records[1:]]
-    after = [replace(new.records[0], topic_id="B"), *new.records[1:]]
-    for size in (1, 40):
-        table: dict[str, bytes] = {}
-        store(table, stage(table).apply(before).rows)
-        changes = stage(table).apply(after[:size]).rows
-        for kept in range(len(changes) + 1):
-            crashed = dict(table)
-            store(crashed, changes[:kept])
-            assert stage(crashed).state.policies.of("c").horizon_ms == 480_000
-            store(crashed, stage(crashed).apply(after).rows)
-            state = stage(crashed).state
-            assert state.policies.of("c").horizon_ms == 480_000
-            assert len(state.nodes["c/n0"].samples) == 40
-
-
 def test_a_policy_reaches_the_partition_that_its_number_says_and_no_other() -> None:
     for partition in range(4):
         log = Log(partition, 4)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -259,35 +257,6 @@ def test_a_node_that_is_forgotten_and_comes_back_in_a_batch_that_does_not_hold_i
         again = stage(unfinished)
         store(unfinished, again.apply(batch).rows)
         assert content(again) == content(subject) == content(stage(unfinished))
-
-
-def test_windows_begin_anew_with_a_topic_that_was_made_again_wherever_a_worker_ends() -> None:
-    old, new = Log(), Log()
-    for number in range(6):
-        old.add(sample(T0 + number * 10 * SECOND, node=f"n{number}", pods=[pod("p", 10)]))
-    for number in range(4):  # the node created last comes first
-        new.add(sample(T0 + (6 + number) * 10 * SECOND, node=f"n{5 - number}"))
-    before = [replace(old.records[0], topic_id="A"), *old.records[1:]]
-    after = [replace(new.records[0], topic_id="B"), *new.records[1:]]
-    fresh = stage({})
-    fresh.apply(after)
-    for size in (1, 3, 4):
-        table: dict[str, bytes] = {}
-        store(table, stage(table).apply(before).rows)
-        for begin in range(0, len(after), size):
-            batch = after[begin : begin + size]
-            changes = stage(table).apply(batch).rows
-            for kept in range(len(changes) + 1):
-                crashed = dict(table)
-                store(crashed, changes[:kept])
-                again = stage(crashed)
-                store(crashed, again.apply(batch).rows)
-                assert again.state.nodes.keys() == stage(crashed).state.nodes.keys()
-            store(table, changes)
-        end = stage(table)
-        assert content(end)[0] == content(fresh)[0]
-        assert content(end)[3] == content(fresh)[3]
-        assert end.topic_ids == {"node-usage": "B"}
 
 
 def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_was_not_finished_is_redone() -> (

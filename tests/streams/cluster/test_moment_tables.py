@@ -59,7 +59,7 @@ def test_a_restart_changes_neither_lives_nor_what_is_expected() -> None:
     left, right = (run.state.inventory.nodes["node-1"].moments for run in (steady, restarted))
     assert left is not None
     assert right is not None
-    assert (left.figures(), left.votes) == (right.figures(), right.votes)
+    assert (left.figures(), left.fleet_sums) == (right.figures(), right.fleet_sums)
 
 
 def test_what_was_used_lately_is_in_the_row_as_long_as_the_policy_asks_for_it() -> None:

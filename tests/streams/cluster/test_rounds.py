@@ -7,7 +7,7 @@ from schemas.decisions import AsOf
 from schemas.limits import VALUE_BYTES_MAX
 from schemas.pods import Pod
 from schemas.policy import PolicyError, read_policy
-from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, POOLS_MAX, RebalanceRound
+from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause
 from streams.rebalance import risk_moves
@@ -67,23 +67,6 @@ def test_nodes_at_risk_that_have_no_turn_are_counted(monkeypatch: pytest.MonkeyP
     settled(world).round()
     (pool,) = recorded(world.outcome).pools
     assert (len(pool.hot), pool.hot_left_out, pool.nodes["high"]) == (1, 1, 2)
-
-
-def test_pools_beyond_those_that_a_record_holds_are_counted() -> None:
-    pools = "".join(
-        f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"
-        for number in range(POOLS_MAX + 10)
-    )
-    document = "plugins: {balance: [LowNodeLoad]}\nrebalance:\n  highThresholds: {cpu: 70}\n  lowThresholds: {cpu: 40}\n  nodePools:\n"
-    with pytest.raises(PolicyError, match="allowed are at most 64"):
-        read_policy(document + pools)
-    world = World()
-    world.policy = read_policy(document + pools, accepted=True)
-    world.balancer.set_policy(world.policy)
-    world.node("n")
-    world.round()
-    record = recorded(world.outcome)
-    assert (len(record.pools), record.pools_left_out) == (POOLS_MAX, 11)
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

@@ -32,7 +32,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.cluster.harness import Log, Run, cluster, only
+from tests.streams.cluster.harness import Log, Run, only
 from tests.streams.journaled import Journaled
 
 YEAR_S = 365 * 86_400
@@ -328,28 +328,6 @@ def test_batches_change_nothing_in_what_is_said(given_records: list[Any], sizes:
         number += 1
     assert cut.outputs == whole.outputs
     assert cut.rows == (whole.rows if given_records else {})
-
-
-def test_a_policy_that_was_accepted_under_wider_limits_stays_in_force_and_may_be_paused() -> None:
-    pools = "".join(
-        f"  - {{name: p{number}, nodeSelector: {{matchLabels: {{p: p{number}}}}}}}\n"
-        for number in range(100)
-    )
-    document = f"mode: enforce\nrebalance:\n  nodePools:\n{pools}"
-    run = cluster(node(), policy_record("mode: enforce"))
-    run.say(policy_record(document))
-    assert run.dead_letters[0].reason.startswith(
-        "the policy was not applied: line 3: rebalance.node"
-    )
-    # As a worker of 0.1.0 has written it.
-    run.state.policy_record = policy_record(document)
-    run.state.policy_changed = True
-    run.say(tick(1))
-    run.restart()
-    assert len(run.state.policy.rebalance.node_pools) == 100
-    run.say(policy_record(document, paused=True))
-    assert run.state.inventory.context.paused
-    assert len(run.dead_letters) == 1
 
 
 def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(

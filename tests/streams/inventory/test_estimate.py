@@ -7,7 +7,7 @@ from schemas.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.kind import kind_of
 from streams.inventory.moments import Moments
 from streams.inventory.priority import PriorityClass
@@ -247,7 +247,7 @@ def _by_fleet(
     load_aware = load_args(estimateBy="fleet", **{"estimateMarginPercent": 0, **args})
     of_cpu = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}]})
     moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=of_cpu), ())
-    moments.set_figures((Fleet(400_000, 50_000, 40_000),))
+    moments.set_figures((FleetUsage(400_000, 50_000, 40_000),))
     of = pod(containers=(container(requests, limits),), annotations=annotations or {})
     estimator = Estimator(load_aware, moments.learned)
     return dict(

@@ -12,7 +12,7 @@ from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Pol
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.estimate_annotations import SCALING_FACTORS_ANNOTATION
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.kind import kind_of
 from streams.inventory.load import NodeLoad
 from streams.inventory.metric import PROD_CLASS
@@ -254,7 +254,7 @@ def test_sums_kept_up_to_date_equal_sums_made_anew(
 
 
 _FIGURES = st.builds(
-    Fleet, st.integers(0, 2_000_000), st.integers(0, 500_000), st.integers(0, 500_000)
+    FleetUsage, st.integers(0, 2_000_000), st.integers(0, 500_000), st.integers(0, 500_000)
 )
 _LEARNING = st.one_of(_EVENTS, st.tuples(st.just("figures"), _FIGURES, st.just(0)))
 
@@ -284,7 +284,7 @@ def test_sums_follow_the_figures_of_the_fleet_as_if_all_pods_were_counted_anew(
     for name, what, seconds in history:
         if isinstance(what, NodeMetric):
             here.delete_metric() if what.removed else here.set_metric(what)
-        elif isinstance(what, Fleet):
+        elif isinstance(what, FleetUsage):
             moments.set_figures((what,))
         elif name == "unassign":
             here.unassign(what)
@@ -338,7 +338,7 @@ def test_pods_that_are_alike_are_estimated_once_when_figures_change(
         return estimate(of, custom, demand, of_class)
 
     before = [here.delta for here in loads]
-    for figures in (Fleet(300_000, 0, 0), Fleet(500_000, 1_000, 1_000)):
+    for figures in (FleetUsage(300_000, 0, 0), FleetUsage(500_000, 1_000, 1_000)):
         moments.set_figures((figures,))
         with monkeypatch.context() as patched:
             patched.setattr(Estimator, "_estimated", counting)
@@ -363,7 +363,7 @@ def test_a_pod_that_no_metric_knows_any_more_is_estimated_by_the_newest_figures(
     assigned(here, pod(cpu="1"))
     here.set_metric(metric(cpu=500, seconds=600, pods=(pod_metric("pod-1", cpu=200, memory=0),)))
     assert cpu_delta(here) == 0
-    moments.set_figures((Fleet(300_000, 0, 0),))
+    moments.set_figures((FleetUsage(300_000, 0, 0),))
     assert cpu_delta(here) == 0
     here.delete_metric()
     assert cpu_delta(here) == 300

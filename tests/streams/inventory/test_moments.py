@@ -116,7 +116,7 @@ def test_what_changes_meanwhile_is_in_the_sums_of_its_turn() -> None:
         summed, other = each_node.moments, at_once.state.inventory.nodes[name].moments
         assert summed is not None
         assert other is not None
-        assert (summed._sums, summed.votes) == (other._sums, other.votes)
+        assert (summed._sums, summed.fleet_sums) == (other._sums, other.fleet_sums)
 
 
 @pytest.mark.usefixtures("small")

@@ -10,7 +10,7 @@ from schemas.pods import Container, Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.fleet_in_force import FleetInForce
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.life import PARTS
 from streams.inventory.node_lives import SYSTEM
 from streams.inventory.node_moments import NodeMoments
@@ -30,7 +30,7 @@ def _held(uid: str, cpu: str = "1", seconds: float = 0, **fields: Any) -> _Held:
 
 
 def _moments(**args: object) -> NodeMoments:
-    figures = Fleet(usage_ppm=500_000, variance_ppm=40_000, spread_ppm=90_000)
+    figures = FleetUsage(usage_ppm=500_000, variance_ppm=40_000, spread_ppm=90_000)
     asked = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}], **args})
     return NodeMoments(FleetInForce(asked, (figures,)))
 
@@ -117,7 +117,7 @@ def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> 
     before = moments.figures()
     assert moments.measure(_metric(6, a=100), [held], fold=True) is False
     assert moments.figures() is before
-    moments.fleet.figures = (Fleet(usage_ppm=600_000, variance_ppm=40_000, spread_ppm=90_000),)
+    moments.fleet.figures = (FleetUsage(usage_ppm=600_000, variance_ppm=40_000, spread_ppm=90_000),)
     assert moments.figures()[0][0] == pytest.approx((600 * 3 + 900 * 5) / 8, abs=1)
     moments.remove(held)
     assert moments.figures() == [(0.0, 0.0)]
@@ -259,11 +259,11 @@ def test_what_pods_use_that_ask_for_next_to_nothing_is_apart_from_what_others_sa
         moments.add(each)
     used = {"asking": 300, "limited": 400, "nothing": 2_000, "little": 249}
     moments.measure(_metric(20, **used), pods, fold=True)
-    assert moments.votes[:2] == (2, 700_000)
-    assert moments.others[:2] == (2, 6_000_000)
+    assert moments.fleet_sums[:2] == (2, 700_000)
+    assert moments.tiny_request_sums[:2] == (2, 6_000_000)
     for each in pods:
         moments.remove(each)
-    assert not any((*moments.votes, *moments.others))
+    assert not any((*moments.fleet_sums, *moments.tiny_request_sums))
 
 
 _UIDS = "abcd"
@@ -300,9 +300,9 @@ def test_sums_are_those_of_adding_up_all_pods_anew(events: list[tuple[object, ..
                 moments.measure(_metric(minute, 7, **used), there.values(), fold=True)
             case _:
                 moments.measure(None, there.values(), fold=True)
-        figures, votes = moments.figures(), moments.votes
+        figures, sums = moments.figures(), moments.fleet_sums
         moments.sum_up(there.values())
-        assert (moments.figures(), moments.votes) == (figures, votes)
+        assert (moments.figures(), moments.fleet_sums) == (figures, sums)
 
 
 def _with_life(said: NodeMetric, **lives: tuple[int, int, int]) -> NodeMetric:

@@ -18,10 +18,10 @@ def policy(mode: str = "enforce", **moves: Any) -> Policy:
     return read_policy(f"mode: {mode}\n{rounds}\nmoves: {{{fields}}}\n")
 
 
-def pod(uid: str, owner: str = "owner", node: str | None = None, *, ready: bool = True) -> Pod:
+def pod(uid: str, owner: str = "owner", node: str | None = None) -> Pod:
     """A pod of an owner; its name is its uid."""
     owners = controlled_by(owner)
-    return Pod(namespace="shop", name=uid, uid=uid, node=node, owners=owners, ready=ready)
+    return Pod(namespace="shop", name=uid, uid=uid, node=node, owners=owners)
 
 
 def ref(uid: str) -> PodRef:

@@ -81,12 +81,9 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
 def answers(kept: Kept, now_ms: int) -> list[Any]:
     """Everything that can be asked."""
     memory = kept.memory
-    said: list[Any] = [
-        memory.followed.find_by_replacement(owner, uid)
-        for owner in ("web", "job")
-        for uid in ("u1", "u2")
-    ]
+    said: list[Any] = []
     for owner in ("web", "job", "shop/bare"):
+        said.append(memory.followed.replacements_of(owner))
         said.append(memory.moves.frozen(owner, now_ms))
         said.append(memory.moves.forbidden_nodes(owner, now_ms))
     for uid in ("u1", "u2", "u3", "u4"):

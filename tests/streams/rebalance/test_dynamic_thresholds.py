@@ -229,7 +229,6 @@ rebalance:
             "movingThresholds: {filter: {windows: [{prodUsageThresholds: {cpu: 9}}]}}",
             "'cpu' has no configured threshold",
         ),
-        ("kind: LowNodeLoadArgs\nmovingThresholds: {}", "unknown field"),
     ],
 )
 def test_what_does_not_go_together_is_refused(document: str, message: str) -> None:

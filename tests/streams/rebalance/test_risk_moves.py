@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.policy import PolicyError, read_policy
 from streams.inventory.arrays import BoolArray
 from streams.rebalance import risk_moves
 from streams.rebalance.outcome import Gate
@@ -270,17 +269,6 @@ def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -
     second.restart()
     assert first.round() == second.round()
     assert first.hot("risky").pods == second.hot("risky").pods
-
-
-def test_compat_koordinator_refuses_it() -> None:
-    with pytest.raises(PolicyError, match="while compat is koordinator"):
-        read_policy(f"compat: koordinator\n{BY_RISK}")
-
-
-def test_a_pool_of_its_name_is_refused() -> None:
-    pools = f"rebalance: {{nodePools: [{{name: {POOL}, nodeSelector: {{}}}}]}}"
-    with pytest.raises(PolicyError, match="the name of a strategy"):
-        read_policy(f"{BY_RISK}{pools}")
 
 
 @st.composite

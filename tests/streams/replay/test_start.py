@@ -110,13 +110,12 @@ def test_a_checkpoint_of_another_journal_is_not_begun_at() -> None:
         find_beginning(broker, 0, None)
 
 
-def test_a_journal_that_was_made_again_is_begun_at_a_checkpoint_or_not_at_all() -> None:
-    log, before = Log(), Journaled()
-    before.apply([log.message(tick()), log.message(node())])
-    again = before.made_again()
+def test_a_journal_of_a_partition_that_was_reset_is_begun_at_a_checkpoint_or_not_at_all() -> None:
+    log, again = Log(), Journaled(reset=True)
+    again.apply([log.message(tick()), log.message(node())])
     again.apply([log.message(tick(60)), log.message(request("p1"))])
     topics: dict[str, list[bytes | None]] = {"journal": [b"stray", *again.journal]}
-    with pytest.raises(NotReplayable, match="the journal was deleted and made again"):
+    with pytest.raises(NotReplayable, match="the partition was reset"):
         find_beginning(Broker(topics), 0, None)
     topics["journal"] = [*again.journal]
     checkpoint = again.checkpoint

@@ -209,20 +209,6 @@ def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None
     assert history.replay(checkpoint=replace(checkpoint, rows=rows))[0] is not None
 
 
-def test_an_input_topic_that_was_made_again_after_a_checkpoint_is_read_from_its_first_record() -> (
-    None
-):
-    old, again, history = Log(), Log(), Journaled()
-    first, second = old.message(metric("a")), old.message(metric("b"))
-    history.apply([old.message(tick()), replace(first, topic_id="old"), second])
-    checkpoint = history.checkpoint
-    after = [replace(again.message(metric("a", cpu=4_000)), topic_id="new"), old.message(tick(1))]
-    history.apply(after)
-    difference, verification = history.replay(checkpoint=checkpoint, topics=after)
-    assert difference is None
-    assert verification.summary.inputs == len(after)
-
-
 def test_an_input_after_a_checkpoint_that_is_gone_is_an_error() -> None:
     history, checkpoint, after = _long()
     with pytest.raises(
@@ -488,15 +474,6 @@ def test_a_journal_without_its_first_batch_is_an_error() -> None:
         history.apply([log.message(tick(second))])
     with pytest.raises(JournalDamaged, match="expected 0"):
         history.replay(values=[history.journal[0], *history.journal[2:]])
-
-
-def test_a_journal_that_was_made_again_is_no_difference_but_lacks_its_beginning() -> None:
-    log, before = Log(), Journaled()
-    before.apply([log.message(tick()), log.message(node())])
-    again = before.made_again()
-    again.apply([log.message(tick(60)), log.message(request("p1"))])
-    with pytest.raises(JournalDamaged, match="holds batch 1; expected 0"):
-        again.replay(topics=[*before.topics, *again.topics])
 
 
 def test_a_topic_that_this_version_does_not_read_is_an_error() -> None:

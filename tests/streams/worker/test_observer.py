@@ -17,7 +17,6 @@ from streams.worker.gauges import Gauges
 from streams.worker.health import Health
 from streams.worker.notices import Notices
 from streams.worker.observer import Observer
-from streams.worker.topic_identity import TopicIdentity
 from tests.conftest import RunningBroker
 
 TOPIC = "scheduling-requests"
@@ -35,12 +34,10 @@ class _Runner:
     topics: frozenset[str] = frozenset({TOPIC})
     stages: dict[int, Stage] = field(default_factory=lambda: {0: ClusterStage(0, 4)})
     written_bytes: dict[str, int] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    """Ids of the topics as they are now."""
 
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now."""
-        return TopicIdentity(self.topics, self.ids).position(self.stages[partition], topic)
+        """Offset applied last of a topic."""
+        return self.stages[partition].positions.get(topic, -1)
 
 
 def _observer(
@@ -100,25 +97,6 @@ async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-async def test_records_of_a_topic_that_was_made_again_are_lag_until_they_are_applied(
-    embedded: RunningBroker,
-) -> None:
-    async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
-        for _ in range(3):
-            await producer.send_and_wait(TOPIC, b"{}", partition=0)
-    runner = _Runner(ids={TOPIC: "new"})
-    stage = runner.stages[0]
-    assert isinstance(stage, ClusterStage)
-    stage.positions[TOPIC], stage.topic_ids[TOPIC] = 7, "old"
-    observer, registry, health = _observer(embedded.settings, runner)
-    try:
-        await observer.look()
-        assert _lag(registry) == 3
-        assert health.hindering()
-    finally:
-        await observer.stop()
 
 
 @pytest.mark.broker

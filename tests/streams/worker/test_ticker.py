@@ -20,7 +20,6 @@ from streams.worker.pipeline import StageEnded
 from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
 from streams.worker.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
-from streams.worker.topic_identity import TopicIdentity
 from tests.conftest import RunningBroker
 
 _CONFIRMING = "pod-lifecycle"
@@ -35,10 +34,7 @@ class _Runner:
     recovered: bool = True
     generation: int = 0
     in_time: bool = True
-    held: bool = False
     notices: Notices = field(default_factory=lambda: Notices("cluster"))
-    ids: dict[str, str] = field(default_factory=dict)
-    """Ids of the topics as they are now."""
     taken_after: str = ""
     """The topic whose records the partition is taken away after."""
     asked: list[tuple[str, int]] = field(default_factory=list)
@@ -54,8 +50,8 @@ class _Runner:
         return stage.positions
 
     def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic as it is now."""
-        return TopicIdentity(KNOWN_FIRST, self.ids).position(self.stages[partition], topic)
+        """Offset applied last of a topic."""
+        return self.stages[partition].positions.get(topic, -1)
 
     async def apply_up_to(
         self, topic: str, partition: int, end: int, until_s: float, generation: int
@@ -168,19 +164,6 @@ async def test_a_tick_that_the_stage_ends_under_is_no_failure(
     await _happen(embedded.settings, 1)
     async with _ticking(embedded.settings) as ticker:
         await asyncio.wait_for(ticker.run(App(), Ended()), 30)
-
-
-async def test_what_a_topic_that_was_made_again_holds_is_applied_before_the_time(
-    embedded: RunningBroker,
-) -> None:
-    runner = _Runner(ids={_CONFIRMING: "new"})
-    stage = runner.stages[_PARTITION]
-    assert isinstance(stage, ClusterStage)
-    stage.positions[_CONFIRMING], stage.topic_ids[_CONFIRMING] = 500, "old"
-    await _happen(embedded.settings, 3)
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.make_up(runner)
-    assert (_CONFIRMING, 3) in runner.asked
 
 
 async def test_a_flood_does_not_stop_the_time(

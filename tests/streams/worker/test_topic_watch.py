@@ -1,88 +1,56 @@
-"""What is wrong with topics, and what it holds."""
-
-from dataclasses import dataclass, field
+"""A topic that is not what it was is noticed."""
 
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.worker.notices import RESTART, Notices
-from streams.worker.telemetry import Telemetry
-from streams.worker.topic_facts import TopicFacts, TopicReader
-from streams.worker.topic_watch import WATCHER, TopicWatch, written_by
+from streams.worker.topic_identity import TopicChanged
+from streams.worker.topic_watch import TopicFacts, TopicWatch, written_by
 from tests.conftest import RunningBroker
 
 _INPUT, _OUTPUT = "clock", "placement-decisions"
 
 
-@dataclass
-class _Runner:
-    name: str = "cluster"
-    notices: Notices = field(default_factory=lambda: Notices("cluster"))
+def _watched() -> TopicWatch:
+    watch = TopicWatch(KafkaSettings.local("127.0.0.1:1"), [_INPUT])
+    watch.check({_INPUT: TopicFacts(4, "A")})
+    return watch
 
 
-def _watch(settings: KafkaSettings, *written: str, partitions: int = 4) -> TopicWatch:
-    return TopicWatch(settings, Telemetry(), kept=[_INPUT], written=written, partitions=partitions)
-
-
-def _facts(topic_id: str, partitions: int = 4) -> TopicFacts:
-    return TopicFacts(partitions, topic_id)
+@pytest.mark.parametrize("topic_id", ["A", ""])
+def test_a_topic_that_is_as_it_was_or_of_which_no_id_is_known_is_well(topic_id: str) -> None:
+    watch = _watched()
+    watch.check({_INPUT: TopicFacts(4, topic_id)})
+    assert watch.ids == {_INPUT: "A"}
 
 
 @pytest.mark.parametrize(
-    ("now", "problem"),
+    ("now", "sentence"),
     [
-        (_facts("A"), None),
-        (_facts(""), None),
-        (None, "missing"),
-        (_facts("B"), "made again"),
-        (_facts("A", 6), "partitions"),
-        # With other partitions or not, it has to be read anew.
-        (_facts("B", 6), "made again"),
+        (None, "topic clock was deleted. Create it with `loadstream topics create`"),
+        (TopicFacts(4, "B"), "topic clock was deleted and created again"),
+        (TopicFacts(6, "A"), "topic clock has 6 partitions; expected 4"),
     ],
 )
-def test_each_problem_is_distinguished(now: TopicFacts | None, problem: str | None) -> None:
-    watch = _watch(KafkaSettings.local("127.0.0.1:1"))
-    assert watch.judge({_INPUT: _facts("A")}) == {}
-    found = watch.judge({} if now is None else {_INPUT: now})
-    assert found == ({} if problem is None else {_INPUT: problem})
-    if problem != "made again":
-        assert watch.judge({_INPUT: _facts("A")}) == {}
+def test_a_topic_that_is_another_one_stops_the_worker(
+    now: TopicFacts | None, sentence: str
+) -> None:
+    with pytest.raises(TopicChanged, match=sentence):
+        _watched().check({} if now is None else {_INPUT: now})
 
 
-async def test_a_topic_that_is_not_there_holds_the_stage_until_it_is(
+async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
     embedded: RunningBroker,
 ) -> None:
-    runner = _Runner()
-    assert await _watch(embedded.settings, "no-such-topic").look(runner)
-    assert runner.notices.found(WATCHER)
-    assert not runner.notices.found(RESTART)
-    (sentence,) = runner.notices.sentences
-    assert "topic no-such-topic is missing" in sentence
-    assert "loadstream topics create" in sentence
-    assert await _watch(embedded.settings, _OUTPUT).look(runner)
-    assert runner.notices.sentences == []
-
-
-async def test_other_partitions_hold_the_stage(embedded: RunningBroker) -> None:
-    runner = _Runner()
-    assert await _watch(embedded.settings, partitions=3).look(runner)
-    (sentence,) = runner.notices.sentences
-    assert "topic clock has 4 partitions; expected 3" in sentence
-
-
-async def test_a_broker_without_ids_is_said_to_be_one(
-    embedded: RunningBroker, caplog: pytest.LogCaptureFixture
-) -> None:
-    found = await TopicReader(embedded.settings).read([_INPUT, "no-such-topic"])
-    assert found == {_INPUT: TopicFacts(4)}
-    assert "this broker has no topic ids" in caplog.text
+    watch = TopicWatch(embedded.settings, [_INPUT, _OUTPUT])
+    assert await watch.look()
+    assert watch.ids == {}
+    with pytest.raises(TopicChanged, match="topic no-such-topic was deleted"):
+        await TopicWatch(embedded.settings, [_INPUT, "no-such-topic"]).look()
 
 
 async def test_brokers_that_do_not_answer_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.worker.topic_facts.ANSWER_S", 0.5)
-    runner = _Runner()
-    assert not await _watch(KafkaSettings.local("127.0.0.1:1")).look(runner)
-    assert runner.notices.sentences == []
+    monkeypatch.setattr("streams.worker.topic_watch.ANSWER_S", 0.5)
+    assert not await TopicWatch(KafkaSettings.local("127.0.0.1:1"), [_INPUT]).look()
 
 
 def test_a_stage_watches_what_it_writes() -> None:

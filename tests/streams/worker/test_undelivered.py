@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaProducer
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import Stage
-from streams.worker.notices import Notices
-from streams.worker.undelivered import ENDS, LOOKS, UndeliveredWatch
+from streams.worker.topic_identity import TopicChanged
+from streams.worker.undelivered import LOOKS, UndeliveredWatch
 from tests.conftest import RunningBroker
 
 _TOPIC = "node-usage"
@@ -28,8 +28,6 @@ class _Runner:
     recovered: bool = True
     generation: int = 0
     holds_records: bool = True
-    notices: Notices = field(default_factory=lambda: Notices("aggregate"))
-    kept: Collection[str] = ("changelog",)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
@@ -37,10 +35,6 @@ class _Runner:
         stage = self.stages[_PARTITION]
         assert isinstance(stage, ClusterStage)
         return stage.positions
-
-    @property
-    def held(self) -> bool:
-        return self.notices.found(ENDS)
 
     def position(self, topic: str, partition: int) -> int:
         assert partition == _PARTITION
@@ -126,18 +120,12 @@ async def test_offsets_that_hold_nothing_are_asked_for_once_and_without_a_word(
     assert "were not delivered" not in caplog.text
 
 
-async def test_a_partition_that_ends_before_what_was_applied_is_reported_and_holds_the_stage(
+async def test_a_partition_that_ends_before_what_was_applied_stops_the_worker(
     embedded: RunningBroker,
 ) -> None:
     runner = _Runner()
     async with _undelivered(embedded.settings) as watch:
         await _happen(embedded.settings, 2)
         runner.positions[_TOPIC] = 6
-        await watch.look(runner)
-        assert runner.held
-        (sentence,) = runner.notices.sentences
-        assert "ends at offset 2, but was applied up to 6" in sentence
-        assert "delete the topics changelog" in sentence
-        runner.positions[_TOPIC] = 1
-        await watch.look(runner)
-    assert not runner.held
+        with pytest.raises(TopicChanged, match="ends at offset 2, but was applied up to 6"):
+            await watch.look(runner)

@@ -128,7 +128,7 @@ def test_only_what_the_plugins_go_by_is_given() -> None:
     assert "overutilizationRisk" not in sections
     assert "rebalance" in sections
     policy = read_policy(document("blue", summary(), advice))
-    assert policy.not_applied == ()
+    assert policy.warnings == ()
     assert [each.name for each in policy.plugins.score] == ["LoadAwareScheduling"]
 
 
@@ -141,7 +141,7 @@ def test_moves_by_risk_take_the_place_of_thresholds() -> None:
     assert (found["riskMoves.gain"], found["riskMoves.maxMovesPerRound"]) == (GAIN, 5)
     assert "rebalance" not in {each.path[0] for each in advice.values}
     policy = read_policy(document("blue", summary(), advice))
-    assert policy.not_applied == ()
+    assert policy.warnings == ()
     assert policy.risk_moves.gain == GAIN
 
 
@@ -228,7 +228,7 @@ def test_the_page_names_values_that_a_first_policy_has() -> None:
 def test_whatever_was_seen_the_file_is_a_policy_that_asks_for_what_is_there(of: Summary) -> None:
     text = document("blue", of, advise(of))
     policy = read_policy(text)
-    assert policy.not_applied == ()
+    assert policy.warnings == ()
     assert policy.mode == "observe"
     assert max(map(len, text.splitlines())) <= 100
     if (of.report_ms or 0) <= 60_000:

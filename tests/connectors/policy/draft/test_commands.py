@@ -106,7 +106,7 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
     assert result.exit_code == 0, result.stderr
     policy = read_policy(result.stdout)
     assert policy.mode == "observe"
-    assert policy.not_applied == ()
+    assert policy.warnings == ()
     assert [each.name for each in policy.plugins.score] == ["OverutilizationRisk"]
     assert f"{_NODES} nodes" in result.stdout
     # Each value has its reason right above it.

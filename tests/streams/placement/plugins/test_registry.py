@@ -12,7 +12,7 @@ from schemas.policy import BUILT_IN, OVERUTILIZATION_RISK, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet
+from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.moments import Moments
 from streams.inventory.node import Node
@@ -65,7 +65,7 @@ def _moments() -> Moments:
     moments = Moments()
     choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
     moments.judge_anew(Policy(plugins=choice), ())
-    moments.set_figures((Fleet(400_000, 90_000, 40_000), Fleet(1_700_000, 10_000, 0)))
+    moments.set_figures((FleetUsage(400_000, 90_000, 40_000), FleetUsage(1_700_000, 10_000, 0)))
     return moments
 
 

@@ -1,0 +1,81 @@
+"""The watch lists its cluster again when the worker's state of it was lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from connectors.kafka.membership import Membership
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.recent import recent
+from connectors.kubernetes.duties.kinds import Surroundings, watch
+from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.watch.kinds import PODS
+from connectors.wall_clock import now_ms
+from schemas.clock import ClockTick
+from schemas.codec import decode
+from schemas.lists import ListEnd
+from schemas.partitions import partition_for
+from schemas.requests import SchedulingRequest
+from tests.conftest import RunningBroker
+from tests.connectors.kubernetes.watch.documents import OTHERS, node, pod
+from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
+
+_CLUSTER = "c1"
+
+
+@asynccontextmanager
+async def _served() -> AsyncIterator[Served]:
+    """A node, and a pod that waits."""
+    api = PlayedApi()
+    for path, found in OTHERS.items():
+        api.put(path, found)
+    api.put("/api/v1/nodes", node("node-1"))
+    api.put(PODS, pod("waiting"))
+    served = Served(api)
+    await served.start()
+    try:
+        yield served
+    finally:
+        await served.stop()
+
+
+async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
+    """How many messages of a kind there are."""
+    home = partition_for(_CLUSTER.encode(), broker.settings.partitions)
+    records = recent(broker.settings, topic, home, 0)
+    return sum([isinstance(decode(topic, each.value), kind) async for each in records])
+
+
+async def test_a_tick_that_says_that_state_was_lost_lets_the_watch_list_everything_again(
+    embedded: RunningBroker,
+) -> None:
+    kafka, home = embedded.settings, partition_for(_CLUSTER.encode(), embedded.settings.partitions)
+
+    async def sent(times: int) -> None:
+        async with asyncio.timeout(60):
+            while (
+                await _count(embedded, "pod-lifecycle", ListEnd) < times
+                or await _count(embedded, "scheduling-requests", SchedulingRequest) < times
+            ):
+                await asyncio.sleep(0.2)
+
+    async with _served() as served, AsyncExitStack() as stack:
+        outbox = await stack.enter_async_context(Outbox(kafka))
+        around = Surroundings(
+            kafka, _CLUSTER, served.access, outbox, outbox, Telemetry(_CLUSTER), stack
+        )
+        duty = await watch(around, {"loadstream"})
+        member = Membership(kafka, _CLUSTER, duty.name, newest=duty.newest)
+        running = asyncio.create_task(member.run(duty.work))
+        tick = ClockTick(partition=home, now_ms=now_ms())
+        try:
+            await sent(1)
+            lost = tick.model_copy(update={"state_lost": True})
+            await outbox.deliver("clock", [tick, lost])
+            await sent(2)
+            await outbox.deliver("clock", [tick])
+            await asyncio.sleep(1)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert await _count(embedded, "pod-lifecycle", ListEnd) == 2
