@@ -151,9 +151,9 @@ class PlacementDecision(Message):
     """How many nodes were judged by the estimates of their pods, by the statistic that the policy
     asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
     fleet_estimate: Counts | None = None
-    """What the pod was expected to use, by resource in millicores, bytes or pieces, as far as filters
-    or scores by load went by what the pods of the cluster use; other resources are estimated by
-    requests and limits. none: the policy estimates by requests alone."""
+    """Estimate of the pod by what the pods of the cluster use, by resource in millicores, bytes or
+    pieces; other resources are estimated by requests and limits. None: the policy estimates by
+    requests alone, or no filter or score reads the estimate."""
     as_of: AsOf
     """The state that it was computed from."""
 

@@ -125,8 +125,9 @@ def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
             Finding(
                 name, "differs", "partitions", str(expected.partitions), str(found.partitions),
                 "This is refused: with another count keys hash to other partitions, and two workers "
-                f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={found.partitions}, or "
-                "delete all topics and begin anew.",
+                f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={found.partitions} if all topics have "
+                "as many. Otherwise delete this topic, make it with `loadstream topics create`, and run "
+                "`loadstream partition reset` for every partition.",
             )
         )  # fmt: skip
     if expected.replication is not None and found.replication != expected.replication:

@@ -45,11 +45,8 @@ class Refusals:
         if not self.nodes:
             return "there are no nodes"
         notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
-        notes += (
-            [f"the pod is {fleet_estimate_text(self.fleet_estimate)}"]
-            if self.fleet_estimate
-            else []
-        )
+        if self.fleet_estimate:
+            notes.append(f"the pod is {fleet_estimate_text(self.fleet_estimate)}")
         said = self._counted()
         return f"{said} ({'; '.join(notes)})" if notes else said
 

@@ -132,11 +132,10 @@ def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
         scores.setdefault(ours, {"name": ours} | ({"weight": weight} if weight else {}))
         text = "plugins.score" if name == ours else f"score {ours}, which is close to it"
         result.report("taken over", node, text, name)
-    if first is None and _is_disabled(profile, LOAD_AWARE, "score"):
-        first = profile.disabled[0].node
-    if first is not None:
-        result.put(("plugins", "score"), list(scores.values()), first)
-    if first is not None and not any(name in scores for name in _DEFAULTS):
+    if first is None:
+        return
+    result.put(("plugins", "score"), list(scores.values()), first)
+    if not any(name in scores for name in _DEFAULTS):
         text = (
             "the scheduler's scores by requests are off unless the file names them: plugins.score"
         )
