@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from connectors.policy.imports.translation import Translation
 
 
+#: Longest file that is read.
+_FILE_BYTES_MAX = 4 * 2**20
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(name="import")(import_)
@@ -42,10 +46,12 @@ def import_(
     """
     from connectors.policy.imports.output import write_policy
     from connectors.policy.imports.translation import GROUPS, Translation
-    from schemas.policies import DOCUMENT_BYTES_MAX
-    from schemas.policy import PolicyError, read_policy
+    from schemas.policy import PolicyError, Problem, read_policy
 
-    name, data = read_file(file, 16 * DOCUMENT_BYTES_MAX)
+    name, data = read_file(file, _FILE_BYTES_MAX)
+    if len(data) > _FILE_BYTES_MAX:
+        message = f"found more than {_FILE_BYTES_MAX} bytes; import the configuration alone"
+        print_problems(name, [Problem("", message)])
     translation = Translation()
     _translate(translation, data.decode(errors="replace"))
     text = write_policy(translation, name)
@@ -66,9 +72,9 @@ def import_(
         write_new(output, text)
     else:
         echo(yaml_text(text), nl=False)
-    if entries and not allow_lost:
-        count = len(entries)
-        echo(f"{name}: {count} lost; --allow-lost accepts that", err=True)
+    lost = sum(each.group == "lost" for each in translation.entries)
+    if lost and not allow_lost:
+        echo(f"{name}: {lost} lost; --allow-lost accepts that", err=True)
         raise typer.Exit(1)
 
 

@@ -48,6 +48,12 @@ def test_a_file_that_is_not_there_is_reported() -> None:
     assert "cannot be read" in result.stderr
 
 
+def test_a_file_that_is_too_long_is_not_read_in_part() -> None:
+    imported = import_text(_TEXT + "# more\n" * 700_000)
+    assert (imported.exit_code, imported.text) == (1, "")
+    assert "found more than 4194304 bytes" in imported.errors[0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
