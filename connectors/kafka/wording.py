@@ -158,7 +158,8 @@ def _(message: NodeMetric) -> str:
 @_sentence.register
 def _(message: ClockTick) -> str:
     verb = "the time is set to" if message.reset else "it is"
-    return f"partition {message.partition}: {verb} {time_text(message.now_ms)}"
+    lost = "; the partition was reset" if message.state_lost else ""
+    return f"partition {message.partition}: {verb} {time_text(message.now_ms)}{lost}"
 
 
 @_sentence.register
