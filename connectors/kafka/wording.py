@@ -157,7 +157,8 @@ def _(message: NodeMetric) -> str:
 
 @_sentence.register
 def _(message: ClockTick) -> str:
-    return f"partition {message.partition}: it is {time_text(message.now_ms)}"
+    lost = "; the partition was reset" if message.state_lost else ""
+    return f"partition {message.partition}: it is {time_text(message.now_ms)}{lost}"
 
 
 @_sentence.register
