@@ -106,10 +106,10 @@ def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_exception_beside_the_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raises(self: ClusterStage) -> Any:
+    def raises(self: ClusterStage, rows: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(ClusterStage, "_rows", raises)
+    monkeypatch.setattr(ClusterStage, "_with_own_row", raises)
     assert "raised ZeroDivisionError" in kind(found())
 
 
