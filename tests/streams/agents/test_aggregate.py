@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.admin import create_topics
-from connectors.kafka.client import connect
-from connectors.kafka.topics import expected_topics
 from schemas.topics import PARTITIONS_DEFAULT
 from schemas.usage import NodeUsage
-from tests.conftest import RunningBroker, delete_topic
+from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import MINUTE, SECOND, T0, pod, read, sample
 from tests.streams.aggregate.observer import CHANGELOG, AggregateWorker, Observer, observer
 
@@ -124,23 +121,3 @@ async def test_a_row_that_cannot_be_read_stops_the_worker_which_names_it(
             assert worker.wait() != 0
             log = (tmp_path / "worker.log").read_text()
             assert f"table node_percentiles, row {record.key.decode()}: " in log
-
-
-@pytest.mark.kafka
-async def test_an_input_topic_that_was_made_again_is_read_from_its_first_record_on(
-    clean_kafka: RunningBroker, tmp_path: Path
-) -> None:
-    """Its new records would otherwise pass for ones applied before, and be left out silently."""
-    settings = clean_kafka.settings
-    with AggregateWorker(settings, tmp_path) as worker:
-        async with observer(settings) as kafka:
-            await kafka.send(minutes(0, 1))
-            await settled(kafka, worker)
-            worker.kill()
-        connection = connect(settings)
-        delete_topic(connection, "node-usage")
-        create_topics(connection, expected_topics(settings))
-        worker.start()
-        async with observer(settings) as kafka:
-            await kafka.send(minutes(1, 4))
-            await kafka.until(lambda: len(kafka.published()) >= NODES, worker)
