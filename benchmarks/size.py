@@ -2,7 +2,7 @@
 
 Lines are those of Python files, with comments and blank lines; words are those of Markdown files.
 `size_limits.json` beside this module has the limits. `--check` exits with 1 if a count exceeds its
-limit. A limit may only be lowered: whoever makes something smaller writes the new count there.
+limit. Limits are only lowered: a change that makes a count smaller lowers its limit too.
 """
 
 import importlib
@@ -96,16 +96,16 @@ def _count_lines(folders: Iterable[str]) -> int:
 
 
 def _count_modules() -> Counter[str]:
-    """Return the number of modules in each folder of the product; a package's own file is not one."""
+    """Return the number of modules in each folder of the product, without `__init__.py`."""
     modules = (path for path in _files("*.py", *PRODUCT) if path.stem != "__init__")
     return Counter(str(path.parent.relative_to(ROOT)) for path in modules)
 
 
 def _find_models(package: ModuleType, base: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if found.name.endswith("__main__"):
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if info.name.endswith("__main__"):
             continue
-        module = importlib.import_module(found.name)
+        module = importlib.import_module(info.name)
         for value in vars(module).values():
             is_model = isinstance(value, type) and issubclass(value, base)
             if is_model and value.__module__ == module.__name__:

@@ -9,7 +9,8 @@ module has the digests:
                        a drain and a pause, as their topics carry them
 
 A change that alters decisions on purpose writes new digests with `--write`, and its commit message
-says why. `--record` records the inputs again. A change of an input's format converts them.
+says why. `--record` records the inputs again. If the format of an input changes, convert the
+recorded inputs instead: a new recording would change the digest.
 
 Exit codes: 0 the digests are equal, 1 they are not.
 """
@@ -52,7 +53,7 @@ RECORDED = Parameters(nodes=12, hours=3.0, filling_hours=1.0, load=0.6)
 
 
 class DecisionDigest:
-    """The decisions of one run."""
+    """Digest and numbers of the decisions of one run."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -101,7 +102,7 @@ class _ObservedStages(Pipeline):
 
 
 class _Bindings(Observer):
-    """Bindings of a contender that is a rule: nothing of it is streamed."""
+    """Adds the bindings of a contender that decides by a rule, without the stages."""
 
     def __init__(self, digest: DecisionDigest) -> None:
         self._digest = digest
@@ -189,7 +190,7 @@ def read_inputs() -> Iterator[list[Written]]:
 
 
 def record_inputs() -> None:
-    """Run our default policy with some work of operators, and write what the stages read."""
+    """Run the default policy with a drain and a pause, and write what the stages read."""
     batches: list[list[Written]] = []
     observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()

@@ -1,4 +1,4 @@
-"""The command `partition reset`: a partition begins again without what the stages knew of it."""
+"""The command `partition reset`: a partition begins again without its rows and its journal."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ partition = typer.Typer(no_args_is_help=True, help="Let a partition begin again.
 
 @partition.callback()
 def _group() -> None:
-    """Without it the only command would take the group's place."""
+    """Keep `partition` a group: Typer would merge a group with its only command."""
 
 
 @partition.command()

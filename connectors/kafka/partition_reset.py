@@ -1,15 +1,14 @@
-"""Deletes what the stages know of a partition, so that a worker can start from it again.
+"""Deletes the state of both stages for a partition, so that a worker can start from it again.
 
     changelogs              a deletion of every key: they are compacted, so records cannot be deleted
     journal, checkpoints    all records are deleted
     positions               inputs go on at their ends, `policies` at its beginning
 
-The steps are in an order in which a worker never starts from half of a reset: from the deletion of
-the journal position on, until the new one is written last, a worker finds a damaged partition and
-says so. The command can be run again.
+A worker never starts from half of a reset. An early step deletes the journal position, and the last
+step writes the new one. In between, a worker reports a damaged partition. If a step fails, run the
+command again.
 
-The opening record in the journal makes a worker that stood still notice that it has lost the
-partition. A tick with `state_lost` on `clock` tells watches to list their clusters again.
+The opening record in the journal tells a worker that was suspended that it has lost the partition. A tick with `state_lost` on `clock` tells watches to list their clusters again.
 """
 
 from collections.abc import Iterable
@@ -74,7 +73,7 @@ class Plan:
 
 
 def plan_reset(connection: Connection, partition: int) -> Plan:
-    """What a reset of this partition would do; changes nothing.
+    """Return what a reset of this partition would do; change nothing.
 
     Raises:
         ResetRefused: workers run, the broker is the embedded one, or there is no such partition.
@@ -104,7 +103,7 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
 
 
 def reset_partition(connection: Connection, plan: Plan) -> None:
-    """Do it.
+    """Carry out a plan.
 
     Raises:
         BrokerUnavailable: a step failed; the reset must be run again.
@@ -135,9 +134,10 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
 
 
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
-    """Delete the rows of the aggregate stage, but for how far it has come: to the end of its input.
+    """Delete the rows of the aggregate stage, and set its progress to the end of its input.
 
-    Other rows first: as long as a row of that kind is there, rows that it counts are missed.
+    Other rows are deleted before the old progress, which counts them: until it is gone, a worker
+    notices that rows are missing.
     """
     topic, partition = changelog_name(_WINDOWS), plan.partition
     position = plan.extents[_USAGE].next_offset - 1
@@ -187,7 +187,7 @@ def _keys(
 
 
 def _log_time(connection: Connection, plan: Plan) -> int:
-    """The partition's time: that of its newest tick, so that nobody sees time move."""
+    """Return the time of the partition's newest tick, so that the reset does not move log time."""
     extent = plan.extents[_CLOCK]
     first = max(extent.first_offset, extent.next_offset - 1)
     for record in read_range(connection, _CLOCK, plan.partition, first, extent.next_offset):
@@ -198,7 +198,7 @@ def _log_time(connection: Connection, plan: Plan) -> int:
 
 
 def _members(connection: Connection) -> str:
-    """Workers that are members of a group, in words; empty: none."""
+    """Return how many workers are members of each group, as text; empty if there are none."""
     from confluent_kafka import KafkaException
 
     timeout_s = connection.settings.connect_timeout_s

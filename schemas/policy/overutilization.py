@@ -21,7 +21,7 @@ from schemas.policy.parts import (
     whole,
 )
 
-#: Most resources of the score: five sums are kept of each for every node.
+#: Most resources of the score: six sums are kept of each for every node.
 RISK_RESOURCES_MAX = 8
 #: Share of a resource beyond which a node is hot, where a policy does not say.
 _HOT_PERCENT = {"cpu": 75, "memory": 80}
@@ -75,7 +75,7 @@ class OverutilizationRiskArgs(PolicyPart):
     @field_validator("resources")
     @classmethod
     def _fill_resources(cls, resources: tuple[RiskResource, ...]) -> tuple[RiskResource, ...]:
-        # By name: another order of the same means the same, and what was learned goes on.
+        # Sorted by name: a policy with the same resources in another order keeps its sums.
         by_name = tuple(sorted(resources, key=lambda each: each.name))
         return by_name or (RiskResource(name="cpu"), RiskResource(name="memory"))
 

@@ -9,8 +9,8 @@ their demand (`fleet_usage`), plus a margin, and is at most the pod's limit:
 
     demand * usage + margin * demand * sqrt(variance + spread)
 
-The rule above still applies to a resource whose usage is not learned, and to a resource for which
-the pod's own annotation names a factor.
+The rule above still applies to a resource without fleet figures, and to a resource for which the
+pod's own annotation names a factor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ class Estimator:
     """Estimates pods under one set of arguments, as vectors over one list of resources."""
 
     def __init__(self, args: LoadAwareSchedulingArgs, learned: LearnedUsage | None = None) -> None:
-        """Estimate by these arguments; `learned` is what the pods of the cluster use."""
+        """Estimate by these arguments; `learned` has the fleet figures of the cluster."""
         self.args = args
         self.learned = LearnedUsage() if learned is None else learned
         self.by_fleet = args.by_fleet

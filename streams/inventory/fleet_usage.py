@@ -48,7 +48,7 @@ ZERO_SUMS = (0,) * SUMS_PER_RESOURCE
 
 
 class FleetUsage(NamedTuple):
-    """Figures of one resource: shares of a pod's demand, in millionths (variances: of its square)."""
+    """Figures of one resource, in millionths: shares of a pod's demand, or of its square."""
 
     usage_ppm: int
     variance_ppm: int
@@ -56,7 +56,7 @@ class FleetUsage(NamedTuple):
 
 
 class LearnedUsage:
-    """The figures in force in a cluster, as estimates read them."""
+    """The fleet figures of a cluster that estimates use."""
 
     def __init__(self) -> None:
         self.figures: Mapping[str, FleetUsage] = {}

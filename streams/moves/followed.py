@@ -1,7 +1,7 @@
 """Follows each eviction of a round for `moves.followSeconds` and reports what became of it.
 
 A pod does not say which pod it replaces. Of an owner's evictions, the oldest one without a
-replacement takes the owner's next new pod. Nothing is decided by these records.
+replacement takes the owner's next new pod. No decision depends on the outcomes.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Follow for as long as another policy says, also the evictions under way."""
+        """Follow evictions for as long as this policy says, also those under way."""
         self._follow_ms = policy.moves.follow_seconds * 1000
 
     def follow(self, row: FollowedEvictionRow) -> None:
@@ -85,15 +85,15 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         excess = len(rows) - self.followed_max
         ended = [
             row
-            for place, row in enumerate(rows)
-            if place < excess or row.evicted_at_ms + self._follow_ms <= now_ms
+            for index, row in enumerate(rows)
+            if index < excess or row.evicted_at_ms + self._follow_ms <= now_ms
         ]
         for row in ended:
             self.drop(row.command_id)
         return [MoveOutcome(**dict(row), ended_at_ms=now_ms, as_of=as_of) for row in ended]
 
     def put(self, row: FollowedEvictionRow) -> None:
-        """Keep a row as it is now."""
+        """Store a row in place of the one with its command id."""
         super().put(row)
         self._by_owner.setdefault(row.owner, {})[row.command_id] = None
 

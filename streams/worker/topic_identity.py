@@ -20,7 +20,7 @@ def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int
     Args:
         before: ids by topic, as far as they were known.
         now: likewise.
-        partitions: how many there are: all of them have lost the topic.
+        partitions: the number of partitions, all of which have lost the topic.
 
     Raises:
         TopicChanged: a topic has another id.

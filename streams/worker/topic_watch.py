@@ -21,11 +21,11 @@ from streams.worker.topic_identity import TopicChanged
 
 logger = logging.getLogger(__name__)
 
-#: Time between two looks, in seconds.
+#: Time between two checks, in seconds.
 LOOK_S = 5.0
-#: How long an answer of the brokers is waited for, in seconds.
+#: Longest wait for an answer of the brokers, in seconds.
 ANSWER_S = 5.0
-#: The id that a broker gives which has none.
+#: The id that a broker without topic ids returns.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
@@ -44,7 +44,7 @@ class TopicFacts:
 
 
 class TopicWatch:
-    """Looks while it runs, and when it is asked to."""
+    """Checks the topics of a stage: every few seconds in `run`, and once in `look`."""
 
     def __init__(self, kafka: KafkaSettings, names: Collection[str]) -> None:
         self._settings = kafka
@@ -52,10 +52,14 @@ class TopicWatch:
         self._admin: Any = None
         self._has_ids = True
         self.ids: dict[str, str] = {}
-        """Ids of the topics as they were seen first; those that are unknown are not in it."""
+        """Ids of the topics when they were first seen; topics with unknown ids are missing."""
 
     async def run(self) -> None:
-        """Look again and again, until cancelled; raises TopicChanged."""
+        """Look again and again until cancelled.
+
+        Raises:
+            TopicChanged: a topic is not what it was.
+        """
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
@@ -76,7 +80,7 @@ class TopicWatch:
         return True
 
     def check(self, found: Mapping[str, TopicFacts]) -> None:
-        """Compare the topics with what they must be; ids that are seen first hold from now on.
+        """Compare the topics with what they must be, and keep ids that are seen for the first time.
 
         Raises:
             TopicChanged: a topic is not what it was.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from connectors.policy.draft.history import RESOURCES, History, median_gap_ms
 from connectors.policy.draft.load import Load, load_of
 
-#: A pod that uses more of its request counts as this, as it does where the figure is learned: one
-#: that requests next to nothing must not speak for all others.
+#: A pod that uses more than five times its request counts as five, as in the fleet figures: a pod
+#: with a tiny request must not dominate the mean.
 RATIO_MAX = 5.0
 _HOUR_MS = 3_600_000
 

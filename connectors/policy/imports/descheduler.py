@@ -1,7 +1,8 @@
 """DeschedulerPolicy of the Kubernetes descheduler.
 
-LowNodeUtilization becomes LowNodeLoad. It goes by requests unless `metricsUtilization` is given;
-loadstream goes by real usage, so the report says which of the two the thresholds were made for.
+LowNodeUtilization becomes LowNodeLoad. LowNodeUtilization uses requests unless `metricsUtilization`
+is given, and loadstream uses real usage. So the report says which of the two the thresholds were
+made for.
 """
 
 from collections.abc import Iterator
@@ -141,7 +142,7 @@ def _read_selector(text: Any) -> dict[str, Any]:
 
 
 def _put_balancer(result: Translation, args: Node) -> None:
-    """Take over LowNodeUtilization, which evicts directly."""
+    """Take over the arguments of LowNodeUtilization, which evicts directly."""
     apply(result, args, _ARGUMENTS)
     metrics = args.child("metricsUtilization")
     by_usage = bool(metrics.child("source").value or metrics.child("metricsServer").value)
@@ -159,7 +160,7 @@ def _put_balancer(result: Translation, args: Node) -> None:
 
 
 def evict_directly(result: Translation, node: Node) -> None:
-    """Take over that pods leave without a reservation, and report what is different here."""
+    """Make pods leave without a reservation, and report what loadstream does differently."""
     note = "the descheduler evicts without a reservation"
     result.put(("migration", "defaultJobMode"), "EvictDirectly", node, note)
     text = "rebalance.anomalyCondition: a node is hot in 5 rounds before a pod leaves, not in one"
@@ -235,6 +236,6 @@ def _put_strategies(result: Translation, node: Node) -> None:
 
 
 def translate_values(result: Translation, node: Node) -> None:
-    """Translate Helm values beside a DeschedulerPolicy: of these only the interval counts."""
+    """Translate the Helm values beside a DeschedulerPolicy; only the interval matters."""
     name = "deschedulingInterval"
     apply(result, node.child(name), take("descheduling", name))

@@ -1,9 +1,8 @@
 """Finds the configurations in a file, wherever they are: at the top of a document, in a list, in
 Helm values, or as text in a ConfigMap.
 
-A configuration knows the line of each of its values in the file. The lines of a text within the
-file follow from the place of its key if it is a block (`key: |`); in another text every value has
-the line of the key.
+Each value of a configuration has its line in the file. If the configuration is text under a key,
+lines are exact for a block (`key: |`). In other text every value has the line of the key.
 """
 
 import re
@@ -32,7 +31,7 @@ SLO_KEYS = (
     "system-config",
     "host-application-config",
 )
-#: Helm values of the descheduler's chart: its policy, and the settings beside it.
+#: Helm values of the descheduler's chart: the key of its policy, and the kind of the other values.
 HELM_POLICY = "deschedulerPolicy"
 HELM_VALUES = "Helm values"
 #: Kind of a profile without one, by a plugin that it names.

@@ -15,8 +15,7 @@ from connectors.policy.imports.translation import (
     take,
 )
 
-#: What holds of MigrationController where DefaultEvictor evicts in its place: nothing but that pods
-#: leave one by one.
+#: Section `migration` if DefaultEvictor evicts in place of MigrationController: without its limits.
 _EVICT_DIRECTLY: dict[str, Any] = {
     "defaultJobMode": "EvictDirectly",
     "objectLimiters": {"workload": {"duration": "0s"}},

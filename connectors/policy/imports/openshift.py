@@ -1,4 +1,4 @@
-"""OpenShift's KubeDescheduler, whose profiles stand for plugins of the Kubernetes descheduler."""
+"""OpenShift's KubeDescheduler; its profiles stand for plugins of the Kubernetes descheduler."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from connectors.policy.imports.translation import (
 from connectors.policy.imports.unsupported import UNSUPPORTED
 from schemas.policy.wording import describe, nearest
 
-#: Thresholds by their name: below and above the mean, or below and above which a node is used.
+#: Low and high thresholds by name: distances from the mean in percentage points.
 _DEVIATIONS = {
     "Low": (10, 10),
     "Medium": (20, 20),
@@ -33,6 +33,7 @@ _DEVIATIONS = {
     "AsymmetricMedium": (0, 20),
     "AsymmetricHigh": (0, 30),
 }
+#: Low and high thresholds by name: percentages of the node.
 _THRESHOLDS = {"Low": (10, 30), "Medium": (20, 50), "High": (40, 70)}
 _BY_CPU = "rebalance (LowNodeLoad), by real cpu usage and not by cpu pressure"
 _NOT_LOAD = (
@@ -47,7 +48,7 @@ _LOST = {
     "CompactAndScale": _FILLS,
     "DevPreviewCompactAndScale": _FILLS,
 }
-#: Profiles that move pods for load; true: by usage, as a distance from the mean.
+#: Profiles that move pods for load. True: by usage, with thresholds relative to the mean.
 _LOAD = {
     "LifecycleAndUtilization": False,
     "LongLifecycle": False,

@@ -51,7 +51,7 @@ def _write(translation: Translation, value: dict[str, Any], path: Path) -> Itera
 
 
 def _remark(translation: Translation, path: Path) -> str:
-    """Return a comment with the line of a value, and with what is to be known of it."""
+    """Return a comment with the line of a value and the note about it, if there is one."""
     for length in range(len(path), 0, -1):
         if path[:length] in translation.origins:
             origin, note = translation.origins[path[:length]]

@@ -22,7 +22,7 @@ from schemas.policy import Policy
 from schemas.policy.parts import field_names, inner_model
 from schemas.policy.wording import describe, nearest
 
-#: Arguments that a policy has, by plugin: the section, and fields that a section does not have.
+#: By plugin: the section for its arguments, and rules for arguments that the section does not have.
 ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     "LoadAwareScheduling": (
         "loadAware",
@@ -88,7 +88,7 @@ class Profile:
         }
 
     def finds(self, name: str, *points: str) -> Named | None:
-        """Return where a plugin is enabled at one of some extension points."""
+        """Return the entry that enables a plugin at one of these extension points, if any."""
         return next((n for n in self.enabled if n.name == name and n.point in points), None)
 
     def names(self) -> dict[str, Node]:
@@ -125,7 +125,7 @@ class Profile:
             result.problem(args, f"{message}; keep one")
 
     def take_args(self, result: Translation, name: str) -> None:
-        """Take over the arguments of a plugin whose names the policy has kept."""
+        """Take over the arguments of a plugin; the policy uses the same names."""
         args = self.args.get(name)
         if args is None or args.value is None or not result.check(args, dict):
             return
@@ -143,7 +143,7 @@ class Profile:
             elif field in known and not _has_wrong_keys(result, node):
                 value = node.value
                 if field == "arbitrationArgs" and isinstance(value, dict):
-                    # Arbitration always happens, there as well.
+                    # Arbitration cannot be switched off, in Koordinator either.
                     value = {key: inner for key, inner in value.items() if key != "enabled"}
                 result.put((section, field), value, node, name)
         result.report("taken over", args, f"section {section}", name)

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration: of the Kubernetes scheduler, of Koordinator's, and with Trimaran."""
+"""KubeSchedulerConfiguration of the Kubernetes scheduler, of Koordinator, or with Trimaran."""
 
 from connectors.policy.imports.documents import Node
 from connectors.policy.imports.profiles import Profile

@@ -35,8 +35,7 @@ class Translation:
         self.compat: Compat = "loadstream"
         self.values: dict[str, Any] = {}
         self.origins: dict[Path, tuple[Node, str]] = {}
-        """Of each field of a section, and of each field without a section: where it was written,
-        and what a reader of the policy should know of it."""
+        """Where the value of each policy field comes from, and a note about it, by path."""
         self.entries: list[Entry] = []
         self.problems: list[Problem] = []
 
@@ -137,7 +136,7 @@ def say(group: Group, text: str) -> Callable[[Translation, Node], None]:
 
 
 def each(rule: Rule) -> Callable[[Translation, Node], None]:
-    """Return the rule of a list, by the rule of its items."""
+    """Return the rule of a list whose items have this rule."""
 
     def apply_to_items(result: Translation, node: Node) -> None:
         if result.check(node, list):

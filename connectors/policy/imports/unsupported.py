@@ -1,5 +1,4 @@
-"""Plugins of other systems that loadstream does not have: what does its work, or what to use
-instead."""
+"""Plugins that loadstream does not have, and what does their work or what to use instead."""
 
 from connectors.policy.imports.translation import Group
 
