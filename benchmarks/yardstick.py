@@ -12,7 +12,7 @@ A change that alters decisions on purpose writes new digests with `--write`, and
 says why. `--record` records the inputs again. If the format of an input changes, convert the
 recorded inputs instead: a new recording would change the digest.
 
-Exit codes: 0 the digests are equal, 1 they are not.
+Exit codes: 0 the digests are equal, 1 they are not, 2 the command line is wrong.
 """
 
 import gc
@@ -114,6 +114,9 @@ class _Bindings(Observer):
 
 def main(arguments: list[str]) -> int:
     """Compute all digests, and compare or write them."""
+    if arguments not in ([], ["--write"], ["--record"]):
+        print(f"found {' '.join(arguments)}; allowed is --write or --record", file=sys.stderr)
+        return 2
     if arguments == ["--record"]:
         record_inputs()
     digests = compute_digests()

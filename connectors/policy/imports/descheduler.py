@@ -35,7 +35,7 @@ LIMITS: dict[str, Rule] = {
         "maxNoOfPodsToEvictTotal",
     )
 }
-BY_REQUESTS = (
+_BY_REQUESTS = (
     "rebalance; it went by requests, because metricsUtilization is not set: here the same thresholds "
     "hold for real usage, which is mostly lower"
 )
@@ -155,7 +155,7 @@ def _put_balancer(result: Translation, args: Node) -> None:
             result.report("lost", args, text, _BALANCER)
         elif limits := _read_thresholds(result, given, query):
             result.put(("rebalance", ours), limits, given, note)
-    result.report("taken over", args, _BY_USAGE if by_usage else BY_REQUESTS, _BALANCER)
+    result.report("taken over", args, _BY_USAGE if by_usage else _BY_REQUESTS, _BALANCER)
     evict_directly(result, args)
 
 

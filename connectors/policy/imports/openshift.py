@@ -3,7 +3,6 @@
 from typing import Any
 
 from connectors.policy.imports.descheduler import (
-    BY_REQUESTS,
     LIMITS,
     THRESHOLD_PRIORITY,
     evict_directly,
@@ -36,6 +35,11 @@ _DEVIATIONS = {
 #: Low and high thresholds by name: percentages of the node.
 _THRESHOLDS = {"Low": (10, 30), "Medium": (20, 50), "High": (40, 70)}
 _BY_CPU = "rebalance (LowNodeLoad), by real cpu usage and not by cpu pressure"
+_BY_REQUESTS = (
+    "rebalance; it went by requests, because devActualUtilizationProfile is not set: here the same "
+    "thresholds hold for real usage, which is mostly lower"
+)
+_BY_USAGE = "rebalance; it went by usage (devActualUtilizationProfile), as here"
 _NOT_LOAD = (
     "it is not about load: keep the operator for it, without profiles that move pods for load"
 )
@@ -147,7 +151,8 @@ def _put_profile(result: Translation, node: Node, name: str, custom: Node) -> No
         result.put(("rebalance", thresholds), dict.fromkeys(resources, percent), node, note)
     if deviates:
         result.put(("rebalance", "useDeviationThresholds"), True, node, note)
-    how = _BY_CPU if _LOAD[name] else BY_REQUESTS
+    by_usage = custom.child("devActualUtilizationProfile").value is not None
+    how = _BY_CPU if _LOAD[name] else _BY_USAGE if by_usage else _BY_REQUESTS
     result.report("taken over", node, f"it moves pods for load: {how}", name)
     if not _LOAD[name]:
         result.report("lost", node, _OLD_PODS, f"{name}: old pods, and pods that restart often")

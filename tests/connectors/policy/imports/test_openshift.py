@@ -40,6 +40,12 @@ def test_the_profile_for_utilization_went_by_requests() -> None:
     assert imported.exit_code == 1
 
 
+def test_the_profile_for_utilization_went_by_usage_where_the_operator_measures_it() -> None:
+    custom = "  profileCustomizations: {devActualUtilizationProfile: PrometheusCPUUsage}\n"
+    imported = import_text(_operator("LifecycleAndUtilization", custom))
+    assert "went by usage" in imported.report["taken over"]["LifecycleAndUtilization"]
+
+
 @pytest.mark.parametrize("profile", ["AffinityAndTaints", "CompactAndScale"])
 def test_other_profiles_are_lost_by_name_and_no_pod_is_moved(profile: str) -> None:
     imported = import_text(_operator(profile))
