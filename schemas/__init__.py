@@ -24,9 +24,10 @@ Messages, by topic:
     decisions       `placement-decisions`
     outcomes        `command-outcomes`
     evictions       `eviction-commands`
-    migrations      `migration-requests`, `migration-status`, and their rows
-    rounds          `rebalance-rounds`, and rows of what earlier rounds saw
-    moves           `move-outcomes`, and rows of what is remembered of moves
+    status          `status`: records of rounds, migrations, drains and moves
+    migrations      `migration-requests`, records of `status`, and their rows
+    rounds          rounds on `status`, and rows of what earlier rounds saw
+    moves           outcomes of moves on `status`, and rows of what is remembered of moves
     policies        `policies`
     policy          a policy's text: reading, checking, printing
     clock           `clock`

@@ -145,7 +145,7 @@ class MigrationRow(Message, Migration):
 
 
 class MigrationStatus(Message, Migration):
-    """`migration-status`: a migration's phase or one of its conditions has changed (key: cluster)."""
+    """`status`: a migration's phase or one of its conditions has changed (key: cluster)."""
 
     kind: Literal["migration"] = "migration"
     """Says what the record is."""
@@ -169,7 +169,7 @@ PROTECTED_NAMED_MAX = 20
 
 
 class DrainStatus(Message):
-    """`migration-status`: how far the drain of a node has come (key: cluster)."""
+    """`status`: how far the drain of a node has come (key: cluster)."""
 
     kind: Literal["drain"] = "drain"
     """Says what the record is."""
@@ -196,14 +196,11 @@ class DrainStatus(Message):
     """The state that it was computed from."""
 
 
-MigrationStatusRecord = Annotated[MigrationStatus | DrainStatus, Field(discriminator="kind")]
-
-
 class MigrationRequest(Message):
     """`migration-requests`: what a user wants of migrations (key: cluster).
 
     migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id`
-    or `pod`. What cannot be done is answered in `migration-status` or goes to `dead-letters`.
+    or `pod`. What cannot be done is answered in `status` or goes to `dead-letters`.
     """
 
     request_id: DecisionId

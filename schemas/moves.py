@@ -1,4 +1,4 @@
-"""What is remembered of moves, and `move-outcomes`: what became of each move.
+"""What is remembered of moves, and `status`: what became of each move.
 
 A move is the eviction of a pod and the coming of its replacement, which is another pod of the same
 owner. The rows serve placement and rebalancing alike; each is small, bounded, and forgotten with
@@ -156,8 +156,10 @@ class FollowedEvictionRow(Message):
 
 
 class MoveOutcome(FollowedEvictionRow):
-    """Topic `move-outcomes` (key: cluster): what became of one eviction in the time after it."""
+    """`status`: what became of one eviction in the time after it (key: cluster)."""
 
+    kind: Literal["move"] = "move"
+    """Says what the record is."""
     ended_at_ms: EpochMs
     """The log's time when the eviction was followed no longer."""
     as_of: AsOf

@@ -1,4 +1,4 @@
-"""`rebalance-rounds`: what one round of rebalancing saw, what it wanted, and what stopped it.
+"""`status`: what one round of rebalancing saw, what it wanted, and what stopped it.
 
 "Why was nothing evicted?" must have an answer for every round, every hot node and every pod on it:
 the first gate that stopped it, in words with numbers. A record is bounded; what it leaves out is
@@ -154,8 +154,10 @@ class PoolRound(Part):
 
 
 class RebalanceRound(Message):
-    """One round of a cluster (key: cluster)."""
+    """`status`: one round of a cluster (key: cluster)."""
 
+    kind: Literal["round"] = "round"
+    """Says what the record is."""
     round_id: DecisionId
     """Id of the round, derived from its inputs."""
     cluster: ClusterName

@@ -24,13 +24,11 @@ from schemas.migrations import (
     MigrationRequest,
     MigrationRow,
     MigrationStateRow,
-    MigrationStatusRecord,
     WorkloadRow,
 )
 from schemas.moves import (
     CoolingNodeRow,
     FollowedEvictionRow,
-    MoveOutcome,
     RecentMovesRow,
     UnmovablePodsRow,
 )
@@ -40,7 +38,7 @@ from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
-from schemas.rounds import HotspotCounterRow, RebalanceRound, UsageHistoryRow
+from schemas.rounds import HotspotCounterRow, UsageHistoryRow
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
@@ -52,6 +50,7 @@ from schemas.rows import (
     ReservedPodsRow,
     WaitingGroupRow,
 )
+from schemas.status import StatusRecord
 from schemas.usage import NodeUsage
 from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
@@ -135,10 +134,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
     Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
-    Topic("rebalance-rounds", RebalanceRound, "cluster", "What each round of rebalancing saw and wanted, and what stopped it.", "none", "cluster"),
-    Topic("move-outcomes", MoveOutcome, "cluster", "What became of evictions by rebalancing.", "none", "cluster"),
+    Topic("status", StatusRecord, "cluster", "What rebalancing does: rounds, how far migrations and drains have come, outcomes of moves.", "none", "cluster"),
     Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
-    Topic("migration-status", MigrationStatusRecord, "cluster", "How far each migration and each drain has come.", "none", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
 )  # fmt: skip
 

@@ -35,7 +35,7 @@ from schemas.usage import NodeUsage
 
 #: Topics that the session reads.
 READ_TOPICS = (
-    "node-metrics", "placement-decisions", "dead-letters", "rebalance-rounds", "eviction-commands",
+    "node-metrics", "placement-decisions", "dead-letters", "status", "eviction-commands",
 )  # fmt: skip
 
 

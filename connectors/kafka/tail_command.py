@@ -35,6 +35,9 @@ From = Annotated[
 Cluster = Annotated[
     str | None, typer.Option(help="Only records about this cluster.", callback=cluster_name)
 ]
+Kind = Annotated[
+    str | None, typer.Option(help="Only records of this kind, such as round or move of status.")
+]
 PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
 Limit = Annotated[
     int | None,
@@ -63,6 +66,7 @@ def tail(
     start: From = None,
     cluster: Cluster = None,
     pod: PodName = None,
+    kind: Kind = None,
     limit: Limit = None,
     last: Last = None,
     follow: Follow = False,
@@ -74,7 +78,7 @@ def tail(
     that is the newest one at its start.
     """
     target = topic_of(topic)
-    selection = _selection(target, cluster, pod)
+    selection = _selection(target, cluster, pod, kind)
     if last is not None and (follow or limit is not None):
         raise typer.BadParameter("--last goes neither with --follow nor with --limit")
     with as_messages():
@@ -93,12 +97,15 @@ def tail(
             echo(json_text(show(entry)) if json else one_line(show(entry)))
 
 
-def _selection(topic: "Topic", cluster: str | None, pod: str | None) -> "Selection":
+def _selection(
+    topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
+) -> "Selection":
     """Which records are wanted; an error of the command line if none of the topic can be."""
     from connectors.kafka.selection import Selection
 
     try:
-        return Selection.of(topic, cluster, None if pod is None else pod_name(pod, "--pod"))
+        named = None if pod is None else pod_name(pod, "--pod")
+        return Selection.of(topic, cluster, named, kind)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

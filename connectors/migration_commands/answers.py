@@ -1,6 +1,6 @@
 """Which records answer a request, and how it ended.
 
-A worker answers on `migration-status`; what it refuses is in `dead-letters`, whole. Pure: records
+A worker answers on `status`; what it refuses is in `dead-letters`, whole. Pure: records
 in, answers out.
 """
 

@@ -1,7 +1,7 @@
 """The commands `migrate`, `drain`, `undrain`, `migration pause|resume|abort` and `migrations`.
 
 The first five write one request to topic `migration-requests`; the cluster's worker answers on
-topic `migration-status`, or in `dead-letters` if it refuses, after the command has ended or, with
+topic `status`, or in `dead-letters` if it refuses, after the command has ended or, with
 `--wait`, before. `migrations` reads the answers. A pod is named as NAMESPACE/NAME, and its uid is
 looked up in the newest records about it, so that a request never meets another pod of the same
 name. A cluster, node, pod or migration that nothing names is refused here: a mistyped name becomes

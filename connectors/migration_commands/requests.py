@@ -43,7 +43,7 @@ def ask(
     )
     answers = []
     if wait:
-        places = (("migration-status", cluster), ("dead-letters", TOPIC))
+        places = (("status", cluster), ("dead-letters", TOPIC))
         answers = [Arrivals(connection, topic, key) for topic, key in places]
     _, refused = produce_messages(connection, TOPIC, [request])
     if refused:

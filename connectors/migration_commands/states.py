@@ -1,4 +1,4 @@
-"""The newest state of a cluster's migrations and drains, from the end of topic `migration-status`."""
+"""The newest state of a cluster's migrations and drains, from the end of topic `status`."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -114,7 +114,9 @@ def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
     """
     states = States(back_ms)
     newest_ms: int | None = None
-    for message in Past(connection, "migration-status", cluster, RECORDS_MAX).newest(states.looked):
+    for message in Past(connection, "status", cluster, RECORDS_MAX).newest(states.looked):
+        if not isinstance(message, Status):
+            continue
         if newest_ms is None:
             newest_ms = message.happened_at_ms
         # What waits for a window, or is drained, may have said so last days ago.

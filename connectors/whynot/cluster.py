@@ -45,7 +45,7 @@ def no_rounds(evidence: Evidence) -> Answer:
     reached = "all" if evidence.whole else "the newest"
     sentences = [
         f"No round of rebalancing of cluster {evidence.cluster} was found in {reached} "
-        f"{count_text(evidence.records, 'record')} of its partition of rebalance-rounds."
+        f"{count_text(evidence.records, 'record')} of its partition of status."
     ]
     if evidence.paused:
         sentences.append("The cluster is paused: `loadstream policy resume` lets it go on.")

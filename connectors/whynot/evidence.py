@@ -61,7 +61,7 @@ class Evidence:
     cut_off: bool = False
     """There may be older rounds that are asked for and were not looked at."""
     records: int = 0
-    """How many records of `rebalance-rounds` were looked at."""
+    """How many records of `status` were looked at."""
     whole: bool = False
     """Those were all that there are."""
     others: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from connectors.policy.entries import newest_entry
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus
+from schemas.moves import MoveOutcome
 from schemas.pods import PodLifecycle
 from schemas.rounds import RebalanceRound
 
@@ -74,7 +75,9 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
     others: dict[str, None] = {}
     since_ms = 0
     reached = False
-    for each in newest("rebalance-rounds", looked, any_cluster=True):
+    for each in newest("status", looked, any_cluster=True):
+        if not isinstance(each, RebalanceRound):
+            continue
         if each.cluster != question.cluster:
             others[each.cluster] = None
             continue
@@ -103,12 +106,12 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
     evidence.stateless = looked.whole and node not in evidence.nodes
     drains: list[DrainStatus] = []
     migrations: list[MigrationStatus] = []
-    for status in newest("migration-status"):
+    for status in newest("status"):
         # A drain is reported when it begins, before all migrations of its pods.
         if isinstance(status, DrainStatus):
             drains += [status] if status.node == node and not drains else []
-        elif status.source_node == node and len(migrations) < REPORTS_MAX:
-            migrations.append(status)
+        elif isinstance(status, MigrationStatus) and status.source_node == node:
+            migrations += [status] if len(migrations) < REPORTS_MAX else []
         if drains and len(migrations) == REPORTS_MAX:
             break
     evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
@@ -121,7 +124,7 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
         if evidence.node_of(namespace, name) is not None:
             break
     migrations = []
-    for status in newest("migration-status"):
+    for status in newest("status"):
         if isinstance(status, MigrationStatus) and is_about(status.pod, namespace, name):
             migrations.append(status)
             if len(migrations) == REPORTS_MAX:
@@ -140,10 +143,10 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
             break
 
 
-def _moves(newest: _Newest, wanted: Callable[[Any], bool]) -> tuple[Any, ...]:
+def _moves(newest: _Newest, wanted: Callable[[MoveOutcome], bool]) -> tuple[MoveOutcome, ...]:
     moves = []
-    for move in newest("move-outcomes"):
-        if wanted(move):
+    for move in newest("status"):
+        if isinstance(move, MoveOutcome) and wanted(move):
             moves.append(move)
             if len(moves) == REPORTS_MAX:
                 break

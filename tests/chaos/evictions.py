@@ -94,8 +94,8 @@ def _facts(history: History, partition: int) -> _Facts:
         command = decode("eviction-commands", value)
         if isinstance(command, EvictionCommand):
             facts.commands.append(command)
-    for value in dict.fromkeys(r.value for r in history.of("migration-status", partition)):
-        status = decode("migration-status", value)
+    for value in dict.fromkeys(r.value for r in history.of("status", partition)):
+        status = decode("status", value)
         if isinstance(status, MigrationStatus):
             facts.statuses.append(status)
     for record in history.of(_OUTCOMES, partition):

@@ -167,7 +167,7 @@ class Evictor:
 
     def status(self, value: bytes) -> None:
         """A migration stands otherwise now."""
-        status = decode("migration-status", value)
+        status = decode("status", value)
         if not isinstance(status, MigrationStatus):
             return
         if status.phase in LIVE:

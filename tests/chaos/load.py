@@ -36,7 +36,7 @@ from tests.streams.worker_process import POSITIONS
 
 _DECISIONS = "placement-decisions"
 _COMMANDS = "eviction-commands"
-_STATUS = "migration-status"
+_STATUS = "status"
 _WINDOWS = changelog(WINDOWS)
 #: While this many pods have no node no further ones ask, so that the backlog of an outage is short.
 WAITING_MAX = 200

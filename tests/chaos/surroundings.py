@@ -25,7 +25,7 @@ from tests.streams.worker_process import Worker
 
 #: Which topic is meant by a fault.
 _TOPICS: dict[Change, str] = {
-    "output gone": "rebalance-rounds",
+    "output gone": "status",
     "dead letters gone": "dead-letters",
 }
 _YEAR_MS = 365 * 86_400_000

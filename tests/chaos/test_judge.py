@@ -161,11 +161,11 @@ def _swap_two_decisions(history: History) -> None:
 
 
 def _change_a_published_round(history: History) -> None:
-    _alter(history, "rebalance-rounds", 0, b'"dry_run":true', b'"dry_run":false')
+    _alter(history, "status", 0, b'"dry_run":true', b'"dry_run":false')
 
 
 def _lose_a_round(history: History) -> None:
-    history.topics["rebalance-rounds", _AT].pop()
+    history.topics["status", _AT].pop()
 
 
 def _lose_a_dead_letter(history: History) -> None:
@@ -195,8 +195,8 @@ def _never_apply_a_record(history: History) -> None:
         (_change_a_row, "table nodes"),
         (_lose_a_decision, "not published"),
         (_swap_two_decisions, "order"),
-        (_change_a_published_round, "rebalance-rounds: published and not in the journal"),
-        (_lose_a_round, "rebalance-rounds: in the journal and not published"),
+        (_change_a_published_round, "status: published and not in the journal"),
+        (_lose_a_round, "status: in the journal and not published"),
         (_lose_a_dead_letter, "dead-letters"),
         (_forget_the_last_batch, "not applied"),
         (_apply_a_record_twice, "was applied before"),
@@ -212,9 +212,9 @@ def test_every_fault_is_reported(fault: Callable[[History], None], problem: str)
 def test_what_a_deleted_output_held_is_not_missed_and_what_came_later_is() -> None:
     history = _whole()
     _lose_a_round(history)
-    history.changed.again_at_ms["rebalance-rounds"] = _NOW_MS + 1_000
+    history.changed.again_at_ms["status"] = _NOW_MS + 1_000
     assert judge(history).problems == []
-    history.changed.again_at_ms["rebalance-rounds"] = _NOW_MS + 999
+    history.changed.again_at_ms["status"] = _NOW_MS + 999
     assert any("in the journal and not published" in each for each in judge(history).problems)
 
 

@@ -20,13 +20,13 @@ from schemas.rounds import (
 )
 from schemas.topics import key_of
 
-(ROUND,) = [each for each in EXAMPLES["rebalance-rounds"] if isinstance(each, RebalanceRound)]
+(ROUND,) = [each for each in EXAMPLES["status"] if isinstance(each, RebalanceRound)]
 #: Most bytes that a record of Kafka's default size holds.
 RECORD_BYTES_MAX = 1_048_576
 
 
 def test_a_round_belongs_to_its_cluster() -> None:
-    assert key_of("rebalance-rounds", ROUND) == ROUND.cluster
+    assert key_of("status", ROUND) == ROUND.cluster
 
 
 def test_a_round_holds_no_more_than_it_may() -> None:
@@ -58,7 +58,7 @@ def test_a_threshold_that_is_no_percentage_is_refused_with_what_is_allowed(
     written = encode(ROUND)
     assert good in written
     text = {"nan": b"NaN", "inf": b"Infinity"}.get(str(threshold), str(threshold).encode())
-    answer = decode("rebalance-rounds", written.replace(good, b'"high":{"cpu":' + text + b"}"))
+    answer = decode("status", written.replace(good, b'"high":{"cpu":' + text + b"}"))
     assert isinstance(answer, Refusal)
     assert answer.reason.startswith("pools[0].thresholds.high.cpu is ")
     assert answer.reason.endswith("allowed is a number from 0 to 10000")

@@ -94,9 +94,9 @@ async def test_a_worker_stops_when_a_topic_is_created_again_or_grows_while_it_ru
             await seen.send("node-state", nodes(cpu=100, pods=500))
             await seen.send("scheduling-requests", _requests(0, 10))
             await seen.until(lambda: len(_decided(seen)) == 10)
-            delete_topic(connection, "rebalance-rounds")
+            delete_topic(connection, "status")
             _create(connection)
-            _stops(worker, "topic rebalance-rounds was deleted")
+            _stops(worker, "topic status was deleted")
             # An output: nothing is needed of what it held.
             worker.start()
             await seen.send("scheduling-requests", _requests(10, 10))

@@ -16,7 +16,7 @@ READ_TOPICS = (
     "placement-decisions",
     "eviction-commands",
     "command-outcomes",
-    "rebalance-rounds",
+    "status",
 )
 
 

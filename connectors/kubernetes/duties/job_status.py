@@ -19,12 +19,12 @@ from schemas.deadletters import DeadLetter
 from schemas.migrations import MigrationStatus
 from schemas.partitions import partition_for
 
-STATUS = "migration-status"
+STATUS = "status"
 LETTERS = "dead-letters"
 
 
 class JobStatus:
-    """Follows topic `migration-status` during one turn."""
+    """Follows topic `status` during one turn."""
 
     def __init__(self, cluster: str, jobs: MigrationJobs) -> None:
         self._cluster = cluster

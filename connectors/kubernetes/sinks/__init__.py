@@ -1,7 +1,7 @@
 """What is done to a real cluster, and what its users read about it.
 
     placement-decisions ──▶ binding, explanation      eviction-commands ──▶ eviction
-    PodMigrationJob objects ──▶ migration-requests     migration-status ──▶ their status
+    PodMigrationJob objects ──▶ migration-requests     status ──▶ their status
 
     sink            the port: bind, evict, explain
     binding         one write that binds a pod, and finding out what a lost answer was

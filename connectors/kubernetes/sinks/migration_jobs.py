@@ -3,7 +3,7 @@
     created                       ──▶ request to migrate its pod
     spec.paused set, unset        ──▶ request to pause, to resume
     deleted while it is under way ──▶ request to abort
-    migration-status              ──▶ status of the job: phase, reason, message, conditions
+    status                        ──▶ status of the job: phase, reason, message, conditions
 
 A job and a migration belong together by the uid of the pod. A job names its pod by name; the uid is
 looked up when the job is seen first, and kept in it; a pod that is not there makes it fail. A job

@@ -99,7 +99,7 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     assert len(commands) == relieved["commands"] + relieved["dry_commands"]
     assert all(isinstance(decode("eviction-commands", line), EvictionCommand) for line in commands)
     rounds = (output / "rounds.jsonl").read_bytes().splitlines()
-    assert all(isinstance(decode("rebalance-rounds", line), RebalanceRound) for line in rounds)
+    assert all(isinstance(decode("status", line), RebalanceRound) for line in rounds)
     assert "What rebalancing did" in printed
 
 

@@ -228,7 +228,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "binding pod web/front-1 to n7 failed: conflict",
     ),
     (
-        "rebalance-rounds",
+        "status",
         RebalanceRound(
             round_id="round-01", cluster="blue", decided_at_ms=NOW_MS, dry_run=True, as_of=AS_OF,
             pools=(
@@ -254,7 +254,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "(hot for 3 of 5 rounds) and 2 more; pool batch stopped: no node is lightly loaded",
     ),
     (
-        "rebalance-rounds",
+        "status",
         RebalanceRound(
             round_id="round-02", cluster="blue", decided_at_ms=NOW_MS, dry_run=False, as_of=AS_OF,
             gate="rebalancing is paused",
@@ -263,7 +263,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "round stopped: rebalancing is paused",
     ),
     (
-        "migration-status",
+        "status",
         MigrationStatus(
             cluster="blue", migration_id="migration-1", pod=REF, source_node="n1", target_node="n7",
             mode="EvictDirectly", phase="Running", reason="Evicting", message="command 1 of 3",
@@ -274,7 +274,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "migration migration-1 of pod web/front-1 from n1 to n7: Running (Evicting): command 1 of 3",
     ),
     (
-        "migration-status",
+        "status",
         DrainStatus(
             cluster="blue", node="n1", phase="Draining", pods_left=1, pods_protected=2,
             protected=(ProtectedPod(pod=REF, reason="owned by a DaemonSet"),),
@@ -284,7 +284,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "node n1 draining: 1 pod left, 2 protected; not evicted: web/front-1 (owned by a DaemonSet)",
     ),
     (
-        "migration-status",
+        "status",
         DrainStatus(
             cluster="blue", node="n1", phase="Drained", pods_left=1, pods_protected=0, dry_run=True,
             request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
@@ -310,7 +310,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "abort pod web/front-1, asked for by request request-2",
     ),
     (
-        "move-outcomes",
+        "status",
         MoveOutcome(
             command_id="command-1", migration_id="migration-1", cluster="blue", pool="web",
             phase="node", pod=REF, owner="rs-1", source_node="n1", target_node="n7",

@@ -22,10 +22,12 @@ from schemas.announcement import announced
 from schemas.base import Message
 from schemas.codec import encode
 from schemas.deadletters import dead_letter
+from schemas.examples import EXAMPLES
 from schemas.migrations import MigrationRequest
 from schemas.partitions import partition_for
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
+from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage, PodUsage
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
 from tests.connectors.kafka.messages import NOW_MS, decision, journal_batch, usage
@@ -181,6 +183,13 @@ def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
     assert len(_run("tail", "placement-decisions", "--pod", "web/front-1")[1].splitlines()) == 1
 
 
+def test_tail_shows_records_of_one_kind(embedded: RunningBroker) -> None:
+    _run("produce", "status", stdin=_lines(*EXAMPLES["status"]))
+    shown = _run("tail", "status", "--kind", "round", "--json")[1].splitlines()
+    kinds = [json.loads(line)["value"]["kind"] for line in shown]
+    assert kinds == ["round"] * sum(isinstance(each, RebalanceRound) for each in EXAMPLES["status"])
+
+
 def test_tail_shows_the_dead_letters_of_a_cluster(embedded: RunningBroker) -> None:
     letters = [
         dead_letter(topic, 0, n, None, key, b"", Refusal("invalid", "why"))
@@ -263,6 +272,8 @@ def test_a_changed_partition_count_ends_with_an_error(
         (("tail", "clock", "--limit", "0"), "--limit"),
         (("tail", "clock", "--pod", "a/b"), "records of clock are about no pod"),
         (("tail", "node-usage", "--pod", "a"), "expected NAMESPACE/NAME"),
+        (("tail", "status", "--kind", "rounds"), "allowed are round, migration, drain, move"),
+        (("tail", "clock", "--kind", "round"), "its records have no kind"),
         (("tail", "node-usage", "--last", "3", "--follow"), "--last goes neither"),
         (("broker", "--port", "9092"), "use --kafka"),
         (("broker", "--directory", "d"), "use --kafka"),

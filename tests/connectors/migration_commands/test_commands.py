@@ -193,7 +193,7 @@ def test_requests_are_printed_as_json_where_that_is_asked_for(
     running: RunningBroker, write: Write
 ) -> None:
     write("pod-lifecycle", seen("first"))
-    write("migration-status", status(2), status(4, paused=True))
+    write("status", status(2), status(4, paused=True))
     asked = (
         ("drain", "blue", "worker-9"),
         ("undrain", "blue", "worker-9"),
@@ -207,11 +207,11 @@ def test_requests_are_printed_as_json_where_that_is_asked_for(
 
 
 def test_an_answer_that_is_waited_for_is_json_too(running: RunningBroker, write: Write) -> None:
-    write("migration-status", status(2))
+    write("status", status(2))
 
     def work() -> None:
         assert eventually(lambda: bool(requests(running)))
-        write("migration-status", status(2, "Aborted"))
+        write("status", status(2, "Aborted"))
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -228,7 +228,7 @@ def test_a_migration_is_meant_by_its_id_or_by_its_pod(
 ) -> None:
     paused = action == "resume"
     write(
-        "migration-status", status(1, "Succeeded"), status(2, paused=paused), status(3),
+        "status", status(1, "Succeeded"), status(2, paused=paused), status(3),
         status(3, "Failed", 1), status(7, paused=paused),
     )  # fmt: skip
     assert run("migration", action, "blue", "migration-7").exit_code == 0
@@ -248,7 +248,7 @@ def test_a_migration_is_meant_by_its_id_or_by_its_pod(
 
 def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> None:
     write(
-        "migration-status", status(1, "Pending"), status(2, "Pending", 1), drained("Draining", 2),
+        "status", status(1, "Pending"), status(2, "Pending", 1), drained("Draining", 2),
         status(1, "Running", 3, paused=True, dry_run=False), status(2, "Succeeded", 4),
         status(9, cluster="other"),
     )  # fmt: skip
@@ -265,7 +265,7 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
         3000,
         4000,
     ]
-    write("migration-status", drained("Undrained", 5), status(1, "Aborted", 6))
+    write("status", drained("Undrained", 5), status(1, "Aborted", 6))
     assert run("migrations", "blue").output == (
         "0 under way; ended within 1d: 1 Aborted, 1 Succeeded\n"
     )
@@ -275,7 +275,7 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(
-        "migration-status", status(1, "Failed"), status(2, "Failed", seconds=3000),
+        "status", status(1, "Failed"), status(2, "Failed", seconds=3000),
         status(3, seconds=3601),
     )  # fmt: skip
     assert len(run("migrations", "blue", "--all", "--back", "1h").output.splitlines()) == 3
@@ -290,8 +290,8 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
 
 def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> None:
     days = 3 * 86_400
-    write("migration-status", status(1, "Pending"), drained("Drained", 1), status(2, "Failed", 2))
-    write("migration-status", status(3, seconds=days))
+    write("status", status(1, "Pending"), drained("Drained", 1), status(2, "Failed", 2))
+    write("status", status(3, seconds=days))
     lines = run("migrations", "blue").output.splitlines()
     assert "migration migration-1 of pod shop/web-1 from worker-1: Pending" in lines[0]
     assert "node worker-9 drained: 2 pods left" in lines[1]
@@ -304,7 +304,7 @@ def test_a_cluster_without_migrations_has_none() -> None:
 
 
 def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
-    write("migration-status", status(1, paused=True), status(2), drained("Undrained", 3))
+    write("status", status(1, paused=True), status(2), drained("Undrained", 3))
     for arguments, problem in (
         (("migration", "pause", "blue", "migration-1"), "it is paused already"),
         (("migration", "resume", "blue", "migration-2"), "it is not paused"),
@@ -353,7 +353,7 @@ def test_a_node_that_was_removed_is_not_drained(
 def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
     running: RunningBroker, write: Write
 ) -> None:
-    write("migration-status", drained("Draining", 1))
+    write("status", drained("Draining", 1))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
     assert run("undrain", "blue", "worker-9").exit_code == 0
     (request,) = requests(running)
@@ -452,7 +452,7 @@ def test_wait_follows_a_request_to_its_answer(
     last: str,
 ) -> None:
     write("pod-lifecycle", seen("first"))
-    write("migration-status", status(2), status(9, "Succeeded"))
+    write("status", status(2), status(9, "Succeeded"))
 
     def work() -> None:
         assert eventually(lambda: bool(requests(running)))

@@ -188,7 +188,7 @@ def story() -> list[RebalanceRound]:
 def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     lines = ask(BLUE).stdout.splitlines()
     assert lines == [
         "The newest round of cluster blue was at 2026-11-18 11:13:40.000 (30s ago), in enforce mode: "
@@ -208,7 +208,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
 
 
 def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
     assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
 
@@ -216,7 +216,7 @@ def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Reco
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
     recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
     empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
+    recorded.write("status", [a_round(0).model_copy(update={"pools": (empty,)})])
     lines = ask(BLUE).stdout.splitlines()
     assert lines[1:] == [
         "Pool batch has 0 nodes; no thresholds.",
@@ -226,12 +226,12 @@ def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorde
 
 
 def test_the_same_round_published_twice_counts_once(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0), a_round(1), a_round(0), a_round(1)])
+    recorded.write("status", [a_round(0), a_round(1), a_round(0), a_round(1)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 2
 
 
 def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(number) for number in range(90)])
+    recorded.write("status", [a_round(number) for number in range(90)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 61
     assert json.loads(ask(BLUE, "--json", "--back", "5m").stdout)["rounds_read"] == 6
 
@@ -239,7 +239,7 @@ def test_rounds_are_read_as_far_back_as_is_asked_for(recorded: Recorded) -> None
 def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(number) for number in range(9)])
+    recorded.write("status", [a_round(number) for number in range(9)])
     monkeypatch.setattr(reading, "ROUNDS_MAX", 4)
     cut = "Only the newest 4 rounds were looked at, back to 2026-11-18 11:11:40.000 "
     assert ask(BLUE).stdout.startswith(cut)
@@ -252,7 +252,7 @@ def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
 def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story()[:3])
+    recorded.write("status", story()[:3])
     said = ask(BLUE, "--node", "n1").stdout
     assert (
         "Node n1 of pool web is in class high: cpu 12.8 of 16 (80.0 %, at most 70.0 %). In force: "
@@ -265,7 +265,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
 def test_the_answers_for_a_node_that_nothing_stops_count_the_migrations_that_begin(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story()[:-1])
+    recorded.write("status", story()[:-1])
     assert "at most 70.0 %): begun: 1 migration." in ask(BLUE).stdout
     assert "Nothing stopped it; begun: 1 migration." in ask(BLUE, "--node", "n1").stdout
 
@@ -273,7 +273,7 @@ def test_the_answers_for_a_node_that_nothing_stops_count_the_migrations_that_beg
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", [*story(), a_round(8), a_round(9)])
+    recorded.write("status", [*story(), a_round(8), a_round(9)])
     recorded.write(
         "node-state",
         [NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "16"})],
@@ -309,7 +309,7 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
 def test_the_answer_for_a_node_says_what_measured_it_and_when(
     recorded: Recorded, newest: dict[str, Any], said: str
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     metric = NodeMetric(cluster=BLUE, node="n1", source="kubelet_resource", **newest)
     recorded.write("node-metrics", [metric])
     assert said in ask(BLUE, "--node", "n1").stdout
@@ -327,7 +327,7 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
 def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
     recorded: Recorded, newest: dict[str, Any] | None, said: str
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
     if newest is not None:
         recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
@@ -336,7 +336,7 @@ def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
 
 
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0, hot_node(3), hot_left_out=4)])
+    recorded.write("status", [a_round(0, hot_node(3), hot_left_out=4)])
     said = ask(BLUE, "--node", "n9").stdout
     assert "It may be one of 4 further hot nodes" in said
 
@@ -346,7 +346,7 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
 ) -> None:
     named = hot_node(0, cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (by_risk,)})])
+    recorded.write("status", [a_round(0).model_copy(update={"pools": (by_risk,)})])
     metric = metric_of_web().model_copy(update={"node": "n9"})
     recorded.write("node-metrics", [metric])
     recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
@@ -357,7 +357,7 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
 
 
 def test_a_node_that_is_measured_alone_is_said_to_be_no_part_of_rounds(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write("node-metrics", [metric_of_web()])
     alone = "No record of topic node-state names it: neither rounds nor placement look at it"
     assert alone in ask(BLUE, "--node", "n1").stdout
@@ -368,7 +368,7 @@ def test_a_node_that_is_measured_alone_is_said_to_be_no_part_of_rounds(recorded:
 def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--node", "worker-x")
     assert answer.exit_code == 1
     assert "Nothing that was read names node worker-x" in answer.stdout
@@ -378,25 +378,25 @@ def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean
 def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     drain = DrainStatus(
         cluster=BLUE, node="n1", phase="Draining", pods_left=2, pods_protected=0,
         request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
     )  # fmt: skip
-    recorded.write("migration-status", [drain, migration("Running", 1)])
+    recorded.write("status", [drain, migration("Running", 1)])
     said = ask(BLUE, "--node", "n1").stdout
     assert "node n1 draining: 2 pods left, 0 protected." in said
     assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
 
 
 def test_the_drain_of_a_node_is_found_behind_the_reports_on_its_pods(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     drain = DrainStatus(
         cluster=BLUE, node="n1", phase="Draining", pods_left=30, pods_protected=0,
         request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
     )  # fmt: skip
     reports = [migration("Pending", number) for number in range(reading.REPORTS_MAX)]
-    recorded.write("migration-status", [drain, *reports])
+    recorded.write("status", [drain, *reports])
     assert "node n1 draining: 30 pods left, 0 protected." in ask(BLUE, "--node", "n1").stdout
 
 
@@ -406,7 +406,7 @@ def test_nodes_that_were_skipped_are_counted_by_pool_since_pools_have_nodes_in_c
     both = a_round(0)
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 8, "skipped": 1})
     both = both.model_copy(update={"pools": (*both.pools, by_risk)})
-    recorded.write("rebalance-rounds", [both])
+    recorded.write("status", [both])
     said = ask(BLUE, "--node", "n1").stdout
     assert "never hot): 1 node of pool web, 1 node of pool OverutilizationRisk." in said
 
@@ -423,7 +423,7 @@ def migration(phase: Any, minutes: int) -> MigrationStatus:
 def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_when(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("status", story()[:6])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
     assert (
@@ -443,7 +443,7 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     leaves = hot_node(0, PodVerdict(pod=WEB, target="n7"), cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", hot=(leaves,))
     both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
-    recorded.write("rebalance-rounds", [both])
+    recorded.write("status", [both])
     lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[1:]] == [
         "It is on node n1 of pool OverutilizationRisk, at risk of overutilization",
@@ -473,21 +473,21 @@ def test_rounds_are_said_to_be_in_a_row_where_they_must_be(
 ) -> None:
     found = a_round(0, hot_node(1, gate="over"))
     pool = found.pools[0].model_copy(update={"rounds_needed": needed})
-    recorded.write("rebalance-rounds", [found.model_copy(update={"pools": (pool,)})])
+    recorded.write("status", [found.model_copy(update={"pools": (pool,)})])
     assert said in ask(BLUE).stdout
 
 
 def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story())
-    recorded.write("migration-status", [migration("Pending", 1), migration("Succeeded", 2)])
+    recorded.write("status", story())
+    recorded.write("status", [migration("Pending", 1), migration("Succeeded", 2)])
     move = MoveOutcome(
         command_id="command-1", migration_id="migration-1", cluster=BLUE, pool="web", phase="node",
         pod=WEB, owner="rs-1", source_node="n1", source_hot_before=True, source_hot_after=True,
         evicted_at_ms=NOW_MS, ended_at_ms=NOW_MS + MINUTE_MS, as_of=AS_OF,
     )  # fmt: skip
-    recorded.write("move-outcomes", [move])
+    recorded.write("status", [move])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "is Succeeded since 2026-11-18 11:08:40.000 (5m 30s ago): waits for its turn." in said
     assert "Pending" not in said
@@ -496,7 +496,7 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
 
 
 def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0, hot_node(3, node="n2"))])
+    recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
@@ -507,7 +507,7 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write("placement-decisions", [waits()])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert (
@@ -519,7 +519,7 @@ def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) 
 def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0, hot_node(3, pods_left_out=4))])
+    recorded.write("status", [a_round(0, hot_node(3, pods_left_out=4))])
     placed = PlacementDecision(
         decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="placed", node="n1",
         decided_at_ms=NOW_MS, as_of=AS_OF,
@@ -536,14 +536,14 @@ def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be
 
 
 def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--pod", "shop/gone-1")
     assert answer.exit_code == 1
     assert "Nothing that was read names it" in answer.stdout
 
 
 def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0, cluster=NEIGHBOUR)])
+    recorded.write("status", [a_round(0, cluster=NEIGHBOUR)])
     answer = ask(BLUE)
     assert answer.exit_code == 1
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
@@ -565,7 +565,7 @@ def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
     written = [
         Written(topic, key_of(topic, each), encode(each), NOW_MS) for topic, each in messages
     ]
-    assert "rebalance-rounds" in {topic for topic, _ in stages.apply(written)}
+    assert "status" in {topic for topic, _ in stages.apply(written)}
     recorded.write("policies", [messages[0][1]])
     recorded.write(
         "clock", [ClockTick(partition=partition, now_ms=NOW_MS) for partition in range(4)]
@@ -580,14 +580,14 @@ def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
     assert "paused: `loadstream policy resume`" in ask(BLUE).stdout
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
 
 
 def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     said = ask(BLUE).stdout
     assert "in enforce mode." in said
     assert "carried out" not in said
@@ -597,7 +597,7 @@ def test_a_dry_round_is_not_said_to_be_of_a_policy_that_observes(recorded: Recor
     document = "mode: enforce\nrebalance: {dryRun: true}"
     record = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"dry_run": True})])
+    recorded.write("status", [a_round(0).model_copy(update={"dry_run": True})])
     dry = ", dry by its policy (mode observe, or a dryRun): its commands are not carried out."
     assert dry in ask(BLUE).stdout
 
@@ -606,7 +606,7 @@ def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
     recorded: Recorded,
 ) -> None:
     apart = {"pools": (), "dry_run": True, "gate": "cluster blue is set apart"}
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=apart)])
+    recorded.write("status", [a_round(0).model_copy(update=apart)])
     lines = ask(BLUE).stdout.splitlines()
     assert lines[-3].endswith("was at 2026-11-18 11:06:40.000 (7m 30s ago), stopped as a whole.")
     assert lines[-2] == "The whole round was stopped: cluster blue is set apart."
@@ -614,7 +614,7 @@ def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
 
 def test_a_node_that_no_round_has_judged_is_not_said_to_be_calm(recorded: Recorded) -> None:
     stopped_round = {"pools": (), "gate": "the cluster is paused"}
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update=stopped_round)])
+    recorded.write("status", [a_round(0).model_copy(update=stopped_round)])
     recorded.write("pod-lifecycle", [seen_pod("running")])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "It is on node n1, which the newest round has not judged." in said
@@ -628,14 +628,14 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     refusal = Refusal("invalid", "the policy was not applied")
     letter = dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
     recorded.write("dead-letters", [letter])
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     assert "The cluster is paused" not in ask(BLUE).stdout
 
 
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     monkeypatch.setattr(wall_clock, "now_ms", lambda: ASKED_MS + 3 * 60 * MINUTE_MS)
     lines = ask(BLUE).stdout.splitlines()
     assert lines[0] == (
@@ -652,7 +652,7 @@ def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
 def test_a_log_whose_clock_runs_ahead_has_no_ages(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS - 60 * MINUTE_MS)
     said = ask(BLUE).stdout
     assert said.startswith("The cluster's clock is 1h 7m ahead of this machine's")
@@ -674,7 +674,7 @@ def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
 def test_a_cluster_that_only_a_policy_names_is_said_to_be_unseen(recorded: Recorded) -> None:
     recorded.write("node-state", [NodeState(cluster="blue-1", node="n1", event="added")])
     empty = PoolRound(pool="OverutilizationRisk", nodes={"high": 0})
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (empty,)})])
+    recorded.write("status", [a_round(0).model_copy(update={"pools": (empty,)})])
     said = ask(BLUE).stdout
     assert "Cluster blue has never been seen: no producer names it. Did you mean blue-1?" in said
 
@@ -684,7 +684,7 @@ def test_one_threshold_that_is_exceeded_is_enough_and_is_said_so(recorded: Recor
         low={"cpu": 45.0, "memory": 60.0}, high={"cpu": 70.0, "memory": 85.0}
     )
     pool = PoolRound(pool="web", thresholds=thresholds)
-    recorded.write("rebalance-rounds", [a_round(0).model_copy(update={"pools": (pool,)})])
+    recorded.write("status", [a_round(0).model_copy(update={"pools": (pool,)})])
     assert (
         "lightly loaded below cpu 45 % and memory 60 %, hot above cpu 70 % or memory 85 %."
         in ask(BLUE).stdout
@@ -708,7 +708,7 @@ def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecyc
 def test_a_pod_that_has_left_is_not_said_to_be_still_there(
     recorded: Recorded, newest: PodLifecycle, first: str, later: str
 ) -> None:
-    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("status", story()[:6])
     recorded.write("pod-lifecycle", [newest])
     lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
     assert lines[1].startswith(first)
@@ -716,7 +716,7 @@ def test_a_pod_that_has_left_is_not_said_to_be_still_there(
 
 
 def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write("node-metrics", [metric_of_web()])
     recorded.write("pod-lifecycle", [seen_pod("finished")])
     answer = ask(BLUE, "--pod", "shop/web-1")
@@ -729,7 +729,7 @@ def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
 def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
     recorded: Recorded, newest: PodLifecycle | None
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write("node-metrics", [metric_of_web()])
     recorded.write("pod-lifecycle", [] if newest is None else [newest])
     recorded.write("placement-decisions", [waits()])
@@ -742,7 +742,7 @@ def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
 def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_another_one_waits(
     recorded: Recorded,
 ) -> None:
-    recorded.write("rebalance-rounds", story()[:6])
+    recorded.write("status", story()[:6])
     recorded.write("pod-lifecycle", [seen_pod("deleted")])
     recorded.write("placement-decisions", [waits(WEB.model_copy(update={"uid": "u9"}))])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
@@ -751,9 +751,9 @@ def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_anothe
 
 
 def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
-    recorded.write("rebalance-rounds", story())
+    recorded.write("status", story())
     done = migration("Succeeded", 2).model_copy(update={"dry_run": False})
-    recorded.write("migration-status", [done])
+    recorded.write("status", [done])
     assert f"{BUDGET}. It has left since." in ask(BLUE, "--node", "n1").stdout
 
 
@@ -768,7 +768,7 @@ def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None
 def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     recorded: Recorded, minutes: int, paused: bool, why: str
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(0)])
+    recorded.write("status", [a_round(0)])
     recorded.write(
         "node-state",
         [NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "16"})],
@@ -799,16 +799,16 @@ def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> No
 def test_a_search_reads_from_the_end_and_only_as_far_as_it_may(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.write("rebalance-rounds", [a_round(number) for number in range(1_000)])
+    recorded.write("status", [a_round(number) for number in range(1_000)])
     connection = connect(recorded.settings)
     looked = Looked()
-    newest = Past(connection, "rebalance-rounds", BLUE, 10_000).newest(looked)
+    newest = Past(connection, "status", BLUE, 10_000).newest(looked)
     assert next(newest) == a_round(999)
     assert looked.records == 1
     assert [each.round_id for each in newest] == [f"round-{n:04}" for n in range(998, -1, -1)]
     assert looked.whole
     bounded = Looked()
-    found = list(Past(connection, "rebalance-rounds", BLUE, 150).newest(bounded))
+    found = list(Past(connection, "status", BLUE, 150).newest(bounded))
     assert (len(found), bounded.records, bounded.whole) == (150, 150, False)
     monkeypatch.setattr(reading, "ROUNDS_MAX", 10)
     assert json.loads(ask(BLUE, "--json", "--back", "1d").stdout)["rounds_read"] == 10

@@ -73,10 +73,17 @@ class ClosedLoop:
         self.made = 0
         self.commands: list[EvictionCommand] = []
         self.decisions: list[PlacementDecision] = []
-        self.outcomes: list[MoveOutcome] = []
-        self.rounds: list[RebalanceRound] = []
+        self.statuses: list[Message] = []
         self.say(tick(), policy_record(POLICY.format(mode=mode, moves=moves)))
         self.say(*(node(name, cpu="10") for name in self.nodes))
+
+    @property
+    def outcomes(self) -> list[MoveOutcome]:
+        return [each for each in self.statuses if isinstance(each, MoveOutcome)]
+
+    @property
+    def rounds(self) -> list[RebalanceRound]:
+        return [each for each in self.statuses if isinstance(each, RebalanceRound)]
 
     def add(self, owner: str, name: str) -> None:
         """A pod of an owner runs on a node."""
@@ -119,8 +126,7 @@ class ClosedLoop:
         for topic, known in (
             ("eviction-commands", self.commands),
             ("placement-decisions", self.decisions),
-            ("move-outcomes", self.outcomes),
-            ("rebalance-rounds", self.rounds),
+            ("status", self.statuses),
         ):
             said = decode(topic, value)
             if not isinstance(said, Refusal):

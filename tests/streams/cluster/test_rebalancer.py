@@ -82,14 +82,14 @@ def report(run: Run, seconds: int) -> None:
 
 def said(run: Run, topic: str) -> list[Any]:
     """Everything said to a topic."""
-    kind: Any = {"rebalance-rounds": RebalanceRound, "eviction-commands": EvictionCommand}[topic]
+    kind: Any = {"status": RebalanceRound, "eviction-commands": EvictionCommand}[topic]
     read: list[Any] = [decode(topic, value) for value in run.outputs]
     return [each for each in read if isinstance(each, kind)]
 
 
 def rounds(run: Run) -> list[RebalanceRound]:
     """All rounds."""
-    return said(run, "rebalance-rounds")
+    return said(run, "status")
 
 
 def test_one_round_is_made_in_each_interval_however_often_the_clock_ticks() -> None:
@@ -313,7 +313,7 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
         )
     for second in range(25, 40):
         run.say(tick(second))
-    read: list[Any] = [decode("migration-status", value) for value in run.outputs]
+    read: list[Any] = [decode("status", value) for value in run.outputs]
     (ended,) = [
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
@@ -343,7 +343,7 @@ def test_a_migration_that_waits_is_given_up_when_no_threshold_is_left_for_its_no
     run.say(policy_record(slow.replace(thresholds, after)))
     for second in range(25, 40):
         run.say(tick(second))
-    read: list[Any] = [decode("migration-status", value) for value in run.outputs]
+    read: list[Any] = [decode("status", value) for value in run.outputs]
     (ended,) = [
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
@@ -510,7 +510,7 @@ def risky_nodes(pods: Mapping[str, str], *, ported: str = "", migration: str = "
 
 def migration_states(run: Run) -> list[MigrationStatus]:
     """What was reported on migrations, in order."""
-    read = [decode("migration-status", value) for value in run.outputs]
+    read = [decode("status", value) for value in run.outputs]
     return [each for each in read if isinstance(each, MigrationStatus)]
 
 

@@ -202,9 +202,8 @@ def test_the_outcome_of_a_move_is_told_at_a_tick_with_what_it_was_computed_from(
     run.say(lifecycle("bound", owned("a"), "node-2"))
     record = run.log.message(tick(600))
     outputs = run.stage.apply([record]).outputs
-    (written,) = [each for each in outputs if each.topic == "move-outcomes"]
-    made = decode("move-outcomes", written.value)
-    assert isinstance(made, MoveOutcome)
+    statuses = [decode("status", each.value) for each in outputs if each.topic == "status"]
+    (made,) = [each for each in statuses if isinstance(each, MoveOutcome)]
     assert (made.target_node, made.returned) == ("node-2", False)
     assert made.as_of.offsets["clock"] == record.offset
 

@@ -27,7 +27,7 @@ from tests.connectors.closed_loop.days import EAGER, quiet, scenario
 
 _NODES = 8
 #: Outputs that a history is read from.
-_READ = ("move-outcomes",)
+_READ = ("status",)
 
 Records = list[tuple[str, bytes, bytes]]
 """Topic, key and value."""
