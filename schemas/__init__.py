@@ -24,7 +24,6 @@ Messages, by topic:
     decisions       `placement-decisions`
     outcomes        `command-outcomes`
     evictions       `eviction-commands`
-    status          `status`: records of rounds, migrations, drains and moves
     migrations      `migration-requests`, records of `status`, and their rows
     rounds          rounds on `status`, and rows of what earlier rounds saw
     moves           outcomes of moves on `status`, and rows of what is remembered of moves

@@ -6,7 +6,9 @@ which its key does not hash is refused, because two writers would otherwise hold
 
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from schemas.base import Message
 from schemas.checkpoints import CheckpointPiece
@@ -20,15 +22,18 @@ from schemas.metrics import NodeMetric
 from schemas.migrations import (
     DisruptionBudgetRow,
     DrainRow,
+    DrainStatus,
     EvictionLimiterRow,
     MigrationRequest,
     MigrationRow,
     MigrationStateRow,
+    MigrationStatus,
     WorkloadRow,
 )
 from schemas.moves import (
     CoolingNodeRow,
     FollowedEvictionRow,
+    MoveOutcome,
     RecentMovesRow,
     UnmovablePodsRow,
 )
@@ -38,7 +43,7 @@ from schemas.outcomes import CommandOutcome
 from schemas.percentiles import NodePercentilesRow
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
-from schemas.rounds import HotspotCounterRow, UsageHistoryRow
+from schemas.rounds import HotspotCounterRow, RebalanceRound, UsageHistoryRow
 from schemas.rows import (
     ClusterPolicyRow,
     ClusterRow,
@@ -50,7 +55,6 @@ from schemas.rows import (
     ReservedPodsRow,
     WaitingGroupRow,
 )
-from schemas.status import StatusRecord
 from schemas.usage import NodeUsage
 from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
@@ -107,6 +111,11 @@ class Topic:
             return get_args(self.message)
         return get_args(get_args(self.message)[0])
 
+
+#: What rebalancing does, for people and their tools; no decision is made from it.
+StatusRecord = Annotated[
+    RebalanceRound | MigrationStatus | DrainStatus | MoveOutcome, Field(discriminator="kind")
+]
 
 TOPICS: tuple[Topic, ...] = (
     Topic(
