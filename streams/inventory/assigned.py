@@ -52,10 +52,12 @@ class Share(NamedTuple):
 
 
 def same_for_estimation(cached: Pod, pod: Pod) -> bool:
-    """All that estimation goes by is as it was, but for labels and annotations: a change of these
-    alone is overlooked."""
+    """Tell whether a pod still counts as before; a change of labels or annotations alone does not
+    matter."""
     return (
-        cached.node == pod.node
+        # Metrics name pods by these.
+        (cached.namespace, cached.name) == (pod.namespace, pod.name)
+        and cached.node == pod.node
         and cached.scheduled_at_ms == pod.scheduled_at_ms
         and cached.initialized_at_ms == pod.initialized_at_ms
         and cached.priority == pod.priority

@@ -197,6 +197,9 @@ def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: 
         ({"initialized_at_ms": at(1)}, True),
         ({"priority": 5500}, True),
         ({"overhead": {"cpu": "1"}}, True),
+        ({"qos_class": "Guaranteed"}, True),
+        ({"namespace": "other"}, True),
+        ({"name": "other"}, True),
         ({"phase": "Failed"}, True),
     ],
 )
