@@ -1,4 +1,4 @@
-"""What a run came to: how hot nodes were, who waited, and what was evicted.
+"""Measures of a run: hot node-minutes, waiting pods, and evictions.
 
 Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
 which a saturated node does not give.

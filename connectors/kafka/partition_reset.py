@@ -47,15 +47,15 @@ class ResetRefused(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a reset of a partition does."""
+    """A reset of a partition, before it is carried out."""
 
     partition: int
     extents: dict[str, Extent]
-    """What the partition of each topic holds."""
+    """First and next offset of the partition, by topic."""
 
     @property
     def lines(self) -> list[str]:
-        """What is deleted, and where the inputs go on."""
+        """Sentences for people: the records to delete, and the offsets at which inputs continue."""
         at = {topic: extent.next_offset for topic, extent in self.extents.items()}
         rows = sum(self._count(changelog_name(table.name)) for table in TABLES)
         ends = ", ".join(f"{topic} {at[topic]}" for topic in (_USAGE, *_kept_inputs()))

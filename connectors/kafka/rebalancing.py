@@ -99,7 +99,7 @@ def request_text(message: MigrationRequest) -> str:
 
 
 def move_text(message: MoveOutcome) -> str:
-    """What became of an eviction."""
+    """Describe the outcome of an eviction."""
     return (
         f"pod {pod_text(message.pod)} moved from {message.source_node} at "
         f"{time_text(message.evicted_at_ms)}: {outcome_text(message)}"

@@ -104,9 +104,9 @@ class TopicWatch:
                 )
 
     def _read(self) -> dict[str, TopicFacts]:
-        admin = self._connected()
+        admin = self._connect()
         if self._has_ids:
-            return self._described()
+            return self._describe_topics()
         topics = admin.list_topics(timeout=ANSWER_S).topics
         return {
             name: TopicFacts(len(topics[name].partitions))
@@ -114,7 +114,7 @@ class TopicWatch:
             if name in topics and topics[name].error is None
         }
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
@@ -126,7 +126,7 @@ class TopicWatch:
             self._admin = admin
         return self._admin
 
-    def _described(self) -> dict[str, TopicFacts]:
+    def _describe_topics(self) -> dict[str, TopicFacts]:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         answers = self._admin.describe_topics(

@@ -55,9 +55,9 @@ class Node:
     document: YamlDocument
     text: "_Text"
     root: Path = ()
-    """Of the configuration in its document."""
+    """Path of the configuration in its document."""
     path: Path = ()
-    """Of the value in the configuration."""
+    """Path of the value in the configuration."""
 
     @property
     def name(self) -> str:

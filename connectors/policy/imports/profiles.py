@@ -13,7 +13,7 @@ from connectors.policy.imports.translation import (
     Rule,
     Translation,
     apply,
-    each,
+    apply_to_items,
     keep,
     say,
 )
@@ -79,12 +79,12 @@ class Profile:
     def rules(self) -> dict[str, Rule]:
         """Rules of `plugins` and `pluginConfig`."""
         lists: dict[str, Rule] = {
-            "enabled": each(self._read_enabled),
-            "disabled": each(self._read_disabled),
+            "enabled": apply_to_items(self._read_enabled),
+            "disabled": apply_to_items(self._read_disabled),
         }
         return {
             "plugins": dict.fromkeys(self.points, lists),
-            "pluginConfig": each(self._read_args),
+            "pluginConfig": apply_to_items(self._read_args),
         }
 
     def finds(self, name: str, *points: str) -> Named | None:

@@ -9,7 +9,7 @@ from connectors.policy.imports.translation import (
     Rule,
     Translation,
     apply,
-    each,
+    apply_to_items,
     say,
     take,
 )
@@ -65,7 +65,7 @@ def translate(result: Translation, node: Node) -> None:
 
     rules: dict[str, Rule] = {
         **TYPE,
-        "profiles": each(read_profile),
+        "profiles": apply_to_items(read_profile),
         "podInitialBackoffSeconds": take("initialBackoffSeconds"),
         "podMaxBackoffSeconds": take("maxBackoffSeconds"),
         "parallelism": say("handled elsewhere", "one writer decides for a cluster"),

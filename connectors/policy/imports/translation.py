@@ -135,15 +135,15 @@ def say(group: Group, text: str) -> Callable[[Translation, Node], None]:
     return lambda result, node: result.report(group, node, text)
 
 
-def each(rule: Rule) -> Callable[[Translation, Node], None]:
+def apply_to_items(rule: Rule) -> Callable[[Translation, Node], None]:
     """Return the rule of a list whose items have this rule."""
 
-    def apply_to_items(result: Translation, node: Node) -> None:
+    def apply_rule(result: Translation, node: Node) -> None:
         if result.check(node, list):
             for _, item in node.children():
                 apply(result, item, rule)
 
-    return apply_to_items
+    return apply_rule
 
 
 #: Fields about the process of another system.
