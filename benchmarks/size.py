@@ -23,7 +23,8 @@ import connectors
 import schemas.policy
 import streams
 from connectors.cli import app
-from schemas.topics import TABLES, TOPICS
+from schemas.tables import TABLES
+from schemas.topics import TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")

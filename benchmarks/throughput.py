@@ -16,6 +16,7 @@ from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
 from connectors.demo.worker import WorkerProcess
 from connectors.kafka.topics import changelog_name
+from schemas.tables import WINDOWS
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30
@@ -50,7 +51,7 @@ def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
     with rig(kind) as place, place.worker("aggregate") as worker:
         records = encoded("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
         # The first round makes every node known, and shows that the worker has its partitions.
-        changelog = changelog_name("node_percentiles")
+        changelog = changelog_name(WINDOWS)
         with Receiver(place.settings, [changelog]) as receiver:
             place.sender.send(records[:nodes])
             deadline = time.monotonic() + PATIENCE_S

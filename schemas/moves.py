@@ -50,7 +50,7 @@ class RecentMove(Part):
 
 
 class RecentMovesRow(Message):
-    """Table `recent_moves`: the moves of one owner's pods, and whether the owner is frozen."""
+    """Kind `recent_moves`: the moves of one owner's pods, and whether the owner is frozen."""
 
     cluster: ClusterName
     owner: OwnerKey
@@ -74,7 +74,7 @@ class RecentMovesRow(Message):
 
 
 class CoolingNodeRow(Message):
-    """Table `cooling_nodes`: a node that remembered moves left, and how long ago it was hot."""
+    """Kind `cooling_nodes`: a node that remembered moves left, and how long ago it was hot."""
 
     cluster: ClusterName
     node: NodeName
@@ -106,7 +106,7 @@ class UnmovablePod(Part):
 
 
 class UnmovablePodsRow(Message):
-    """Table `unmovable_pods`: those of one node."""
+    """Kind `unmovable_pods`: those of one node."""
 
     cluster: ClusterName
     node: NodeName
@@ -117,7 +117,7 @@ class UnmovablePodsRow(Message):
 
 
 class FollowedEvictionRow(Message):
-    """Table `followed_evictions`: an eviction that is followed, and what is known of it so far.
+    """Kind `followed_evictions`: an eviction that is followed, and what is known of it so far.
 
     Hot means above the high thresholds of the pool.
     """

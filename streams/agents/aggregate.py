@@ -7,10 +7,10 @@ result durable; here it is given what a partition's stage is and what its rows m
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from schemas.tables import WINDOWS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
-from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import AggregateStage
 from streams.worker.batches import BatchLimits
 from streams.worker.fence import FencedPublisher
@@ -39,10 +39,10 @@ def register(
     bounds = aggregate_limits or AggregateLimits()
 
     def build(partition: int, rows: Rows) -> AggregateStage:
-        return AggregateStage(restore(partition, rows[TABLE], collecting), partitions, bounds)
+        return AggregateStage(restore(partition, rows, collecting), partitions, bounds)
 
     publisher = FencedPublisher(kafka)
-    table = RowTable(app, TABLE, partitions)
+    table = RowTable(app, WINDOWS, partitions)
     runner = StageRunner(
         app,
         topics=(INPUT,),

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from schemas.tables import CLUSTER_TABLES
 from schemas.topics import CLUSTER_INPUTS
-from streams.cluster.stage import TABLES, ClusterStage
-from streams.stage.journal import PLACES
+from streams.cluster.stage import ClusterStage
 from streams.worker.batches import BatchLimits
 from streams.worker.checkpointer import Checkpointer
 from streams.worker.fence import FencedPublisher
@@ -43,8 +43,8 @@ def register(
         return ClusterStage.restored(
             partition,
             partitions,
-            ((table, key, value) for table in TABLES for key, value in rows[table].items()),
-            recall=lambda cluster: runner.rows_of(partition, f"{partition}/{cluster}"),
+            rows,
+            recall=lambda cluster: runner.rows_of(partition, cluster),
         )
 
     publisher = FencedPublisher(kafka)
@@ -53,7 +53,7 @@ def register(
     if checkpoint_interval_s:
         tell = partial(telemetry.checkpoint, "cluster")
         checkpointer = Checkpointer(publisher.separate(), checkpoint_interval_s, tell)
-    tables = [RowTable(app, name, partitions) for name in (*TABLES, PLACES)]
+    tables = [RowTable(app, name, partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
         app,
         topics=CLUSTER_INPUTS,

@@ -13,9 +13,6 @@ from streams.inventory.node_lives import SYSTEM, NodeLives
 from streams.inventory.recent import FIGURES
 from streams.stage.tracked_table import TrackedTable
 
-#: The key of the fleet's row in a cluster.
-KEY = "fleet"
-
 
 class PodUsageTable(TrackedTable[str, PodUsageRow]):
     """Table `pod_usage` of one cluster, by node."""
@@ -110,7 +107,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
     def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
         if self._moments.fleet_changed:
-            self.changed[KEY] = None
+            self.changed[""] = None
         self._moments.fleet_changed = False
 
     def take(self, row: FleetUsageRow) -> None:

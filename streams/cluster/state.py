@@ -34,7 +34,6 @@ from streams.cluster.move_events import MoveEvents
 from streams.cluster.noderows import NodeRows
 from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
-from streams.cluster.row_counts import RowCounts
 from streams.cluster.unlisted import Unlisted
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
@@ -111,9 +110,8 @@ class ClusterState:
         self.node_rows = NodeRows(cluster)
         self.pod_rows = PodRows()
         self.collect = CollectRelay()
-        self.row_counts = RowCounts()
-        self.row_digest = b""
-        """Of the cluster's own row as it was written last; empty: it was not."""
+        self.written_row = b""
+        """The cluster's own row as it was written last; empty: it was not."""
         self._judge_paused()
 
     @property

@@ -5,8 +5,8 @@ state that is put together from its rows goes on exactly as the one that they we
 same records give the same decisions, byte for byte.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,54 +22,23 @@ from schemas.rows import (
     ReservedPodsRow,
     WaitingGroupRow,
 )
-from schemas.topics import TABLES
+from schemas.tables import row_key
 from streams.cluster.podrows import counted_pod
-from streams.cluster.row_counts import COUNTED, check_counts
 from streams.cluster.state import ClusterState
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held
 from streams.placement.pending import Group, Waiting
 from streams.placement.plugins.registry import KNOWN
-from streams.stage.packing import single
 from streams.stage.records import RowChange
 
-_CLASSES = {table.name: table.row for table in TABLES}
-#: Tables of a cluster and the classes of their rows, in the order in which rows are written.
-ROWS: dict[str, type[Message]] = {
-    name: _CLASSES[name]
-    for name in (
-        "clusters",
-        "cluster_policies",
-        "nodes",
-        "reserved_pods",
-        "pending_requests",
-        "waiting_groups",
-        *(table.name for table in ClusterState("").tables),
-    )
-}
 
-
-def changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
-    """Rows that have changed since the last call; keys begin with `prefix`.
-
-    The cluster's own row counts the others, so it comes last.
-    """
-    for change in _changed_rows(state, prefix):
-        if change.table not in COUNTED:
-            state.row_counts.note(change.table, change.key, there=change.value is not None)
-        yield change
-    own = encode(_cluster_row(state))
-    digest = _digest(own)
-    if digest != state.row_digest:
-        state.row_digest = digest
-        yield RowChange("clusters", prefix, own)
-
-
-def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
+    """Rows of a cluster of this partition that have changed since the last call."""
     inventory, placement = state.inventory, state.placement
+    key = partial(row_key, partition, state.cluster)
     for name in inventory.changed_nodes:
         row = state.node_rows.encode(name, inventory.nodes.get(name))
-        yield RowChange("nodes", f"{prefix}/{name}", row)
+        yield RowChange(key("nodes", name), row)
     for name, uid in inventory.changed_pods:
         node = inventory.nodes.get(name)
         held = None if node is None else node.held.get(uid)
@@ -77,15 +46,15 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
             item = None
         else:
             item = state.pod_rows.encode(held, node.load.pods.assigned.get(uid))
-        yield RowChange("reserved_pods", single(prefix, name, uid), item)
+        yield RowChange(key("reserved_pods", f"{name}/{uid}"), item)
     for uid in placement.changed_requests:
         waiting = placement.pending.get(uid)
         request = None if waiting is None else _request_row(state.cluster, waiting)
-        yield RowChange("pending_requests", f"{prefix}/{uid}", _value(request))
+        yield RowChange(key("pending_requests", uid), _value(request))
     version = None if inventory.layout_stale else inventory.index.version
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
-        yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
+        yield RowChange(key("waiting_groups", digest.hex()), kept_group)
     recounting, summing = inventory.recounting, inventory.moments.turns
     changed = state.policy_changed or recounting.turns.changed or summing.changed
     if changed and state.policy_record is not None:
@@ -96,21 +65,23 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
             summing_next_node=summing.next,
             since_ms=state.policy_since_ms,
         )
-        yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
+        yield RowChange(key("cluster_policies"), encode(policy))
     _settle_own(state)
     for table in state.tables:
-        for key, kept in table.changed_rows():
-            yield RowChange(table.name, f"{prefix}/{key}" if key else prefix, _value(kept))
+        for name, kept in table.changed_rows():
+            yield RowChange(key(table.kind, name), _value(kept))
+    own = encode(_cluster_row(state))
+    if own != state.written_row:
+        state.written_row = own
+        yield RowChange(key("clusters"), own)
 
 
-def last_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
+def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
     """Rows of an empty cluster that is forgotten: nothing is left of it."""
     state.inventory.forget_metrics()
-    yield from changed_rows(state, prefix)
-    if state.row_counts.has("fleet_usage", f"{prefix}/fleet"):
-        yield RowChange("fleet_usage", f"{prefix}/fleet", None)
-    for table in ("migration_state", "clusters"):
-        yield RowChange(table, prefix, None)
+    yield from changed_rows(state, partition)
+    for kind in ("fleet_usage", "migration_state", "clusters"):
+        yield RowChange(row_key(partition, state.cluster, kind), None)
 
 
 def settle(state: ClusterState) -> None:
@@ -135,22 +106,17 @@ def restore(
     cluster: str,
     now_ms: int | None,
     read: Callable[[str], Iterator[Any]],
-    keys: Mapping[str, Sequence[str]],
 ) -> ClusterState:
     """Put a cluster's state together.
 
     Args:
         cluster: its name.
         now_ms: the log's time; none: before its clock ticked first.
-        read: gives the rows that it has in a table.
-        keys: theirs, by table.
-
-    Raises:
-        DamagedTable: a table has other rows than the cluster's row counts.
+        read: gives the rows that it has of a kind.
     """
     state = ClusterState(cluster)
     row: ClusterRow = next(read("clusters"))
-    state.row_digest = _digest(encode(row))
+    state.written_row = encode(row)
     _restore_policy(state, next(read("cluster_policies"), None))
     for node_row in read("nodes"):
         _restore_node(state, node_row)
@@ -164,22 +130,14 @@ def restore(
         state.advance(now_ms)
     # Before the requests: what they are known to have been tried against is a version of the nodes.
     for table in state.tables:
-        table.restore(read(table.name))
+        table.restore(read(table.kind))
     state.rebalancer.restored(row.last_round_at_ms, row.round_ticks_ahead, row.hot_nodes)
     state.collect.at_ms = row.collect_relayed_at_ms
     _restore_requests(state, row, read("pending_requests"), read("waiting_groups"))
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
-    for name in keys.keys() - {"clusters", *COUNTED}:
-        for key in keys[name]:
-            state.row_counts.note(name, key, there=True)
-    check_counts(next(iter(keys["clusters"])), row.rows, _row_counts(state))
     return state
-
-
-def _digest(row: bytes) -> bytes:
-    return blake2b(row, digest_size=16).digest()
 
 
 def _value(row: Message | None) -> bytes | None:
@@ -229,13 +187,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         round_ticks_ahead=state.rebalancer.ticks_ahead,
         hot_nodes=state.rebalancer.balancer.hot_nodes,
         collect_relayed_at_ms=state.collect.at_ms,
-        rows=_row_counts(state),
     )
-
-
-def _row_counts(state: ClusterState) -> dict[str, int]:
-    pods, requests = state.inventory.held_pods, len(state.placement.pending)
-    return state.row_counts.counts({"reserved_pods": pods, "pending_requests": requests})
 
 
 # --- from rows ----------------------------------------------------------------------------------

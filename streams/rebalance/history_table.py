@@ -8,9 +8,6 @@ from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.koordinator.pools import FilledPools
 from streams.stage.tracked_table import TrackedTable
 
-#: The key of the row in a cluster.
-KEY = "means"
-
 
 class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
     """Table `usage_history` of one cluster."""
@@ -29,7 +26,7 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
     def fill(self, filled: FilledPools | None) -> None:
         """Rounds fill these maps; those that were filled before are given up."""
         if self.filled is not None and self.filled.row() is not None:
-            self.changed[KEY] = None
+            self.changed[""] = None
         self.filled = filled
 
     def row(self, key: str) -> UsageHistoryRow | None:
@@ -43,7 +40,7 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
         """The row, if it has changed since the last call."""
         filled = self.filled
         if self.history.changed or (filled is not None and filled.changed):
-            self.changed[KEY] = None
+            self.changed[""] = None
         self._written()
 
     def take(self, row: UsageHistoryRow) -> None:

@@ -19,14 +19,14 @@ R = TypeVar("R", bound=Message)
 class TrackedTable(ABC, Generic[K, V]):
     """One table of a cluster."""
 
-    def __init__(self, name: str, *, sorted_keys: bool = False) -> None:
+    def __init__(self, kind: str, *, sorted_keys: bool = False) -> None:
         """Start empty.
 
         Args:
-            name: of the table.
+            kind: of the rows.
             sorted_keys: rows are written in the order of their keys, not in that of their changes.
         """
-        self.name = name
+        self.kind = kind
         self._sorted = sorted_keys
         self.rows: dict[K, V] = {}
         """What is kept."""
@@ -82,9 +82,9 @@ class TrackedTable(ABC, Generic[K, V]):
 class TrackedRows(TrackedTable[K, R]):
     """A table that is kept as its rows."""
 
-    def __init__(self, name: str, key: Callable[[R], K], *, sorted_keys: bool = False) -> None:
+    def __init__(self, kind: str, key: Callable[[R], K], *, sorted_keys: bool = False) -> None:
         """Start empty; `key` says where a row is kept."""
-        super().__init__(name, sorted_keys=sorted_keys)
+        super().__init__(kind, sorted_keys=sorted_keys)
         self.key_of: Callable[[R], K] = key
 
     def row(self, key: K) -> R | None:

@@ -14,8 +14,8 @@ from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import InputRecord, OutputRecord, StageResult
 
-#: Rows of one partition by table and key.
-PartitionRows = dict[str, dict[str, bytes]]
+#: Rows of one partition by key.
+PartitionRows = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)

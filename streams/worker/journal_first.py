@@ -15,11 +15,11 @@ from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
+from schemas.tables import PARTITION, POSITION, row_key, table_of_key
 from streams.stage import journal
-from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, OutputRecord, RowChange
-from streams.worker.checkpointer import CLOCKS, Checkpointer, References
+from streams.worker.checkpointer import Checkpointer, References
 from streams.worker.durability import Applied, Journaled, PartitionRows
 from streams.worker.fence import FencedPublisher
 from streams.worker.journal_tail import passed_over
@@ -47,16 +47,15 @@ UNWRITTEN_ROWS_MAX = 20_000
 
 
 class RowWriter:
-    """Writes row changes to changelogs and local tables, the last table after all others."""
+    """Writes row changes to changelogs and local tables."""
 
     def __init__(self, tables: Sequence[RowTable], publisher: FencedPublisher) -> None:
-        self._tables = tables
-        self._by_name = {table.name: table for table in tables}
+        self._tables = {table.name: table for table in tables}
         self._publisher = publisher
 
     async def claim(self, partition: int) -> None:
         """From now on no former owner of the partition can write to any changelog."""
-        await self._publisher.claim([table.changelog for table in self._tables], partition)
+        await self._publisher.claim([table.changelog for table in self._tables.values()], partition)
 
     def release(self, partition: int) -> None:
         """The partition belongs to another worker now."""
@@ -64,25 +63,25 @@ class RowWriter:
 
     async def write(self, partition: int, changes: Collection[RowChange]) -> None:
         """Returns when the brokers have acknowledged all of them."""
-        *others, last = self._tables
-        await asyncio.gather(*(self._write(table, partition, changes) for table in others))
-        await self._write(last, partition, changes)
+        by_table: dict[str, list[RowChange]] = defaultdict(list)
+        for change in changes:
+            by_table[table_of_key(change.key)].append(change)
+        await asyncio.gather(
+            *(self._write(self._tables[name], partition, own) for name, own in by_table.items())
+        )
 
-    def row(self, table: str, key: str) -> bytes | None:
-        """A row as it was written last; None: there is none, or no such table."""
-        return self._by_name[table].row(key) if table in self._by_name else None
+    def row(self, key: str) -> bytes | None:
+        """A row as it was written last; None: there is none."""
+        return self._tables[table_of_key(key)].row(key)
 
     def references(self) -> References:
-        """Keys and values as they were written last, of all partitions, but for how far they
-        reflect the journal."""
-        return {table.name: table.references() for table in self._tables if table.name != PLACES}
+        """Keys and values of each table as they were written last, of all partitions."""
+        return [table.references() for table in self._tables.values()]
 
     async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
-        own = [change for change in changes if change.table == table.name]
-        if own:
-            records = table.records(own)
-            await self._publisher.write_rows(table.changelog, partition, records)
-            table.store(records)
+        records = table.records(changes)
+        await self._publisher.write_rows(table.changelog, partition, records)
+        table.store(records)
 
 
 class JournalFirst:
@@ -125,7 +124,7 @@ class JournalFirst:
         is redone here, and written once more. What it would write from now on the brokers refuse.
         """
         await self._publisher.start()
-        known = self._known(partition, rows.get(PLACES, {}).get(str(partition)))
+        known = self._known(partition, rows.get(row_key(partition, "", POSITION)))
         with self._in_a_hurry():
             async with self._flushing:  # rows of ours may be on their way through the claim before
                 await self._writer.claim(partition)
@@ -141,22 +140,21 @@ class JournalFirst:
             )
         reader = journal.Reader(known, partition)
         changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
-        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        redone = dict(rows)
         # Whole from now on, and written by the next flush: another rebalance may have begun
         # meanwhile, which drops the tables' rows and has another worker write them.
         whole = Changes()
-        for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
-            whole.add(change.table, change.key, change.value)
-            of_table = redone.setdefault(change.table, {})
+        for change in changes.rows(rows.get):
+            whole.add(change.key, change.value)
             if change.value is None:
-                of_table.pop(change.key, None)
+                redone.pop(change.key, None)
             else:
-                of_table[change.key] = change.value
+                redone[change.key] = change.value
         self._ends[partition] = self._places[partition] = reader.place
         self._owned_at_s[partition] = time.monotonic()
         self._unwritten[partition] = whole
         if self._checkpoints is not None:
-            self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
+            self._checkpoints.opened(partition, rows.get(row_key(partition, "", PARTITION)))
         return redone
 
     def _known(self, partition: int, value: bytes | None) -> journal.Place:
@@ -170,7 +168,7 @@ class JournalFirst:
             return journal.Place()
         row = decode_as(JournalPositionRow, value)
         if isinstance(row, Refusal):
-            raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
+            raise DamagedTable(row_key(partition, "", POSITION), f"cannot be read: {row.reason}")
         check_ids(row.topic_ids, self.topic_ids, self._settings.partitions)
         return journal.Place(row.epoch, row.sequence, row.offset)
 
@@ -183,8 +181,8 @@ class JournalFirst:
         async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
             await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
-            for (table, key), value in tail.rows.items():
-                changes.add(table, key, value)
+            for key, value in tail.rows.items():
+                changes.add(key, value)
         return changes
 
     async def append(self, batches: Sequence[Applied]) -> Journaled:
@@ -206,7 +204,7 @@ class JournalFirst:
             self._places[batch.partition] = place
             unwritten = self._unwritten[batch.partition]
             for row in batch.result.rows:
-                unwritten.add(row.table, row.key, row.value)
+                unwritten.add(row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
         """Write rows when they have waited long enough, or are many; batches may be committed
@@ -318,12 +316,12 @@ class JournalFirst:
             now = self._places.get(partition)
             if not written and now is not None and now.epoch == place.epoch:
                 for change in self._unwritten[partition]:
-                    changes.add(*change)
+                    changes.add(change.key, change.value)
                 self._unwritten[partition] = changes
         # Nothing has been waited for since: the local rows are those of this place, all of them and
         # no newer ones.
         if written and self._checkpoints is not None and self._still(partition, place):
-            clock = self._writer.row(CLOCKS, str(partition))
+            clock = self._writer.row(row_key(partition, "", PARTITION))
             self._checkpoints.written(partition, place, clock, self._writer.references)
 
     async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
@@ -349,10 +347,12 @@ class JournalFirst:
             offset=place.offset,
             topic_ids=dict(self.topic_ids),
         )
-        piece.append(RowChange(PLACES, str(partition), encode(reached)))
-        if not self._still(partition, place):
-            return False
-        await self._writer.write(partition, piece)
+        position = RowChange(row_key(partition, "", POSITION), encode(reached))
+        # The position is written when the brokers have acknowledged all other rows.
+        for last in (piece, [position]):
+            if not self._still(partition, place):
+                return False
+            await self._writer.write(partition, last)
         return True
 
     def _still(self, partition: int, place: journal.Place) -> bool:

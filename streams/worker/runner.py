@@ -22,15 +22,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from schemas.tables import of_cluster
+from streams.stage.packing import put
 from streams.stage.records import InputRecord, Stage
 from streams.worker import story
 from streams.worker.assignment import Assignment
 from streams.worker.batches import Batch, Batches, BatchLimits
 from streams.worker.durability import Applied, Durability
-from streams.worker.newest import Layer, Row, newest_rows
 from streams.worker.notices import Notices
 from streams.worker.pace import Pace
 from streams.worker.pipeline import Pipeline, UnderWay
@@ -221,13 +223,19 @@ class StageRunner:
         async with self._applying:
             await self._pipeline.settle()
 
-    def rows_of(self, partition: int, prefix: str) -> list[Row]:
-        """Rows whose keys begin with a prefix, as all batches applied so far leave them."""
-        layers: list[Layer] = [
-            *self._durability.unwritten(partition),
-            ((row.table, row.key, row.value) for row in self._pipeline.rows_under_way(partition)),
-        ]
-        return newest_rows(self._tables.values(), layers, prefix)
+    def rows_of(self, partition: int, cluster: str) -> dict[str, bytes]:
+        """Rows of a cluster, as all batches applied so far leave them.
+
+        The tables lack changes that are in the journal, and the journal those of batches under way.
+        """
+        rows: dict[str, bytes] = {}
+        for table in self._tables.values():
+            rows |= table.of_cluster(partition, cluster)
+        changes = chain(
+            *self._durability.unwritten(partition), self._pipeline.rows_under_way(partition)
+        )
+        put(rows, (change for change in changes if of_cluster(change.key, partition, cluster)))
+        return rows
 
     def _tell(self, it: UnderWay, seconds: float) -> None:
         """Count what went through."""

@@ -25,8 +25,8 @@ from streams.worker.topic_watch import TopicWatch
 #: Time between two questions to brokers that do not answer, in seconds.
 _ASK_AGAIN_S = 0.25
 
-#: Rows of one partition: table name to row key to row.
-Rows = Mapping[str, Mapping[str, bytes]]
+#: Rows of one partition by key.
+Rows = Mapping[str, bytes]
 
 
 class Fed(Protocol):
@@ -126,7 +126,10 @@ class Takeover:
         self._durability.topic_ids = {
             name: topic_id for name, topic_id in self._watch.ids.items() if name in self._kept
         }
-        rows = {name: table.rows(owned) for name, table in self._tables.items()}
+        rows: dict[int, dict[str, bytes]] = {partition: {} for partition in owned}
+        for table in self._tables.values():
+            for partition, of_table in table.rows(owned).items():
+                rows[partition] |= of_table
         if not await self._build_stages(rows, owned, generation):
             return
         await self._assignment.check(runner.position)
@@ -137,22 +140,21 @@ class Takeover:
         self.recovered = True
         runner.go_on()
         await self._assignment.seek(runner.position, lambda: self.generation == generation)
-        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
+        count = sum(map(len, rows.values()))
         seconds = time.monotonic() - self._assigned_at_s
         self._telemetry.recovered(runner.name, len(owned), count, seconds)
         story.recovered(runner.name, owned, count, seconds)
 
     async def _build_stages(
         self,
-        rows: Mapping[str, Mapping[int, dict[str, bytes]]],
+        rows: Mapping[int, dict[str, bytes]],
         owned: set[int],
         generation: int,
     ) -> bool:
         """The stage of each partition from its rows; False: the generation is over."""
         with garbage_collection.lasting():
             for partition in sorted(owned):
-                found = {name: rows[name][partition] for name in rows}
-                redone = await self._durability.open(partition, found)
+                redone = await self._durability.open(partition, rows[partition])
                 if self.generation != generation:
                     self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return False
