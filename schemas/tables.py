@@ -140,9 +140,7 @@ ROW_CLASSES: dict[str, type[Message]] = {
 #: Name of the table that has the rows of a kind.
 TABLE_OF_KIND: dict[str, str] = {kind: table.name for table in TABLES for kind in table.rows}
 #: Names of the tables of the cluster stage.
-CLUSTER_TABLES: tuple[str, ...] = tuple(
-    table.name for table in TABLES if table.name != WINDOWS
-)
+CLUSTER_TABLES: tuple[str, ...] = tuple(table.name for table in TABLES if table.name != WINDOWS)
 
 
 class RowKey(NamedTuple):

@@ -19,7 +19,6 @@ tables       state to table rows and back
 moment_tables  lives of pods, and figures of the fleet, as rows
 podrows      rows of the pods on a node, encoded fast
 noderows     the row of a node, put together from encoded parts
-row_counts   how many rows a cluster must have
 stored       rows as they are read back
 statistics   figures and counts for metrics
 """

@@ -10,7 +10,7 @@ from streams.stage.tracked_table import TrackedTable
 
 
 class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
-    """Table `usage_history` of one cluster."""
+    """Row of kind `usage_history` of one cluster."""
 
     def __init__(self, cluster: str, history: UsageHistory) -> None:
         super().__init__("usage_history")

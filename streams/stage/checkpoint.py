@@ -166,9 +166,7 @@ class Assembler:
             self._following = -1  # one is missing: it never becomes whole
             return None
         self._following += 1
-        if not all(
-            self._add(row.key, row.value.encode(), row.continued) for row in piece.rows
-        ):
+        if not all(self._add(row.key, row.value.encode(), row.continued) for row in piece.rows):
             self._following = -1
             return None
         end = piece.end

@@ -85,10 +85,7 @@ def batch(
     outputs = (*result.outputs, *result.dead_letters)
     index = {
         "inputs": runs(applied),
-        "rows": [
-            (row.key, None if row.value is None else len(row.value))
-            for row in result.rows
-        ],
+        "rows": [(row.key, None if row.value is None else len(row.value)) for row in result.rows],
         "outputs": [(each.topic, each.key, each.timestamp_ms, len(each.value)) for each in outputs],
     }
     content = b"".join(

@@ -120,9 +120,7 @@ def unpacked(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     return found
 
 
-def _packed(
-    key: str, before: bytes | None, items: Mapping[str, bytes | None]
-) -> bytes | None:
+def _packed(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
     """A packed row with items put in, replaced or taken out; None: nothing is left in it."""
     kept: list[tuple[int, str, Any]] = []
     if before is not None:

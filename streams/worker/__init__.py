@@ -22,7 +22,6 @@ The way of a record:
     publisher           writes to Kafka by an idempotent producer
     fence               a publisher that brokers take from one worker at a time
     tables              tables of raw rows, recovered by Faust
-    newest              rows as they are now, written or not
     checkpointer        checkpoints, written beside the batches
     pace                short turns of work beside the batches
     ticker              writes the time into topic `clock`

@@ -39,7 +39,7 @@ def _exposed() -> dict[str, set[str]]:
     telemetry.begin("cluster", ["scheduling-requests"], 4)
     telemetry.result(
         "cluster",
-        StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
+        StageResult((OutputRecord("t", "k", b""),), (RowChange("0/c/nodes/n", None),)),
     )
     counts = Counts()
     counts.results["applied"] += 1

@@ -139,7 +139,7 @@ async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> Non
     slow = _Slow()
     pipeline = Pipeline(slow, lambda it, seconds: None)
     committing = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
-    rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
+    rows = [RowChange("0/c/nodes/n", value) for value in (b"1", b"2")]
     for row in rows:
         result = StageResult(rows=(row,))
         it = UnderWay([Applied(0, (), result), Applied(1, (), result)], Batch(), time.monotonic())
