@@ -40,7 +40,7 @@ class WorkerProcess(Startable):
             for name, value in os.environ.items()
             if not name.upper().startswith(("LOADSTREAM_KAFKA_", "LOADSTREAM_WORKER_"))
         }
-        command = [sys.executable, "-c", "from connectors.cli import main; main()", "worker"]
+        command = [sys.executable, "-m", "loadstream", "worker"]
         with self.log.open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo, which ends the worker in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import count_text, unnamed_hot
+from connectors.queries.rebalancing_wording import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
 from connectors.whynot.wording import (

@@ -4,8 +4,8 @@
                             ▲
     recovered tables ───────┘ (a partition's stage is built from its rows)
 
-The stages themselves are pure; `runner` drives them. This package, `streams.agents`, `streams.app`
-and `streams.cli` are the only ones of the streams that may import Faust, aiokafka or asyncio.
+The stages themselves are pure; `runner` drives them. This package, `streams.agents` and `streams.app`
+are the only ones of the streams that may import Faust, aiokafka or asyncio.
 
 The way of a record:
 

@@ -10,7 +10,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.connection import KafkaSettings
 from streams.worker.settings import LogSettings, WorkerSettings
 

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import ROOT
 
 _PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-_PACKAGES = ("schemas", "streams", "connectors", "benchmarks")
+_PACKAGES = ("schemas", "streams", "connectors", "loadstream", "benchmarks")
 #: Modules of schemas that may touch files or the environment; CONTRIBUTING names them.
 _WITH_FILES = {"announcement", "connection", "environment", "examples", "export"}
 _IO = {
@@ -25,12 +25,12 @@ _OVER_MODULES = {
     "connectors/kafka": {"membership_faults", "security"},
     "connectors/kubernetes": {"whole"},
     "connectors/kubernetes/watch": {"control_plane"},
-    "connectors/simulated": {"simulate_command"},
     "connectors/whynot": {"why_not"},
+    "loadstream": {"terminal"},
     "schemas": {"ajv", "fuzz"},
     "schemas/policy": {"documentation", "loadaware_golden", "roundtrip", "sections"},
     "streams": {
-        "burst", "clock", "cycles", "large_records", "outage", "replay_checkpoints", "replay_command", "topics",
+        "burst", "clock", "cycles", "large_records", "outage", "replay_checkpoints", "topics",
     },
     "streams/aggregate": {"takeover"},
     "streams/cluster": {
@@ -54,11 +54,11 @@ def _imports(path: Path) -> Iterator[str]:
 
 def test_the_folders_that_the_page_names_are_the_packages() -> None:
     named = re.findall(r"^    (\w+)/", _PAGE, re.MULTILINE)
-    assert named == [*_PACKAGES[:3], "benchmarks", "tests"]
+    assert named == [*_PACKAGES, "tests"]
     assert all((ROOT / each).is_dir() for each in named)
     part = _PAGE.partition("    streams/")[2].partition("    connectors/")[0]
     lines = {path.name for path in (ROOT / "streams").iterdir() if (path / "__init__.py").exists()}
-    roots = {"app", "cli"}
+    roots = {"app"}
     assert set(re.findall(r"`(\w+)`", part)) == lines | roots
 
 
@@ -113,4 +113,4 @@ def test_only_the_modules_that_the_page_names_know_faust_and_asyncio() -> None:
         & {"faust", "aiokafka", "asyncio", "time"}
     }
     assert knowing <= allowed
-    assert allowed - knowing <= {"app", "cli"}  # roots, which only put together
+    assert allowed - knowing <= {"app"}  # it only puts together

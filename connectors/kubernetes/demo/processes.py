@@ -12,7 +12,7 @@ from pathlib import Path
 
 from connectors.child_process import ChildProcess
 
-_COMMAND = [sys.executable, "-c", "from connectors.cli import main; main()"]
+_COMMAND = [sys.executable, "-m", "loadstream"]
 _SHOWN_LINES = 15
 
 

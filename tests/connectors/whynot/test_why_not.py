@@ -10,13 +10,13 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors import wall_clock
-from connectors.cli import app
 from connectors.closed_loop.stages import Written
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
+from loadstream.__main__ import app
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import encode
