@@ -10,10 +10,6 @@ Lines look only at the lines below them:
     whynot  policy  queries                      answers from topics, policies
     brokers                                      brokers to run: embedded, real
     kafka                                        Kafka itself: one reader, one sender, topics
-    metrics_endpoint                             `/metrics` and `/healthz` of processes
-    terminal  units                              what commands print
-    child_process  guard  local_ports  startable  made_once
-                                                 servers that we run ourselves
-    event_loop  process_log                      loop and logs of processes without Faust
-    known_plugins  wall_clock                    plugins of policies, the time
+    process                                      what every process needs: logs, metrics, settings
+    units  known_plugins                         amounts and times as text, plugins of policies
 """

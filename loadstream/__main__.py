@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.known_plugins import know_plugins
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream import (
     agent,
     broker,

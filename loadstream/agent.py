@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.terminal import echo, print_json
+from connectors.process.terminal import echo, print_json
 from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
 
 if TYPE_CHECKING:
@@ -154,9 +154,9 @@ def agent(
 
 def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
     """Measure and send for ever."""
-    from connectors.metrics_endpoint import serving
     from connectors.node_agent.delivery import Delivery
     from connectors.node_agent.telemetry import Telemetry
+    from connectors.process.metrics_endpoint import serving
     from loadstream.foreground import terminable
     from schemas.connection import KafkaSettings
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from schemas.topics import Topic
 
-#: Where a process that runs on answers `/metrics` and `/healthz` (`connectors.metrics_endpoint`).
+#: Where a process that runs on answers `/metrics` and `/healthz` (`connectors.process.metrics_endpoint`).
 MetricsPort = Annotated[
     int,
     typer.Option(

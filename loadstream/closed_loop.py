@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.closed_loop.parameters import BOUNDS, Parameters
-from connectors.terminal import echo, print_json
+from connectors.process.terminal import echo, print_json
 from loadstream.arguments import number
 
 if TYPE_CHECKING:

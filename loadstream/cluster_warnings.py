@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from connectors import wall_clock
-from connectors.terminal import echo
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
 from schemas.printable import one_line
 
 if TYPE_CHECKING:

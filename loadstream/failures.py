@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -43,7 +43,7 @@ def _expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.partition_reset import ResetRefused
     from connectors.kafka.wire import WireError
-    from connectors.metrics_endpoint import PortUnusable
+    from connectors.process.metrics_endpoint import PortUnusable
     from schemas.announcement import AlreadyAnnounced, NotAnnounced
     from schemas.connection import SettingsError
 

@@ -14,7 +14,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from schemas.announcement import announce
 from schemas.connection import ENV_PREFIX, KafkaSettings, SettingsError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from connectors.terminal import echo, print_json
+from connectors.process.terminal import echo, print_json
 from loadstream.arguments import topic_names, topic_of
 from loadstream.cluster_warnings import warn
 from loadstream.failures import as_messages, connect_as_configured

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics
 from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
 from loadstream.kubernetes_demo import demo
@@ -163,7 +163,6 @@ def _run(
     from loadstream.failures import as_messages
 
     with as_messages():
-        from connectors import event_loop, process_log
         from connectors.kafka.client import connect
         from connectors.kafka.extents import check_partitions
         from connectors.kafka.turn import LOCK
@@ -171,11 +170,14 @@ def _run(
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run
         from connectors.kubernetes.duties.telemetry import Telemetry
-        from connectors.metrics_endpoint import PortUnusable, serving
+        from connectors.process import event_loop, logs
+        from connectors.process.metrics_endpoint import PortUnusable, serving
+        from connectors.process.settings import read_settings
         from schemas.connection import KafkaSettings
 
-        process_log.configure()
         kafka = KafkaSettings.from_environment()
+        (log,) = read_settings({logs.LogSettings: {}})
+        logs.configure(log, kafka.secrets())
         # A broker that cannot be reached is named before all else. With another number of partitions
         # a process would be active for a partition that is not its cluster's.
         check_partitions(connect(kafka), LOCK)

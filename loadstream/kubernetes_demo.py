@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.arguments import make_directory, number
 from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
 

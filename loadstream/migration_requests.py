@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import typer
 
-from connectors import wall_clock
-from connectors.terminal import echo, print_json
+from connectors.process import wall_clock
+from connectors.process.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from connectors.kafka.arrivals import Arrivals

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors import wall_clock
-from connectors.terminal import echo
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
 from loadstream.arguments import as_field, length_ms, pod_name
 from loadstream.cluster_warnings import UNSEEN, warn, warn_first
 from loadstream.failures import as_messages, connect_as_configured

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.failures import as_messages, connect_as_configured
 
 partition = typer.Typer(no_args_is_help=True, help="Let a partition begin again.")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors import wall_clock
 from connectors.known_plugins import known_plugins
 from connectors.policy.entries import TOPIC, is_set_apart, newest_entry, read_entries_of
 from connectors.policy.history import as_json, as_line
-from connectors.terminal import echo, print_json
+from connectors.process import wall_clock
+from connectors.process.terminal import echo, print_json
 from loadstream import policy_draft as draft_commands
 from loadstream import policy_import as import_commands
 from loadstream.arguments import as_field, cluster_name

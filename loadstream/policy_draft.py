@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.terminal import echo, print_json
+from connectors.process.terminal import echo, print_json
 from loadstream.arguments import cluster_name, length_ms
 from loadstream.cluster_warnings import UNSEEN, warn_first
 from loadstream.failures import as_messages, connect_as_configured

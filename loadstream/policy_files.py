@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from schemas.printable import one_line
 
 if TYPE_CHECKING:

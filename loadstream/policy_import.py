@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.known_plugins import known_plugins
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.policy_files import print_problems, read_file, write_new
 from schemas.printable import one_line, yaml_text
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.arguments import cluster_name
 from schemas.printable import json_text
 

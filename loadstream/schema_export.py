@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.terminal import echo, print_json
+from connectors.process.terminal import echo, print_json
 
 app = typer.Typer(no_args_is_help=True, help="The published schemas of all topics and tables.")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors import wall_clock
-from connectors.terminal import echo
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
 from loadstream.arguments import as_field, number
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors import wall_clock
-from connectors.terminal import echo
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
 from loadstream.arguments import cluster_name, number, pod_name, topic_names, topic_of
 from loadstream.failures import as_messages, connect_as_configured
 from schemas.printable import json_text, one_line

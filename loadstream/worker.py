@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from loadstream.arguments import as_field
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _log_level(name: str | None) -> str | None:
-    from streams.worker.settings import LogSettings
+    from connectors.process.logs import LogSettings
 
     return name if name is None else as_field(lambda: LogSettings, "level")(name)
 
@@ -45,16 +45,19 @@ def worker(
     """
     import uvloop
 
+    from connectors.process import logs
+    from connectors.process.settings import read_settings
     from schemas.connection import KafkaSettings, SettingsError
-    from streams.worker import garbage_collection, logs, patience, story
-    from streams.worker.settings import read_settings
+    from streams.worker import garbage_collection, patience, story
+    from streams.worker.settings import WorkerSettings
 
     # Before the rest is imported: nothing of it is garbage.
     garbage_collection.look_rarely()
     uvloop.install()
     patience.mend_connections()
     try:
-        settings, log = read_settings(**({} if log_level is None else {"level": log_level}))
+        overrides = {} if log_level is None else {"level": log_level}
+        settings, log = read_settings({WorkerSettings: {}, logs.LogSettings: overrides})
         kafka = KafkaSettings.from_environment()
         if check_topics:
             _check_topics(kafka)

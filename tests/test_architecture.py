@@ -28,7 +28,7 @@ _FORBIDDEN = {
     "streams.worker.pace": "streams.cluster.stage",
     "schemas.base": "asyncio",
     "connectors.units": "benchmarks.figures",
-    "connectors.wall_clock": "streams.stage.records",
+    "connectors.process.wall_clock": "streams.stage.records",
     "streams.agents.cluster": "connectors.units",
 }
 #: The module may import it, and the decision core, which imports the module, may not.

@@ -1,8 +1,8 @@
 """A policy of a cluster's history, as a line and as JSON."""
 
-from connectors import wall_clock
 from connectors.known_plugins import known_plugins
 from connectors.policy.entries import PolicyEntry
+from connectors.process import wall_clock
 from schemas.printable import one_line
 
 

@@ -29,6 +29,7 @@ _OVER_MODULES = {
     "loadstream": {"terminal"},
     "schemas": {"ajv", "fuzz"},
     "schemas/policy": {"documentation", "loadaware_golden", "roundtrip", "sections"},
+    "streams/worker": {"endpoints"},
     "streams": {
         "burst", "clock", "cycles", "large_records", "outage", "replay_checkpoints", "topics",
     },

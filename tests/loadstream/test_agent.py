@@ -12,7 +12,7 @@ import pytest
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.node_agent.trees import MIB, UID_A, NodeFiles
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors import wall_clock
 from connectors.brokers.distribution import fetch_jars
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
-from connectors.local_ports import free_port
+from connectors.process import wall_clock
+from connectors.process.local_ports import free_port
 from loadstream.__main__ import app
 from schemas.announcement import announced
 from schemas.base import Message

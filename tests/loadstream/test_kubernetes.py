@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from loadstream.__main__ import app
 from tests.conftest import RunningBroker
 

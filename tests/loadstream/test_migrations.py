@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors import wall_clock
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
 from connectors.kafka.tail import Entry, read_entries
+from connectors.process import wall_clock
 from connectors.queries import migration_states as states
 from loadstream.__main__ import app
 from schemas.base import Message

@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors import wall_clock
 from connectors.kafka.applied import Applied
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
 from connectors.policy import unmet
+from connectors.process import wall_clock
 from loadstream import policy as commands
 from loadstream.policy import app
 from schemas.base import Message

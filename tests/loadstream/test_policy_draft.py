@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors import wall_clock
 from connectors.closed_loop.scenario import BEGIN_MS, CLUSTER
 from connectors.closed_loop.stages import Written
 from connectors.closed_loop.streamed import Streamed
 from connectors.closed_loop.world import run as run_world
+from connectors.process import wall_clock
 from loadstream.policy import app
 from schemas.clock import ClockTick
 from schemas.codec import encode

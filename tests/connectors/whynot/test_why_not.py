@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors import wall_clock
 from connectors.closed_loop.stages import Written
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
+from connectors.process import wall_clock
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
 from loadstream.__main__ import app

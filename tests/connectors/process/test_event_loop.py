@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvloop
 
-from connectors import event_loop
+from connectors.process import event_loop
 
 
 def test_work_runs_in_uvloop_and_its_result_comes_back() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.made_once import made_once
+from connectors.process.child_process import made_once
 
 
 def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> None:

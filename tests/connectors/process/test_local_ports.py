@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from connectors import local_ports
-from connectors.local_ports import free_port
+from connectors.process import local_ports
+from connectors.process.local_ports import free_port
 
 _OTHER = """
 import sys
-from connectors import local_ports
+from connectors.process import local_ports
 local_ports._FIRST = local_ports._LAST = int(sys.argv[1])
 print(local_ports.free_port(set()), flush=True)
 sys.stdin.read()

@@ -1,34 +1,54 @@
-"""Logs of a worker: one line of JSON an event where a machine reads, plain text in a terminal.
+"""Logs of a process: one line of JSON per event for machines, plain text in a terminal.
 
-Everything goes through the standard library's logging, ours as well as Faust's and aiokafka's, so
-that all of it has one form, and passes one place where secrets and, for a terminal, control
-characters are removed. What Faust logs at the start of each of its parts, and its tables of dozens
-of lines, has the level `debug` here. Messages that libraries repeat, as aiokafka does a hundred
-times a second for a broker that is away, are logged once in a while, with the number of times that
-they were left out.
+Our messages and those of Faust and aiokafka go through the standard library's logging, so that all of
+them have one form and pass one place, which removes secrets and, for a terminal, control characters.
+What Faust logs at the start of each of its parts has the level `debug` here. Messages that libraries
+repeat, as aiokafka does a hundred times a second while a broker is away, are logged once in
+`REPEAT_AFTER_S`, with the number of times that they were left out.
 """
 
 import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.printable import printable
-from streams.worker.settings import LogSettings
 
 #: What stands in the place of a secret.
 BLOT = "******"
 
 #: Least levels of loggers that say too much. Below info, aiokafka writes requests as they go over
 #: the wire, the one that logs in among them.
-_LEAST: Mapping[str, int] = {"aiokafka": logging.WARNING, "asyncio": logging.INFO}
+_LEAST: Mapping[str, int] = {
+    "aiohttp": logging.WARNING,
+    "aiokafka": logging.WARNING,
+    "asyncio": logging.INFO,
+}
 _LEAST_DEBUGGING: Mapping[str, int] = {"aiokafka": logging.INFO, "asyncio": logging.INFO}
 
 #: Fields that are ours alone and hold no text of others.
 _OWN = frozenset(("timestamp", "level", "logger"))
+
+
+class LogSettings(BaseSettings):
+    """What a process writes to its log; environment variables `LOADSTREAM_LOG_<FIELD>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LOADSTREAM_LOG_",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    format: Literal["auto", "console", "json"] = "auto"
+    """json: an object a line. console: text for readers. auto: text in a terminal, otherwise json."""
+    level: Literal["debug", "info", "warn", "error"] = "info"
+    """Least level. Debugging slows a worker down."""
+
 
 _CHATTY = ("faust", "mode", "aiokafka")
 #: A message of these is logged at most once in this many seconds.

@@ -1,17 +1,78 @@
-"""A server that we run as a child process: started, asked to stop, killed, started again.
+"""Servers that we run as child processes, and files that are made once for them.
 
-A guard beside it kills it when the process that started it is gone, however that ended. Its log
-keeps what earlier runs of it wrote; what it has said since it was launched is read by itself.
+A guard ends a child process when its parent is gone, for any reason: it reads a pipe whose other end
+only the parent holds. If the pipe ends without a word, the parent has died, and the guard kills the
+child. (The kernel would send a death signal at the end of the starting *thread*.)
 """
 
+import fcntl
 import signal
 import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from connectors.guard import Guard
+from types import TracebackType
+from typing import Self
 
 _STOP_TIMEOUT_S = 30.0
+
+
+def made_once(path: Path, make: Callable[[Path], None]) -> Path:
+    """The path, made first if it is not there yet.
+
+    Args:
+        path: a file or directory; a lock beside it keeps others waiting.
+        make: makes it, the path itself as the last step: what is there is complete.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                make(path)
+    return path
+
+
+class Startable(ABC):
+    """A context manager, or `start` and `stop`."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Run from now on."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Run no more; nothing is left running."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class Guard:
+    """Watches over one child process until it is dismissed."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._shell = subprocess.Popen(  # noqa: S603 - a constant script and a process id
+            ["/bin/sh", "-c", 'read -r word || kill -9 "$0"', str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # A session of its own: Ctrl-C reaches the starter alone.
+            start_new_session=True,
+        )
+
+    def dismiss(self) -> None:
+        """The child has ended: its id may be reused, so the end of the pipe must mean nothing now."""
+        self._shell.communicate(b"done\n")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The port of a process that is no worker."""
+"""The port of a process."""
 
 import json
 import urllib.error
@@ -9,8 +9,8 @@ from http.server import ThreadingHTTPServer
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from connectors.local_ports import free_port
-from connectors.metrics_endpoint import PortUnusable, process_registry, serve, serving
+from connectors.process.local_ports import free_port
+from connectors.process.metrics_endpoint import PortUnusable, process_registry, serve, serving
 from tests.conftest import has_ipv6
 
 
@@ -31,7 +31,9 @@ def server() -> Iterator[tuple[ThreadingHTTPServer, list[str]]]:
     registry = CollectorRegistry()
     Counter("asked", "Something.", registry=registry).inc(3)
     problems: list[str] = []
-    running = serve("127.0.0.1", 0, registry, lambda: problems)
+    running = serve(
+        "127.0.0.1", 0, registry, {"/healthz": lambda: problems, "/readyz": lambda: ["starting"]}
+    )
     yield running, problems
     running.shutdown()
     running.server_close()
@@ -51,8 +53,14 @@ def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, list[str]]
     assert (status, json.loads(body)["problems"]) == (503, problems)
 
 
+def test_each_check_has_its_own_path(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+    port = server[0].server_port
+    assert _get(port, "/healthz")[0] == 200
+    assert _get(port, "/readyz") == (503, '{"ok":false,"problems":["starting"]}\n')
+
+
 def test_other_paths_say_what_there_is(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
-    assert _get(server[0].server_port, "/") == (404, "/metrics or /healthz\n")
+    assert _get(server[0].server_port, "/") == (404, "/metrics, /healthz, /readyz\n")
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
@@ -63,7 +71,7 @@ def test_other_paths_say_what_there_is(server: tuple[ThreadingHTTPServer, list[s
 def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
     host: str, answers: list[str]
 ) -> None:
-    running = serve(host, 0, CollectorRegistry(), list)
+    running = serve(host, 0, CollectorRegistry(), {"/healthz": list})
     try:
         found = [
             each
@@ -79,7 +87,7 @@ def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
 def test_a_port_that_is_taken_is_named(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
     port = server[0].server_port
     with pytest.raises(PortUnusable, match=rf"port {port} of 127\.0\.0\.1 cannot be listened on"):
-        serve("127.0.0.1", port, CollectorRegistry(), list)
+        serve("127.0.0.1", port, CollectorRegistry(), {})
 
 
 def test_it_answers_as_long_as_the_block_runs() -> None:

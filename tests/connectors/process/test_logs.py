@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
+from connectors.process.logs import BLOT, LogSettings, configure
 from schemas.connection import KafkaSettings
-from streams.worker.logs import BLOT, configure
-from streams.worker.settings import LogSettings
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker
 

@@ -1,14 +1,12 @@
-"""`/metrics` and `/healthz` of a process that is no worker, on one port.
+"""`/metrics` and health of a process, on one port.
 
-Whatever watches, measures, binds or evicts counts in a registry of its own and says what is wrong;
-a thread answers, so a process whose event loop hangs still does. Health comes as of a worker:
-`{"ok": false, "problems": ["..."]}`, with status 503 where something is wrong. A worker has its own
-endpoints (`streams.worker.endpoints`), since neither package looks into the other.
+A thread answers, so that a process whose event loop hangs still does. A check answers with JSON:
+`{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
 """
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +15,9 @@ from urllib.parse import urlsplit
 import orjson
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
+
+#: Returns what is wrong; empty: nothing.
+Problems = Callable[[], Sequence[str]]
 
 
 class PortUnusable(OSError):
@@ -36,13 +37,16 @@ def process_registry() -> CollectorRegistry:
 
 @contextmanager
 def serving(
-    host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Sequence[str]]
+    host: str, port: int, registry: CollectorRegistry, problems: Problems
 ) -> Iterator[None]:
-    """Answer on a port for as long as the block runs; 0: answer nowhere. Raises PortUnusable."""
+    """Answer `/metrics` and `/healthz` for as long as the block runs; port 0: nowhere.
+
+    Raises PortUnusable.
+    """
     if not port:
         yield
         return
-    server = serve(host, port, registry, problems)
+    server = serve(host, port, registry, {"/healthz": problems})
     try:
         yield
     finally:
@@ -51,15 +55,15 @@ def serving(
 
 
 def serve(
-    host: str, port: int, registry: CollectorRegistry, problems: Callable[[], Sequence[str]]
+    host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
 ) -> ThreadingHTTPServer:
-    """Answer on a port until `shutdown`; 0: one that the system chooses, in `server_port`.
+    """Answer on a port until `shutdown`; port 0: one that the system chooses, in `server_port`.
 
     Args:
         host: an address of this machine; empty: all of them.
         port: where to answer.
         registry: what `/metrics` shows.
-        problems: why the process should be started again; empty: it works. Another thread asks.
+        checks: the path of each check, and its problems; empty: all is well. Called in another thread.
 
     Raises:
         PortUnusable: the port cannot be listened on.
@@ -70,13 +74,14 @@ def serve(
             if path == "/metrics":
                 encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
                 return 200, content_type, encoder(registry)
-            if path == "/healthz":
-                found = list(problems())
-                body = orjson.dumps({"ok": not found, "problems": found}) + b"\n"
-                return (503 if found else 200), "application/json", body
-            return 404, "text/plain; charset=utf-8", b"/metrics or /healthz\n"
+            if path in checks:
+                problems = list(checks[path]())
+                body = orjson.dumps({"ok": not problems, "problems": problems}) + b"\n"
+                return (503 if problems else 200), "application/json", body
+            known = ", ".join(("/metrics", *checks))
+            return 404, "text/plain; charset=utf-8", f"{known}\n".encode()
 
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series beside each, for readers that are no Prometheus
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per metric, for readers other than Prometheus
     try:
         server = _server(host, port, Handler)
     except OSError as error:
