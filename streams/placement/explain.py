@@ -11,7 +11,6 @@ from schemas.decisions import (
     LoadThresholds,
     PlacementDecision,
     ReasonCount,
-    fleet_estimate_text,
 )
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
@@ -37,7 +36,6 @@ class Refusals:
     reasons: tuple[ReasonCount, ...]
     load_thresholds: LoadThresholds | None = None
     by_estimates: dict[str, int] | None = None
-    fleet_estimate: dict[str, int] | None = None
 
     @property
     def message(self) -> str:
@@ -45,8 +43,6 @@ class Refusals:
         if not self.nodes:
             return "there are no nodes"
         notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
-        if self.fleet_estimate:
-            notes.append(f"the pod is {fleet_estimate_text(self.fleet_estimate)}")
         said = self._counted()
         return f"{said} ({'; '.join(notes)})" if notes else said
 
@@ -75,17 +71,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         ),
         load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
-        fleet_estimate=fleet_estimate(placer, ranking),
     )
-
-
-def fleet_estimate(placer: Placer, ranking: Ranking) -> dict[str, int] | None:
-    """Return the pod's estimate by what the cluster's pods use, by resource.
-
-    None if the policy estimates by requests, or if no filter or score reads the estimate.
-    """
-    reads = placer.scored_by_load if ranking.kind.daemon else placer.by_load
-    return placer.inventory.estimator.estimate_by_fleet(ranking.kind) or None if reads else None
 
 
 def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
@@ -144,7 +130,6 @@ def placed(
             "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
             "load_thresholds": placer.inventory.in_force.reported,
             "judged_by_estimates": lacking,
-            "fleet_estimate": fleet_estimate(placer, ranking),
             "message": "" if lacking is None else estimates_text(lacking),
             "as_of": cause.as_of,
         }
@@ -176,7 +161,6 @@ def waiting(
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds if why else None,
         judged_by_estimates=why.by_estimates if why else None,
-        fleet_estimate=why.fleet_estimate if why else None,
         as_of=cause.as_of,
     )
 

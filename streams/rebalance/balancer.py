@@ -166,7 +166,7 @@ class Balancer:
             outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
         if self.risk_moves is not None:
             # Last, since it goes by the sum over all nodes: what is planned before changes it.
-            self.risk_moves.round(given, outcome, summing=inventory.moments.summing)
+            self.risk_moves.round(given, outcome)
         self.hot_nodes = len(outcome.hot_names)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()
