@@ -10,13 +10,9 @@ from typing import Any
 from weakref import proxy
 
 from schemas.clock import ClockTick
-from schemas.collect import CollectPolicyRecord
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.moves import MoveOutcome
+from schemas.migrations import MigrationRequest
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
@@ -25,7 +21,6 @@ from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
-from schemas.rounds import RebalanceRound
 from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
@@ -36,7 +31,7 @@ from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
 from streams.cluster.unlisted import Unlisted
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.metric import beyond_any_machine
@@ -48,6 +43,7 @@ from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 
 #: Most nodes of one cluster.
@@ -67,17 +63,7 @@ class Position:
     """Offset applied last of each input topic, this record included."""
 
 
-#: What a cluster says: decisions, commands and the records that go with them.
-Output = (
-    PlacementDecision
-    | EvictionCommand
-    | MigrationStatus
-    | DrainStatus
-    | RebalanceRound
-    | MoveOutcome
-    | CollectPolicyRecord
-)
-Answer = Sequence[Output] | Refusal
+Answer = Sequence[OutputMessage] | Refusal
 
 
 class ClusterState:
@@ -249,7 +235,7 @@ class ClusterState:
 
     def _settle(
         self, lifecycle: PodLifecycle, change: PodChange, cause: Cause
-    ) -> list[PlacementDecision]:
+    ) -> list[OutputMessage]:
         """What a pod's change means for its request."""
         pod = change.after
         if lifecycle.event == "deleted":
@@ -364,9 +350,9 @@ class ClusterState:
             partition=position.partition,
             offset=position.offset,
             now_ms=self.inventory.now_ms,
-            as_of=AsOf(
-                partition=position.partition,
-                offsets=dict(position.offsets),
-                policy_digest=self.policy.digest if self.policy_record else "default",
+            as_of=as_of(
+                position.partition,
+                position.offsets,
+                self.policy.digest if self.policy_record else "default",
             ),
         )

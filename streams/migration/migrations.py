@@ -31,7 +31,7 @@ from streams.inventory.pod_change import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
-from streams.migration.lifecycle import MigrationLifecycle, MigrationListener, Said
+from streams.migration.lifecycle import MigrationLifecycle, MigrationListener
 from streams.migration.proposal import Proposal, proposal_of
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.migration.requests import Requests
@@ -40,6 +40,7 @@ from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.placement.placement import Placement
 from streams.rebalance.outcome import Candidate, Gate
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 
 
@@ -243,7 +244,7 @@ class Migrations:
             self._arbitration.run(cause)
         self._execution.run(cause)
 
-    def take(self) -> list[Said]:
+    def take(self) -> list[OutputMessage]:
         """What there is to say since the last call, in order; the listener is called meanwhile."""
         return self.lifecycle.take()
 
