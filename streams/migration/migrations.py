@@ -39,7 +39,7 @@ from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.placement.placement import Placement
-from streams.rebalance.outcome import Candidate, Gate
+from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from streams.inventory.arrays import BoolArray
 from streams.rebalance import risk_moves
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from streams.rebalance.risk_nodes import RiskNodes
 from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
