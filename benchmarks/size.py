@@ -20,15 +20,16 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings
 
 import connectors
+import loadstream
 import schemas.policy
 import streams
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.tables import TABLES
 from schemas.topics import TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")
-PRODUCT = ("schemas", "streams", "connectors")
+PRODUCT = ("schemas", "streams", "connectors", "loadstream")
 #: The parts of the product that simulate a cluster, or show one.
 SIMULATION = (
     "connectors/closed_loop",
@@ -36,6 +37,10 @@ SIMULATION = (
     "connectors/demo",
     "connectors/kubernetes/demo",
     "connectors/kubernetes/control_plane",
+    "loadstream/closed_loop.py",
+    "loadstream/demo.py",
+    "loadstream/kubernetes_demo.py",
+    "loadstream/simulate.py",
 )
 
 
@@ -75,7 +80,7 @@ def measure() -> dict[str, int]:
         "policy fields": sum(map(_count_own_fields, _find_models(schemas.policy, BaseModel))),
         "settings": sum(
             _count_own_fields(model)
-            for package in (schemas, streams, connectors)
+            for package in (schemas, streams, connectors, loadstream)
             for model in _find_models(package, BaseSettings)
         ),
         "commands": _count_commands(typer.main.get_command(app)),

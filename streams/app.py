@@ -130,7 +130,7 @@ def _add_endpoints(
     telemetry: Telemetry,
     runners: "list[StageRunner]",
 ) -> None:
-    from streams.worker.endpoints import serve
+    from connectors.process.metrics_endpoint import serve
     from streams.worker.gauges import Gauges
     from streams.worker.health import Health
     from streams.worker.observer import Observer
@@ -142,4 +142,5 @@ def _add_endpoints(
     for runner in runners:
         observer.watch(runner)
     app.companions = (*app.companions, observer.run)
-    serve(worker.metrics_host, worker.metrics_port, telemetry.registry, health)
+    checks = {"/healthz": health.deadly, "/readyz": health.hindering}
+    serve(worker.metrics_host, worker.metrics_port, telemetry.registry, checks)

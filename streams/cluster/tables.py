@@ -55,16 +55,8 @@ def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
         yield RowChange(key("waiting_groups", digest.hex()), kept_group)
-    recounting, summing = inventory.recounting, inventory.moments.turns
-    changed = state.policy_changed or recounting.turns.changed or summing.changed
-    if changed and state.policy_record is not None:
-        policy = ClusterPolicyRow(
-            cluster=state.cluster,
-            policy=state.policy_record,
-            recount=recounting.row(),
-            summing_next_node=summing.next,
-            since_ms=state.policy_since_ms,
-        )
+    if state.policy_changed and state.policy_record is not None:
+        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
         yield RowChange(key("cluster_policies"), encode(policy))
     _settle_own(state)
     for table in state.tables:
@@ -98,8 +90,7 @@ def _settle_own(state: ClusterState) -> None:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
-    state.policy_changed = inventory.recounting.turns.changed = False
-    inventory.moments.turns.changed = False
+    state.policy_changed = False
 
 
 def restore(
@@ -198,9 +189,6 @@ def _restore_policy(state: ClusterState, row: ClusterPolicyRow | None) -> None:
         return
     state.policy_record = row.policy
     state.set_policy(read_policy(row.policy.document, KNOWN))
-    state.inventory.recounting.restore(row.recount)
-    state.inventory.moments.turns.restore(row.summing_next_node)
-    state.policy_since_ms = row.since_ms
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

@@ -34,6 +34,19 @@ class InputRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputMessage:
+    """A message to be published.
+
+    Messages are not built from their classes in `schemas`, which would validate each of them: tests
+    check that the classes accept them and encode them in the same way.
+    """
+
+    topic: str
+    fields: dict[str, Any]
+    """All fields as JSON values; optional fields without a value are left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutputRecord:
     """One record to be published."""
 

@@ -4,8 +4,8 @@
                             ▲
     recovered tables ───────┘ (a partition's stage is built from its rows)
 
-The stages themselves are pure; `runner` drives them. This package, `streams.agents`, `streams.app`
-and `streams.cli` are the only ones of the streams that may import Faust, aiokafka or asyncio.
+The stages themselves are pure; `runner` drives them. This package, `streams.agents` and `streams.app`
+are the only ones of the streams that may import Faust, aiokafka or asyncio.
 
 The way of a record:
 
@@ -36,16 +36,14 @@ The way of a record:
     brokers             asks brokers where partitions begin and end
     membership          whether the worker is in its consumer group, and what keeps it out
     patience            waits for brokers that are away
-    settings            settings of a worker and of its log
+    settings            settings of a worker
     shutdown            Faust's worker, with an end that comes in any case
     garbage_collection  when Python looks for cycles of objects
 
-    endpoints           `/metrics`, `/healthz`, `/readyz`
     health              whether a worker lives, and whether it works
     observer            looks at the stages every few seconds
     gauges              what is true of a worker now, for Prometheus
     telemetry           what a worker counts, for Prometheus
     notices             what is wrong around a stage now
-    logs                one line of JSON an event, or plain text
     story               what a worker logs of itself at `info`
 """

@@ -45,7 +45,7 @@ class Mark:
 
 def main(file: Path) -> None:
     """Run the worker with its journal watched."""
-    from connectors.cli import main as loadstream
+    from loadstream.__main__ import main as loadstream
     from streams.agents import cluster
     from streams.worker.durability import Applied, Journaled
     from streams.worker.journal_first import JournalFirst

@@ -13,7 +13,8 @@ from schemas.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, Gate, HotNode, PoolOutcome, RoundOutcome, Rules
+from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
 from streams.rebalance.risk_nodes import RiskNodes
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
