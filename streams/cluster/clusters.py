@@ -19,7 +19,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.codec import encode
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.tables import row_key
@@ -27,8 +26,14 @@ from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_out
 from streams.cluster.failures import KIND, FailedClusters
 from streams.cluster.rounds import no_round
 from streams.cluster.state import ClusterState, Position
-from streams.cluster.stored import Parts, restored, rows_by_cluster
-from streams.cluster.tables import changed_rows, last_rows, settle
+from streams.cluster.tables import (
+    RowsByKind,
+    changed_rows,
+    last_rows,
+    restore,
+    rows_by_cluster,
+    settle,
+)
 from streams.inventory.cause import Cause, as_of
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
@@ -92,8 +97,7 @@ class Clusters:
         rows = [row for of_cluster in self._rows.values() for row in of_cluster.values()]
         self._rows.clear()
         for cluster, row in self.failures.changed_rows():
-            value = None if row is None else encode(row)
-            rows.append(RowChange(row_key(self._partition, cluster, KIND), value))
+            rows.append(RowChange(row_key(self._partition, cluster, KIND), row))
         return rows
 
     def _apply_to(self, cluster: str, records: list[BatchRecord], start_ms: int | None) -> None:
@@ -254,23 +258,21 @@ class Clusters:
     def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
         rows = dict(self._recall(cluster))
         put(rows, self._rows.get(cluster, {}).values())
-        parts = rows_by_cluster(rows.items()).get(cluster)
-        if parts is None or "clusters" not in parts:
-            return None
-        return restored(cluster, now_ms, parts)
+        by_kind = rows_by_cluster(rows.items()).get(cluster, {})
+        return restore(cluster, now_ms, by_kind) if "clusters" in by_kind else None
 
-    def restore_at_start(self, cluster: str, parts: Parts, now_ms: int | None) -> None:
+    def restore_at_start(self, cluster: str, rows: RowsByKind, now_ms: int | None) -> None:
         """Restore a cluster from its rows; it is set apart if loadstream fails at that.
 
         Raises:
             DamagedTable: the cluster's own row is missing, or a row cannot be read.
         """
-        if "clusters" not in parts:
-            kinds = ", ".join(sorted(kind for kind, rows in parts.items() if rows))
+        if "clusters" not in rows:
+            kinds = ", ".join(sorted(rows))
             key = row_key(self._partition, cluster, "clusters")
             raise DamagedTable(key, f"missing, while the cluster has rows of kinds {kinds}")
         try:
-            self.states[cluster] = restored(cluster, now_ms, parts)
+            self.states[cluster] = restore(cluster, now_ms, rows)
         except DamagedTable:
             raise
         except Exception as error:

@@ -8,7 +8,7 @@ is kept in rows of kind `failed_clusters`, so a restart changes nothing.
 from schemas.policy.durations import format_duration_ms
 from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 KIND = "failed_clusters"
 #: A cluster with this many failures within this log time is set apart. Rebuilding a large cluster

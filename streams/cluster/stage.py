@@ -27,7 +27,7 @@ from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import count_said, figures_of, policy_words
-from streams.cluster.stored import rows_by_cluster, rows_of
+from streams.cluster.tables import read_rows, rows_by_cluster
 from streams.stage.dead_letters import buried, too_long
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
@@ -230,17 +230,17 @@ class ClusterStage:
         stage = cls(partition, partitions, recall, version)
         clusters = stage._clusters
         by_cluster = rows_by_cluster(rows.items())
-        own_row: PartitionRow | None = next(rows_of(by_cluster.pop("", {}), PARTITION), None)
+        own_row: PartitionRow | None = next(read_rows(by_cluster.pop("", {}), PARTITION), None)
         if own_row is not None:
             stage.now_ms, stage.positions = own_row.now_ms, dict(own_row.offsets)
         elif by_cluster:
             key = row_key(partition, "", PARTITION)
             raise DamagedTable(key, f"missing, while {len(by_cluster)} clusters have rows")
-        for cluster, parts in sorted(by_cluster.items()):
-            for row in rows_of(parts, failures.KIND):
+        for cluster, of_cluster in sorted(by_cluster.items()):
+            for row in read_rows(of_cluster, failures.KIND):
                 clusters.failures.take(row)
-            parts.pop(failures.KIND, None)
-            if parts and clusters.failures.find_apart(cluster) is None:
-                clusters.restore_at_start(cluster, parts, stage.now_ms)
+            of_cluster.pop(failures.KIND, None)
+            if of_cluster and clusters.failures.find_apart(cluster) is None:
+                clusters.restore_at_start(cluster, of_cluster, stage.now_ms)
         stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage

@@ -13,7 +13,7 @@ from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 class MoveMemory:
@@ -23,7 +23,7 @@ class MoveMemory:
         self.moves = Moves(cluster, policy)
         self.unmovable = Unmovable(cluster, policy)
         self.followed = FollowedEvictions(cluster, policy)
-        self.tables: tuple[TrackedTable[str, Any], ...] = (
+        self.tracked_rows: tuple[TrackedRows[str, Any], ...] = (
             self.moves.cooldown,
             self.moves,
             self.unmovable,

@@ -15,7 +15,7 @@ from schemas.moves import UNMOVABLE_PER_NODE_MAX, UnmovablePod, UnmovablePodsRow
 from schemas.pods import PodRef
 from schemas.policy import Policy
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most pods that are kept; the one tried longest ago is forgotten first.
 UNMOVABLE_MAX = 10_000
@@ -25,7 +25,7 @@ NOTICEABLE_PERCENT = 5
 _TEXT_MAX = 500
 
 
-class Unmovable(TrackedTable[str, dict[str, UnmovablePod]]):
+class Unmovable(TrackedRows[str, dict[str, UnmovablePod]]):
     """Unmovable pods of one cluster, by node and uid."""
 
     def __init__(self, cluster: str, policy: Policy, pods_max: int = UNMOVABLE_MAX) -> None:

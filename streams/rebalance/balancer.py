@@ -38,7 +38,7 @@ from streams.rebalance.outcome import RoundOutcome, Thresholds
 from streams.rebalance.pools import PoolNodes, mean_percentages
 from streams.rebalance.risk_moves import RiskMoves
 from streams.rebalance.risk_nodes import risk_resources
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 class Rounds(Protocol):
@@ -127,7 +127,7 @@ class Balancer:
             self.columns: Columns = columns
 
     @property
-    def tables(self) -> tuple[TrackedTable[str, Any], ...]:
+    def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
         """What is kept in rows, in the order in which they are written."""
         return (self.rounds.counters, self.history)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from schemas.policy.lownodeload import AnomalyCondition
 from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.candidates import Phase
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: Pool and phase.
 Watch = tuple[str, Phase]
@@ -34,7 +34,7 @@ class Counter:
     """The last round that judged it."""
 
 
-class Counters(TrackedTable[str, dict[Watch, Counter]]):
+class Counters(TrackedRows[str, dict[Watch, Counter]]):
     """Counters of all nodes that are or were hot lately, by node."""
 
     def __init__(self, cluster: str, count_timeout_ms: int, interval_ms: int) -> None:

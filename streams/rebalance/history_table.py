@@ -6,10 +6,10 @@ Mean usage of the newest rounds, and what Koordinator's rounds filled in.
 from schemas.rounds import UsageHistoryRow
 from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.koordinator.pools import FilledPools
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
-class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
+class UsageHistoryTable(TrackedRows[str, UsageHistoryRow]):
     """Row of kind `usage_history` of one cluster."""
 
     def __init__(self, cluster: str, history: UsageHistory) -> None:

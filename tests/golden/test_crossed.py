@@ -7,7 +7,6 @@ put together from its rows; columns are kept and packed anew. The two must agree
 
 import random
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 from schemas.base import Message
-from schemas.codec import encode
 from schemas.policy import Policy, PolicyError, effective_yaml
 from schemas.tables import kind_of_key, row_key
 from streams.cluster import tables
@@ -96,7 +94,11 @@ class TwoWays(loadaware.World):
 
     def _restored(self) -> ClusterState:
         put(self._rows, tables.changed_rows(self.state, 0))
-        return tables.restore(objects.CLUSTER, self.state.now_ms, partial(_read, self._rows))
+        return tables.restore(
+            objects.CLUSTER,
+            self.state.now_ms,
+            tables.rows_by_cluster(self._rows.items())[objects.CLUSTER],
+        )
 
 
 @pytest.mark.parametrize("seed", range(_TESTS))
@@ -128,14 +130,14 @@ class Restarting(lownodeload.World):
     def round(self, step: Json) -> Json:
         self.balancer = Balancer("golden", self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
-        for table in self.balancer.tables:
+        for table in self.balancer.tracked_rows:
             table.restore(_read(self._rows, table.kind))
         self.inventory.move_thresholds()
         answer = super().round(step)
-        for table in self.balancer.tables:
+        for table in self.balancer.tracked_rows:
             for name, row in table.changed_rows():
                 key = row_key(0, "golden", table.kind, name)
-                put(self._rows, [RowChange(key, None if row is None else encode(row))])
+                put(self._rows, [RowChange(key, row)])
         return answer
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from schemas.policy.lownodeload import AnomalyCondition
 from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.candidates import Phase
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Detector:
         self.abnormal = self.normal = 0
 
 
-class Detectors(TrackedTable[str, dict[Phase, Detector]]):
+class Detectors(TrackedRows[str, dict[Phase, Detector]]):
     """All detectors of a cluster, by node."""
 
     def __init__(

@@ -16,10 +16,10 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import batch_records, rebalancer, tables
+from streams.cluster import batch_records, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
-from streams.cluster.podrows import PodRows
+from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import figures_of
@@ -60,10 +60,10 @@ def unwritable(patch: Patch) -> None:
     """Its row cannot be written."""
     written = PodRows.encode
 
-    def failing(self: PodRows, held: Any, counted: Any) -> bytes:
-        if held.pod.labels.get(POISON):
+    def failing(self: PodRows, key: tuple[str, str]) -> bytes | None:
+        if key[1] == POISON:
             raise OverflowError("too large for a row")
-        return written(self, held, counted)
+        return written(self, key)
 
     patch.setattr(PodRows, "encode", failing)
 
@@ -298,11 +298,11 @@ def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch
     other = node("a").model_copy(update={"cluster": "other"})
     recorded.say(tick(), node("a"), other)
 
-    def failing(state: ClusterState, row: Any) -> None:
-        if state.cluster == CLUSTER:
+    def failing(self: NodeRows, row: Any) -> None:
+        if row.cluster == CLUSTER:
             raise KeyError("a defect")
 
-    monkeypatch.setattr(tables, "_restore_node", failing)
+    monkeypatch.setattr(NodeRows, "take", failing)
     recorded.side.restore()
     assert list(recorded.side.stage.clusters) == ["other"]
     recorded.say(tick(1), node("b"))

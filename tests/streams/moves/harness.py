@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.base import Message
-from schemas.codec import encode
 from schemas.policy import Policy
 from schemas.tables import kind_of_key, row_key
 from streams.moves.history import Moves
@@ -28,8 +27,8 @@ class Kept:
     def write(self) -> list[RowChange]:
         """Write the rows that have changed; answers with them."""
         changes = [
-            RowChange(row_key(0, CLUSTER, table.kind, name), None if row is None else encode(row))
-            for table in self.memory.tables
+            RowChange(row_key(0, CLUSTER, table.kind, name), row)
+            for table in self.memory.tracked_rows
             for name, row in table.changed_rows()
         ]
         put(self.rows, changes)
@@ -44,7 +43,7 @@ class Kept:
             return (read_row(key, value) for key, value in stored if kind_of_key(key) == kind)
 
         self.memory = MoveMemory(CLUSTER, self.policy)
-        for table in self.memory.tables:
+        for table in self.memory.tracked_rows:
             table.restore(read(table.kind))
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas.base import Message
-from schemas.codec import encode
 from schemas.metrics import HostApplicationMetric, NodeMetric, PodMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
@@ -156,17 +155,16 @@ class World:
 
     def write(self) -> None:
         """Write the rows that have changed."""
-        for table in self.balancer.tables:
+        for table in self.balancer.tracked_rows:
             for name, row in table.changed_rows():
-                key = row_key(0, CLUSTER, table.kind, name)
-                put(self.rows, [RowChange(key, None if row is None else encode(row))])
+                put(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
         self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
         self.inventory.history.means = {}
-        for table in self.balancer.tables:
+        for table in self.balancer.tracked_rows:
             table.restore(self.read(table.kind))
         self.inventory.move_thresholds()
 
