@@ -66,11 +66,11 @@ def worker(
     import uvloop
 
     from schemas.connection import KafkaSettings, SettingsError
-    from streams.worker import garbage_collection, logs, patience, story
+    from streams.worker import event_loop, logs, patience
     from streams.worker.settings import read_settings
 
     # Before the rest is imported: nothing of it is garbage.
-    garbage_collection.look_rarely()
+    event_loop.collect_garbage_rarely()
     uvloop.install()
     patience.mend_connections()
     try:
@@ -82,7 +82,6 @@ def worker(
 
         logs.configure(log, kafka.secrets())
         app = build(settings, kafka)
-        story.began(settings, kafka)
     except (SettingsError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None

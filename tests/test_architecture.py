@@ -25,7 +25,7 @@ _FORBIDDEN = {
     "streams.rebalance.balance": "streams.worker.runner",
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",
-    "streams.worker.pace": "streams.cluster.stage",
+    "streams.worker.pipeline": "streams.cluster.stage",
     "schemas.base": "asyncio",
     "connectors.units": "benchmarks.figures",
 }

@@ -8,10 +8,10 @@ worker hangs.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
 
-from streams.worker.notices import Notices
+from streams.worker.partitions import Partitions
+from streams.worker.pipeline import Pipeline
 
 #: Longest silence of the event loop. Building the state of large partitions takes seconds of it.
 LOOP_SILENCE_MAX_S = 30.0
@@ -21,41 +21,6 @@ BATCH_MAX_S = 120.0
 RECOVERY_SILENCE_MAX_S = 120.0
 #: Longest time since a broker answered. It is asked every few seconds.
 BROKER_SILENCE_MAX_S = 20.0
-
-
-class Watched(Protocol):
-    """What is looked at of a stage's runner."""
-
-    @property
-    def name(self) -> str:
-        """aggregate or cluster."""
-        ...
-
-    @property
-    def recovered(self) -> bool:
-        """Its partitions, also if they are none, are assigned and their state is there."""
-        ...
-
-    @property
-    def stages(self) -> Mapping[int, object]:
-        """The state of each partition that it has."""
-        ...
-
-    @property
-    def busy_since_s(self) -> float | None:
-        """When the batch under way began, by the monotonic clock; none: there is none."""
-        ...
-
-    @property
-    def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for the next row, by the monotonic clock; none: nothing is
-        recovered now."""
-        ...
-
-    @property
-    def notices(self) -> Notices:
-        """What is wrong around it."""
-        ...
 
 
 class Health:
@@ -71,14 +36,14 @@ class Health:
         self._broker_s: float | None = None
         self._answering_since_s: float | None = None
         """Since when brokers have answered without a silence."""
-        self._runners: list[Watched] = []
+        self._stages: list[tuple[Partitions, Pipeline]] = []
         self._lag_records: int | None = None
         self._counted: frozenset[tuple[str, int]] = frozenset()
         """Stages and partitions whose waiting records these are."""
 
-    def watch(self, runner: Watched) -> None:
-        """Look at this runner too."""
-        self._runners.append(runner)
+    def watch(self, partitions: Partitions, pipeline: Pipeline) -> None:
+        """Look at this stage too."""
+        self._stages.append((partitions, pipeline))
 
     def beat(self) -> None:
         """The event loop turns."""
@@ -97,10 +62,12 @@ class Health:
     def uncounted(self) -> Sequence[str]:
         """Stages that have taken partitions over since the waiting records were counted."""
         return [
-            runner.name
-            for runner in self._runners
-            if runner.recovered
-            and not self._counted.issuperset((runner.name, each) for each in tuple(runner.stages))
+            partitions.stage
+            for partitions, _ in self._stages
+            if partitions.recovered
+            and not self._counted.issuperset(
+                (partitions.stage, each) for each in tuple(partitions.stages)
+            )
         ]
 
     def deadly(self) -> Sequence[str]:
@@ -116,20 +83,20 @@ class Health:
         answering_s = self._answering_since_s
         if answering_s is None or self._silent():
             return problems
-        for runner in self._runners:
-            busy_s = runner.busy_since_s
+        for partitions, pipeline in self._stages:
+            busy_s = pipeline.busy_since_s
             if busy_s is not None and now_s - max(busy_s, answering_s) > BATCH_MAX_S:
                 problems.append(
-                    f"{runner.name}: a batch has been under way for {now_s - busy_s:.0f} s; allowed "
+                    f"{partitions.stage}: a batch has been under way for {now_s - busy_s:.0f} s; allowed "
                     f"are {BATCH_MAX_S:.0f} while brokers answer"
                 )
-            waiting_s = runner.waiting_since_s
+            waiting_s = partitions.waiting_since_s
             if (
                 waiting_s is not None
                 and now_s - max(waiting_s, answering_s) > RECOVERY_SILENCE_MAX_S
             ):
                 problems.append(
-                    f"{runner.name}: tables are being recovered, and no row has come for "
+                    f"{partitions.stage}: tables are being recovered, and no row has come for "
                     f"{now_s - waiting_s:.0f} s; allowed are {RECOVERY_SILENCE_MAX_S:.0f} while brokers "
                     "answer"
                 )
@@ -144,16 +111,16 @@ class Health:
         """Why the worker should be waited for; empty: it is ready."""
         problems = list(self.deadly())
         problems += [
-            f"{runner.name}: partitions are being assigned and recovered"
-            for runner in self._runners
-            if not runner.recovered
+            f"{partitions.stage}: partitions are being assigned and recovered"
+            for partitions, _ in self._stages
+            if not partitions.recovered
         ]
         problems += [
             f"{name}: the records that wait in new partitions are being counted"
             for name in self.uncounted()
         ]
-        for runner in self._runners:
-            problems += runner.notices.sentences
+        for partitions, _ in self._stages:
+            problems += partitions.notices.sentences
         if self._broker_s is None:
             problems.append("no broker has answered yet")
         elif self._silent():

@@ -1,134 +1,61 @@
 """The journal first, then outputs, rows lazily: decisions are made once.
 
 A batch is written to the journal before anything else. Outputs follow when the journal is
-acknowledged, while the next batch is written to it already; rows are written lazily and together,
-and after a crash the journal's tail is redone over them.
+acknowledged, while the next batch is written to the journal already. Rows are written lazily
+(`lazy_rows`); after a crash the journal's tail is redone over them.
 """
 
 import asyncio
+import logging
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
-from schemas.codec import decode_as, encode
+from schemas.codec import decode_as
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
 from streams.stage import journal
+from streams.stage.dead_letters import buried
 from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
-from streams.stage.records import DamagedTable, OutputRecord, RowChange
-from streams.worker.checkpointer import CLOCKS, Checkpointer, References
-from streams.worker.durability import Applied, Journaled, PartitionRows
-from streams.worker.fence import FencedPublisher
-from streams.worker.journal_tail import passed_over
-from streams.worker.pace import Pace
+from streams.stage.records import AppliedBatch, DamagedTable, OutputRecord, PartitionRows
+from streams.worker.checkpointer import CLOCKS
+from streams.worker.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
-from streams.worker.reader import read_pieces
-from streams.worker.tables import RowTable
-from streams.worker.topic_identity import check_ids
+from streams.worker.reader import Entry, read_pieces
+from streams.worker.topic_watch import check_ids
 
-#: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
-#: A node's row holds all its pods, so it is written once for many of their changes.
-UNWRITTEN_S = 5.0
-#: Rows are written so often, in seconds, while they are few.
-FLUSH_INTERVAL_S = 1.0
-#: At most this many changed rows are few.
-FEW_ROWS = 500
-#: Rows are packed and written in pieces of this many bytes; batches wait for one at most.
-PIECE_BYTES = 256 * 1024
-#: Rows are written so long after the journal last showed that the partition is still ours, in
-#: seconds. A worker that stood still for longer than its session must not write old rows over its
-#: successor's.
-OWNED_S = 2.0
-#: Most changed rows that stay unwritten; with more of them rows are written without rests.
-UNWRITTEN_ROWS_MAX = 20_000
-
-
-class RowWriter:
-    """Writes row changes to changelogs and local tables, the last table after all others."""
-
-    def __init__(self, tables: Sequence[RowTable], publisher: FencedPublisher) -> None:
-        self._tables = tables
-        self._by_name = {table.name: table for table in tables}
-        self._publisher = publisher
-
-    async def claim(self, partition: int) -> None:
-        """From now on no former owner of the partition can write to any changelog."""
-        await self._publisher.claim([table.changelog for table in self._tables], partition)
-
-    def release(self, partition: int) -> None:
-        """The partition belongs to another worker now."""
-        self._publisher.release(partition)
-
-    async def write(self, partition: int, changes: Collection[RowChange]) -> None:
-        """Returns when the brokers have acknowledged all of them."""
-        *others, last = self._tables
-        await asyncio.gather(*(self._write(table, partition, changes) for table in others))
-        await self._write(last, partition, changes)
-
-    def row(self, table: str, key: str) -> bytes | None:
-        """A row as it was written last; None: there is none, or no such table."""
-        return self._by_name[table].row(key) if table in self._by_name else None
-
-    def references(self) -> References:
-        """Keys and values as they were written last, of all partitions, but for how far they
-        reflect the journal."""
-        return {table.name: table.references() for table in self._tables if table.name != PLACES}
-
-    async def _write(self, table: RowTable, partition: int, changes: Collection[RowChange]) -> None:
-        own = [change for change in changes if change.table == table.name]
-        if own:
-            records = table.records(own)
-            await self._publisher.write_rows(table.changelog, partition, records)
-            table.store(records)
+logger = logging.getLogger(__name__)
 
 
 class JournalFirst:
-    """Durability of a stage whose decisions are made once; see `durability.Durability`."""
+    """Durability of a stage whose decisions are made once."""
 
     topics: tuple[str, ...] = (journal.TOPIC,)
+    """Topics from which state is restored, besides inputs and changelogs."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        publisher: Publisher,
-        writer: RowWriter,
-        checkpoints: Checkpointer | None = None,
-    ) -> None:
-        """`checkpoints` is notified of rows that reflect one place of the journal, each time that
-        they do."""
+    def __init__(self, settings: KafkaSettings, publisher: Publisher, rows: LazyRows) -> None:
         self._settings = settings
         self._publisher = publisher
-        self._writer = writer
-        self._checkpoints = checkpoints
-        self.topic_ids: Mapping[str, str] = {}
-        self._ends: dict[int, journal.Place] = {}
-        """Up to where the journal is written."""
-        self._places: dict[int, journal.Place] = {}
-        """Up to where its outputs are published; rows that are written are those of this place."""
-        self._owned_at_s: dict[int, float] = {}
-        """When the journal showed last that a partition is ours."""
-        self._unwritten: dict[int, Changes] = defaultdict(Changes)
-        self._writing: dict[int, Changes] = {}
-        """Those on their way to the tables."""
-        self._flushed_at_s = time.monotonic()
-        self._flushing = asyncio.Lock()
-        self._awaited = 0
-        """How many wait until rows are written, or until they may write some."""
+        self._rows = rows
 
-    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
+    async def open(
+        self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
+    ) -> PartitionRows:
         """Take the partition over, then redo what the journal knows and the rows do not.
 
-        What a former owner has written after the rows were read, it had in the journal before: it
-        is redone here, and written once more. What it would write from now on the brokers refuse.
+        Rows that a former owner has written after these rows were read were in the journal before:
+        they are redone here, and written once more. The brokers refuse its rows from now on.
+
+        Raises:
+            DamagedTable: the row that names the journal position cannot be read.
+            JournalDamaged: the journal cannot be followed.
+            TopicChanged: the rows name another id of a topic.
         """
         await self._publisher.start()
-        known = self._known(partition, rows.get(PLACES, {}).get(str(partition)))
-        with self._in_a_hurry():
-            async with self._flushing:  # rows of ours may be on their way through the claim before
-                await self._writer.claim(partition)
+        known = self._read_place(partition, rows.get(PLACES, {}).get(str(partition)), topic_ids)
+        await self._rows.claim(partition)
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
         )
@@ -152,141 +79,116 @@ class JournalFirst:
                 of_table.pop(change.key, None)
             else:
                 of_table[change.key] = change.value
-        self._ends[partition] = self._places[partition] = reader.place
-        self._owned_at_s[partition] = time.monotonic()
-        self._unwritten[partition] = whole
-        if self._checkpoints is not None:
-            self._checkpoints.opened(partition, rows.get(CLOCKS, {}).get(str(partition)))
+        owned = OwnedPartition(
+            partition, dict(topic_ids), reader.place, reader.place, time.monotonic(), whole
+        )
+        self._rows.open(owned, rows.get(CLOCKS, {}).get(str(partition)))
         return redone
 
-    def _known(self, partition: int, value: bytes | None) -> journal.Place:
-        """The place in the journal that the rows reflect, by the row that says so.
-
-        Raises:
-            DamagedTable: it cannot be read.
-            TopicChanged: it names another id of a topic.
-        """
-        if value is None:
-            return journal.Place()
-        row = decode_as(JournalPositionRow, value)
-        if isinstance(row, Refusal):
-            raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
-        check_ids(row.topic_ids, self.topic_ids, self._settings.partitions)
-        return journal.Place(row.epoch, row.sequence, row.offset)
-
-    async def _publish_tail(
-        self, reader: journal.Reader, partition: int, begin: int, end: int
-    ) -> Changes:
-        """Publish the outputs of the journal from one offset to another; answers with its rows."""
-        changes = Changes()
-        # Piece by piece: after a long time without written rows the tail is of any length.
-        async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
-            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
-            await self._publisher.publish((*tail.outputs, *passed_over(reader, partition, entries)))
-            for (table, key), value in tail.rows.items():
-                changes.add(table, key, value)
-        return changes
-
-    async def append(self, batches: Sequence[Applied]) -> Journaled:
-        """Append the batches, each to the journal of its partition.
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.Place]:
+        """Append the batches, each to the journal of its partition; return where each ends.
 
         Raises:
             LostOwnership: another worker has taken a partition over; nothing of these may be
                 published.
         """
-        return Journaled(batches, await asyncio.gather(*map(self._append, batches)))
+        return await asyncio.gather(*map(self._append, batches))
 
-    async def commit(self, journaled: Journaled) -> None:
-        """Publish outputs; rows are written when they are due."""
-        await self._publisher.publish(journaled.published)
+    async def commit(
+        self, batches: Sequence[AppliedBatch], places: Sequence[journal.Place]
+    ) -> None:
+        """Publish the outputs of batches that are in the journal, in the order of appending.
+
+        Rows are written when they are due. Later batches may be appended meanwhile.
+        """
+        await self._publisher.publish(
+            chain.from_iterable(batch.result.published for batch in batches)
+        )
         # Not before: a place that is written says that all up to it was published.
-        for batch, place in zip(journaled.batches, journaled.places, strict=True):
-            if (before := self._places.get(batch.partition)) is None or before.epoch != place.epoch:
+        for batch, place in zip(batches, places, strict=True):
+            owned = self._rows.partitions.get(batch.partition)
+            if owned is None or owned.published.epoch != place.epoch:
                 continue  # the next batch has found out that the partition is another worker's
-            self._places[batch.partition] = place
-            unwritten = self._unwritten[batch.partition]
+            owned.published = place
             for row in batch.result.rows:
-                unwritten.add(row.table, row.key, row.value)
+                owned.unwritten.add(row.table, row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
-        """Write rows when they have waited long enough, or are many; batches may be committed
-        meanwhile.
-
-        Those of a partition that may be another worker's by now stay: its owner redoes them.
-        """
-        if not force:
-            await self._flush(due=False)
-            return
-        with self._in_a_hurry():
-            await self._flush(due=True)
+        """Write rows that are due; all if forced."""
+        await self._rows.flush(force=force)
 
     def unwritten(self, partition: int) -> Sequence[Changes]:
-        """Those on their way to the tables, then those that wait."""
-        layers = (self._writing.get(partition), self._unwritten.get(partition))
-        return [layer for layer in layers if layer is not None]
+        """Changes of rows that are durable and that the tables may lack, the oldest first."""
+        return self._rows.unwritten(partition)
 
     def close(self, partition: int) -> None:
-        """Forget the partition; its rows were flushed, or are redone by its next owner."""
-        self._writer.release(partition)
-        self._ends.pop(partition, None)
-        self._places.pop(partition, None)
-        self._owned_at_s.pop(partition, None)
-        self._unwritten.pop(partition, None)
-        if self._checkpoints is not None:
-            self._checkpoints.closed(partition)
+        """The partition belongs to another worker now."""
+        self._rows.close(partition)
 
-    async def _flush(self, *, due: bool) -> None:
-        async with self._flushing:
-            count = self._unwritten_rows()
-            interval_s = FLUSH_INTERVAL_S if count <= FEW_ROWS else UNWRITTEN_S
-            waited_s = time.monotonic() - self._flushed_at_s
-            if due or count >= UNWRITTEN_ROWS_MAX or waited_s >= interval_s:
-                self._flushed_at_s = time.monotonic()
-                for partition in sorted(self._unwritten):
-                    await self._write(partition)
+    def _read_place(
+        self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
+    ) -> journal.Place:
+        """The place in the journal that the rows reflect, by the row that says so."""
+        if value is None:
+            return journal.Place()
+        row = decode_as(JournalPositionRow, value)
+        if isinstance(row, Refusal):
+            raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
+        check_ids(row.topic_ids, topic_ids, self._settings.partitions)
+        return journal.Place(row.epoch, row.sequence, row.offset)
 
-    def _unwritten_rows(self) -> int:
-        return sum(map(len, self._unwritten.values()))
+    async def _publish_tail(
+        self, reader: journal.Reader, partition: int, begin: int, end: int
+    ) -> Changes:
+        """Publish the outputs of the journal from one offset to another; return its rows."""
+        changes = Changes()
+        # Piece by piece: after a long time without written rows the tail is of any length.
+        async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
+            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            dead = _bury_foreign(reader, partition, entries)
+            await self._publisher.publish((*tail.outputs, *dead))
+            for (table, key), value in tail.rows.items():
+                changes.add(table, key, value)
+        return changes
 
-    @contextmanager
-    def _in_a_hurry(self) -> Iterator[None]:
-        """Rows that are being written are written without rests: this waits for them."""
-        self._awaited += 1
-        try:
-            yield
-        finally:
-            self._awaited -= 1
-
-    async def _append(self, batch: Applied) -> journal.Place:
-        """Write a batch to the journal; answers with the place that it ends at."""
-        partition, place = batch.partition, self._ends[batch.partition]
-        self._ends[partition] = now = await self._append_after(place, batch)
-        return now
-
-    async def _append_after(self, place: journal.Place, batch: Applied) -> journal.Place:
+    async def _append(self, batch: AppliedBatch) -> journal.Place:
+        """Write a batch to the journal; return the place that it ends at."""
         partition = batch.partition
+        owned = self._rows.partitions[partition]
+        place = owned.appended
         records = journal.batch(partition, place, batch.records, batch.result)
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)
         if offset == place.offset + len(records):
-            self._owned_at_s[partition] = began_s
-            return journal.Place(place.epoch, place.sequence + 1, offset)
-        if offset <= place.offset:
+            owned.appended = journal.Place(place.epoch, place.sequence + 1, offset)
+        elif offset > place.offset:
+            owned.appended = await self._read_others(partition, place, offset + 1)
+        else:
             raise journal.JournalDamaged(
                 partition,
                 f"topic {journal.TOPIC}, partition {partition} ended at offset {place.offset + 1} and ends at "
                 f"{offset + 1} now: it was deleted and created again, or the broker has lost its end",
             )
-        # Another writer has written in between: a successor, or a predecessor that does not know
-        # yet.
+        # Not before: rows may be written meanwhile, and must not be by a worker that has lost the
+        # partition.
+        owned.owned_at_s = began_s
+        return owned.appended
+
+    async def _read_others(self, partition: int, place: journal.Place, end: int) -> journal.Place:
+        """Read on where another writer has written: a successor, or a predecessor that does not
+        know yet that it is one.
+
+        Raises:
+            LostOwnership: it is a successor.
+        """
         reader = journal.Reader(place, partition)
         dead: list[OutputRecord] = []
         async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, place.offset + 1, offset + 1
+            self._settings, journal.TOPIC, partition, place.offset + 1, end
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
-            dead += passed_over(reader, partition, entries)
+            dead += _bury_foreign(reader, partition, entries)
         now = reader.place
         if now.epoch != place.epoch:
             self.close(partition)
@@ -296,71 +198,17 @@ class JournalFirst:
                 "since counts for nothing; start it again"
             )
         await self._publisher.publish(dead)
-        # Not before: rows may be written meanwhile, and must not be by a worker that has
-        # lost the partition.
-        self._owned_at_s[partition] = began_s
         return now
 
-    async def _write(self, partition: int) -> None:
-        """Write the rows as they are now, piece by piece; their place comes last, for all of them."""
-        changes, place = self._unwritten.get(partition), self._places.get(partition)
-        if not changes or place is None or not self._owned(partition):
-            return
-        self._unwritten[partition] = Changes()
-        self._writing[partition] = changes
-        written = False
-        try:
-            written = await self._write_pieces(partition, changes, place)
-        finally:
-            self._writing.pop(partition, None)
-            # Otherwise some rows are ahead of their place now, and are redone by the stage that
-            # goes on from it.
-            now = self._places.get(partition)
-            if not written and now is not None and now.epoch == place.epoch:
-                for change in self._unwritten[partition]:
-                    changes.add(*change)
-                self._unwritten[partition] = changes
-        # Nothing has been waited for since: the local rows are those of this place, all of them and
-        # no newer ones.
-        if written and self._checkpoints is not None and self._still(partition, place):
-            clock = self._writer.row(CLOCKS, str(partition))
-            self._checkpoints.written(partition, place, clock, self._writer.references)
 
-    async def _write_pieces(self, partition: int, changes: Changes, place: journal.Place) -> bool:
-        """Whether all were written: not once the partition may be another worker's."""
-        piece: list[RowChange] = []
-        size = 0
-        pace = Pace()
-        for row in changes.rows(self._writer.row):
-            piece.append(row)
-            size += len(row.value or b"")
-            if pace.over:
-                many = self._unwritten_rows() >= UNWRITTEN_ROWS_MAX
-                await pace.rest(hurry=many or self._awaited > 0)
-            if size >= PIECE_BYTES:
-                if not self._still(partition, place):
-                    return False
-                await self._writer.write(partition, piece)
-                piece, size = [], 0
-        reached = JournalPositionRow(
-            partition=partition,
-            epoch=place.epoch,
-            sequence=place.sequence,
-            offset=place.offset,
-            topic_ids=dict(self.topic_ids),
-        )
-        piece.append(RowChange(PLACES, str(partition), encode(reached)))
-        if not self._still(partition, place):
-            return False
-        await self._writer.write(partition, piece)
-        return True
-
-    def _still(self, partition: int, place: journal.Place) -> bool:
-        """Owned ever since `place`; otherwise rows may be packed with what others wrote."""
-        now = self._places.get(partition)
-        return now is not None and now.epoch == place.epoch and self._owned(partition)
-
-    def _owned(self, partition: int) -> bool:
-        """The journal has shown a moment ago that the partition is ours."""
-        shown_at_s = self._owned_at_s.get(partition)
-        return shown_at_s is not None and time.monotonic() - shown_at_s <= OWNED_S
+def _bury_foreign(
+    reader: journal.Reader, partition: int, entries: Collection[Entry]
+) -> list[OutputRecord]:
+    """Dead letters of the foreign records among the entries, which the reader has just read."""
+    records = {entry.offset: entry.as_input(journal.TOPIC, partition) for entry in entries}
+    dead: list[OutputRecord] = []
+    for foreign in reader.take_foreign():
+        reason = foreign.refusal.reason
+        logger.warning("journal offset %d was passed over: %s", foreign.offset, reason)
+        dead += buried(records[foreign.offset], foreign.refusal)
+    return dead

@@ -1,10 +1,10 @@
-"""Applied batches on their way to being durable, one after the other.
+"""Makes applied batches durable, one after the other, in two steps.
 
 While a batch is on its way to the broker the next one is applied to the state in memory, so neither
-the broker nor this process waits for the other. A batch is made durable in two steps, and while one
-is in the second the next one is in the first: both travel in one request. The order is that of
-applying: a batch is made durable, reported and acknowledged when all before it were. The first
-batch that cannot be made durable ends the pipeline; what was applied after it does not count then.
+the broker nor this process waits for the other. A batch is first written to the journal, then its
+outputs are published; while one batch is in the second step the next one is in the first. A batch
+is durable, reported and acknowledged only after all batches before it. The first batch that cannot
+be made durable ends the pipeline; batches applied after it do not count.
 """
 
 import asyncio
@@ -13,58 +13,45 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streams.stage.records import RowChange
-from streams.worker.batches import Batch, BatchLimits
-from streams.worker.durability import Applied, Durability, Journaled
-from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX
+from streams.stage.journal import Place
+from streams.stage.records import AppliedBatch, RowChange
+from streams.worker.journal_first import JournalFirst
+from streams.worker.writethrough import WriteThrough
 
-#: How often is looked whether rows are due, in seconds.
+#: How often rows are checked for being due, in seconds.
 _FLUSH_CHECK_S = 0.25
-#: Batches that are applied and wait for the one that is being made durable.
+#: Batches that are applied and wait for the one that is being written to the journal.
 AHEAD_MAX = 1
 
 
-def in_flight_max(limits: BatchLimits) -> int:
-    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
-
-    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the
-    batch that is collected and one applied, one that waits, one that is written to the journal and
-    one that is published.
-    """
-    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 4) * limits.records
-
-
 class StageEnded(RuntimeError):
-    """Nothing is made durable any more: the worker stops, or the stage has failed and said why."""
+    """Nothing becomes durable any more: the worker stops, or the stage has failed and said why."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What is applied and not durable yet."""
+    """Batches, at most one per partition, that are applied and not durable yet."""
 
-    applied: list[Applied]
-    batch: Batch
-    """What of Faust's is acknowledged by it."""
+    batches: list[AppliedBatch]
     began_s: float
+    on_durable: Callable[[float], None]
+    """Called with the seconds since `began_s`."""
 
 
 class Pipeline:
-    """Makes batches durable; `journal_all`, `commit_all` and `flush_rows` run as tasks of their own."""
+    """Makes batches durable; `journal_all`, `commit_all` and `flush_rows` run as tasks."""
 
-    def __init__(self, durability: Durability, tell: Callable[[UnderWay, float], None]) -> None:
-        """`tell` is called with each batch that is durable, and the seconds that it took."""
+    def __init__(self, durability: JournalFirst | WriteThrough) -> None:
         self._durability = durability
-        self._tell = tell
-        self._waiting: asyncio.Queue[UnderWay] = asyncio.Queue()
-        """In the order of applying; who hands over more than may wait waits for room."""
+        self._applied: asyncio.Queue[UnderWay] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
-        self._journaled: asyncio.Queue[tuple[UnderWay, Journaled]] = asyncio.Queue()
+        self._journaled: asyncio.Queue[tuple[UnderWay, list[Place]]] = asyncio.Queue()
         """At most one: it is joined before the next one is put."""
         self._under_way: deque[UnderWay] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._over = False
+        self._ended = False
 
     @property
     def busy_since_s(self) -> float | None:
@@ -73,77 +60,76 @@ class Pipeline:
 
     def rows_under_way(self, partition: int) -> Iterator[RowChange]:
         """Rows that batches under way have changed, in their order."""
-        for it in self._under_way:
-            for applied in it.applied:
-                if applied.partition == partition:
-                    yield from applied.result.rows
+        for under_way in self._under_way:
+            for batch in under_way.batches:
+                if batch.partition == partition:
+                    yield from batch.result.rows
 
-    async def hand_over(self, it: UnderWay) -> None:
-        """Let this be made durable after all that came before; waits while that is much.
-
-        It is handed over also where the caller is cancelled meanwhile: it is applied already, so
-        what is applied after it must not become durable without it, and `settle` waits for it.
+    async def wait_for_room(self) -> None:
+        """Return when another batch may be applied; for one caller at a time.
 
         Raises:
-            StageEnded: nothing is made durable any more.
+            StageEnded: nothing becomes durable any more.
         """
-        if not self._over:
-            self._under_way.append(it)
-            self._idle.clear()
-            await asyncio.shield(self._put(it))
-        if self._over:
+        await self._room.wait()
+        self._check_running()
+
+    def add(self, under_way: UnderWay) -> None:
+        """Make batches durable after all earlier ones; the caller has waited for room and has
+        applied them since, without a wait in between.
+
+        Raises:
+            StageEnded: nothing becomes durable any more.
+        """
+        self._check_running()
+        self._under_way.append(under_way)
+        self._idle.clear()
+        self._applied.put_nowait(under_way)
+        if self._applied.qsize() > AHEAD_MAX:
+            self._room.clear()
+
+    def _check_running(self) -> None:
+        if self._ended:
             raise StageEnded("the stage has ended; what was applied is not durable")
 
-    async def _put(self, it: UnderWay) -> None:
-        # At once, and not when there is room: a batch that waits for that could be overtaken.
-        self._waiting.put_nowait(it)
-        if self._waiting.qsize() > AHEAD_MAX and not self._over:
-            self._room.clear()
-        await self._room.wait()
-
     async def journal_all(self) -> None:
-        """Write what is handed over to the journal, for ever; raises what stands in the way.
-
-        One batch ahead of what is committed and not more: the journal's answer comes no sooner for
-        it.
-        """
+        """Write batches to the journal until cancelled, one ahead of the batch being committed."""
         while True:
-            it = await self._waiting.get()
-            if self._waiting.qsize() <= AHEAD_MAX:
+            under_way = await self._applied.get()
+            if self._applied.qsize() <= AHEAD_MAX:
                 self._room.set()
-            journaled = await self._durability.append(it.applied)
+            places = await self._durability.append(under_way.batches)
             await self._journaled.join()
-            self._journaled.put_nowait((it, journaled))
+            self._journaled.put_nowait((under_way, places))
 
     async def commit_all(self) -> None:
-        """Make durable what is journaled, for ever; raises what stands in the way."""
+        """Commit batches that are in the journal until cancelled."""
         while True:
-            it, journaled = await self._journaled.get()
-            await self._durability.commit(journaled)
-            it.batch.acknowledge()
-            self._tell(it, time.monotonic() - it.began_s)
+            under_way, places = await self._journaled.get()
+            await self._durability.commit(under_way.batches, places)
+            under_way.on_durable(time.monotonic() - under_way.began_s)
             self._under_way.popleft()
             self._journaled.task_done()
             if not self._under_way:
                 self._idle.set()
 
     async def flush_rows(self) -> None:
-        """Write rows when they are due, for ever: they become due also while nothing comes in."""
+        """Write rows when they are due until cancelled; they become due also without new batches."""
         while True:
             await asyncio.sleep(_FLUSH_CHECK_S)
             await self._durability.flush()
 
     async def settle(self) -> None:
-        """Returns when everything is durable and all rows are written; meanwhile nothing may be
-        handed over."""
+        """Return when everything is durable and all rows are written; nothing may be added
+        meanwhile."""
         await self._idle.wait()
         await self._durability.flush(force=True)
 
     def give_up(self) -> None:
-        """What is under way will never be durable; it is not waited for any longer."""
-        self._over = True
-        while not self._waiting.empty():
-            self._waiting.get_nowait()
+        """Drop the batches under way: they will not become durable."""
+        self._ended = True
+        while not self._applied.empty():
+            self._applied.get_nowait()
         self._room.set()
         self._under_way.clear()
         self._idle.set()

@@ -1,106 +1,95 @@
 """Takes over the partitions that Faust assigns to this worker, and drops those that are gone.
 
-On a rebalance the batches under way are finished first (`runner`). State and rows of partitions
-that are gone are dropped. When Faust has recovered the tables, the state of every partition is
-built from its rows, even if the partition stayed: another worker may have had it in between,
-unnoticed.
+On a rebalance the batches under way are finished first. State and rows of partitions that are gone
+are dropped. When Faust has recovered the tables, the state of every partition is built from its
+rows, even if the partition stayed: another worker may have had it in between, unnoticed.
 
 Partitions may be taken away at any time during this. So a takeover belongs to one generation, and
 after each wait it is given up if that generation is over: the next assignment begins another one.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
-from streams.stage.records import Stage
-from streams.worker import garbage_collection, story
-from streams.worker.assignment import Assignment
-from streams.worker.durability import Durability
+from streams.stage.records import PartitionRows, Stage
+from streams.worker.batches import Batches
+from streams.worker.event_loop import without_garbage_collection
+from streams.worker.intake import Intake
+from streams.worker.journal_first import JournalFirst
+from streams.worker.metrics import Metrics
+from streams.worker.partitions import Partitions
+from streams.worker.patience import answered
 from streams.worker.tables import RowTable
-from streams.worker.telemetry import Telemetry
-from streams.worker.topic_watch import TopicWatch
+from streams.worker.ticker import Ticker
+from streams.worker.topic_watch import TopicWatch, check_ends
+from streams.worker.writethrough import WriteThrough
+
+logger = logging.getLogger(__name__)
 
 #: Time between two questions to brokers that do not answer, in seconds.
 _ASK_AGAIN_S = 0.25
 
-#: Rows of one partition: table name to row key to row.
-Rows = Mapping[str, Mapping[str, bytes]]
-
-
-class Fed(Protocol):
-    """A stage's runner as its partitions are taken over."""
-
-    @property
-    def name(self) -> str:
-        """aggregate or cluster."""
-        ...
-
-    def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic; -1: none."""
-        ...
-
-    async def catch_up(self) -> None:
-        """Bring the partitions into the present."""
-        ...
-
-    def go_on(self) -> None:
-        """The partitions are there: batches may come."""
-        ...
-
 
 class Takeover:
-    """The stages of the partitions that this worker owns."""
+    """Reacts to the rebalances of Faust's app."""
 
     def __init__(
         self,
         app: Any,
-        assignment: Assignment,
+        partitions: Partitions,
         *,
+        batches: Batches,
+        intake: Intake,
+        ticker: Ticker | None,
         tables: Collection[RowTable],
-        durability: Durability,
-        build: Callable[[int, Rows], Stage],
+        durability: JournalFirst | WriteThrough,
+        build: Callable[[int, PartitionRows], Stage],
         watch: TopicWatch,
-        kept: Collection[str],
-        telemetry: Telemetry,
+        metrics: Metrics,
     ) -> None:
-        """`kept` are the topics that the state is made of; the others are as in `StageRunner`."""
+        """`build` makes the stage of a partition from its rows, which may be none."""
         self._app = app
-        self._assignment = assignment
+        self._partitions = partitions
+        self._batches = batches
+        self._intake = intake
+        self._ticker = ticker
         self._tables = {table.name: table for table in tables}
         self._durability = durability
         self._build = build
         self._watch = watch
-        self._kept = frozenset(kept)
-        self._telemetry = telemetry
+        self._metrics = metrics
         self._opening = asyncio.Lock()
-        self._assigned_at_s = time.monotonic()
-        self.generation = 0
-        """How often partitions were taken away."""
-        self.stages: dict[int, Stage] = {}
-        self.recovered = False
-        """All partitions that this worker owns, which may be none, have their state."""
+        app.on_partitions_revoked.connect(self.on_revoked)
+        app.on_partitions_assigned.connect(self.on_assigned)
+        app.on_rebalance_complete.connect(self.on_recovered)
+        app.on_before_shutdown.connect(self.on_shutdown)
 
-    @property
-    def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
-        if self.recovered or not self._app.in_recovery:
-            return None
-        read_at_s: float = self._app.row_read_at_s
-        return max(self._assigned_at_s, read_at_s)
-
-    def revoked(self) -> None:
+    async def on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
         """Partitions are taken away: what is done for them from now on comes too late."""
-        self.recovered = False
-        self.generation += 1
+        partitions = self._partitions
+        partitions.recovered = False
+        partitions.generation += 1
+        self._metrics.clear_partitions(partitions.stage)
+        if partitions.stages:
+            logger.info(
+                "stage %s gives the partitions %s back for a rebalance",
+                partitions.stage,
+                _join(partitions.stages),
+            )
+        self._batches.hold()
+        await self._intake.settle()  # its rows are in the changelog before that is read
 
-    def assigned(self, runner: Fed, assigned: Collection[Any]) -> None:
-        """Drop what is not in the new assignment, topics and partitions as Faust has them."""
-        self.recovered = False
-        self._assigned_at_s = time.monotonic()
-        owned = self._assignment.partitions(assigned)
-        for partition in [each for each in self.stages if each not in owned]:
+    async def on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
+        """Drop what is not in the new assignment."""
+        partitions = self._partitions
+        partitions.recovered = False
+        partitions.assigned_at_s = time.monotonic()
+        owned = partitions.select(assigned)
+        for partition in [each for each in partitions.stages if each not in owned]:
             self._close(partition)
         standby: set[int] = set()
         for table in self._tables.values():
@@ -108,39 +97,53 @@ class Takeover:
             copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
             table.keep_only(owned | copies)
             standby |= copies - owned
-        self._telemetry.standing_by(runner.name, len(standby))
+        self._metrics.set_standby_copies(partitions.stage, len(standby))
 
-    async def open(self, runner: Fed) -> None:
+    async def on_recovered(self, app: Any, **_: Any) -> None:
         """Faust has recovered the tables: take over what this worker owns now."""
-        generation = self.generation
+        generation = self._partitions.generation
         async with self._opening:  # what was opened too late must not replace what was opened since
-            if self.generation == generation:
-                await self._open(runner, generation)
+            if not self._is_over(generation):
+                await self._open(generation)
 
-    async def _open(self, runner: Fed, generation: int) -> None:
-        owned = self._assignment.owned()
+    async def on_shutdown(self, app: Any, **_: Any) -> None:
+        """A clean end leaves nothing to redo."""
+        if not app.crashed:
+            self._batches.hold()
+            await self._intake.settle()
+
+    def _is_over(self, generation: int) -> bool:
+        return self._partitions.generation != generation
+
+    async def _open(self, generation: int) -> None:
+        partitions = self._partitions
+        owned = partitions.select(self._app.assignor.assigned_actives())
         while not await self._watch.look():
-            if self.generation != generation:
+            if self._is_over(generation):
                 return
             await asyncio.sleep(_ASK_AGAIN_S)
-        self._durability.topic_ids = {
-            name: topic_id for name, topic_id in self._watch.ids.items() if name in self._kept
-        }
         rows = {name: table.rows(owned) for name, table in self._tables.items()}
         if not await self._build_stages(rows, owned, generation):
             return
-        await self._assignment.check(runner.position)
-        await runner.catch_up()
-        if self.generation != generation:
+        await self._check_ends()
+        if self._ticker is not None:
+            await self._ticker.catch_up()
+        if self._is_over(generation):
             return  # partitions were taken away meanwhile; the next assignment comes here again
         # Before the seek: what comes between the two would be dropped and never come again.
-        self.recovered = True
-        runner.go_on()
-        await self._assignment.seek(runner.position, lambda: self.generation == generation)
+        partitions.recovered = True
+        self._batches.release()
+        await self._seek(generation)
         count = sum(len(rows[name][partition]) for name in rows for partition in owned)
-        seconds = time.monotonic() - self._assigned_at_s
-        self._telemetry.recovered(runner.name, len(owned), count, seconds)
-        story.recovered(runner.name, owned, count, seconds)
+        seconds = time.monotonic() - partitions.assigned_at_s
+        self._metrics.observe_recovery(partitions.stage, len(owned), count, seconds)
+        logger.info(
+            "stage %s has the partitions %s, recovered from %d rows in %.1f s",
+            partitions.stage,
+            _join(owned),
+            count,
+            seconds,
+        )
 
     async def _build_stages(
         self,
@@ -149,17 +152,50 @@ class Takeover:
         generation: int,
     ) -> bool:
         """The stage of each partition from its rows; False: the generation is over."""
-        with garbage_collection.lasting():
+        with without_garbage_collection():
             for partition in sorted(owned):
-                found = {name: rows[name][partition] for name in rows}
-                redone = await self._durability.open(partition, found)
-                if self.generation != generation:
+                of_partition = {name: rows[name][partition] for name in rows}
+                redone = await self._durability.open(partition, of_partition, self._watch.state_ids)
+                if self._is_over(generation):
                     self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return False
-                self.stages[partition] = self._build(partition, redone)
+                self._partitions.stages[partition] = self._build(partition, redone)
                 await asyncio.sleep(0)  # heartbeats go on between large partitions
-        return self.generation == generation
+        return not self._is_over(generation)
 
     def _close(self, partition: int) -> None:
-        self.stages.pop(partition, None)
+        self._partitions.stages.pop(partition, None)
         self._durability.close(partition)
+
+    async def _seek(self, generation: int) -> None:
+        """Let Faust's consumer continue after the records that were applied.
+
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it
+        had fetched and thrown away on the rebalance would then never come again. A commit that is
+        behind repeats records, one that is ahead leaves a gap; the intake handles both.
+        """
+        for tp in self._inputs():
+            if self._is_over(generation):
+                return
+            position = self._partitions.position(tp.topic, tp.partition)
+            await self._app.consumer.seek(tp, position + 1)
+
+    async def _check_ends(self) -> None:
+        """Every input must still hold what was applied, or offsets mean something else now.
+
+        Raises:
+            TopicChanged: an input does not.
+        """
+        positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
+        if positions:
+            ask = partial(self._app.consumer.highwaters, *positions)
+            what = f"{self._partitions.stage}: the ends of its inputs"
+            check_ends(positions, await answered(ask, what))
+
+    def _inputs(self) -> list[Any]:
+        actives = self._app.assignor.assigned_actives()
+        return [tp for tp in actives if tp.topic in self._partitions.topics]
+
+
+def _join(partitions: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

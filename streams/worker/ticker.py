@@ -6,7 +6,7 @@ time stands still in the log until the clock has caught up.
 
 **Time does not run away.** Otherwise a client that may write to the topic could stop a partition's
 time, by one tick in the far future. So ticks that are read are compared with the worker's own time,
-and those that are too far ahead of it are marked as refused (`checked`) before the stage sees them.
+and those that are too far ahead of it are marked as refused (`intake`) before the stage sees them.
 If a partition's time is ahead already, the worker goes on writing its own time. The stage ignores
 these ticks until they reach the partition's time; health says so meanwhile.
 
@@ -27,23 +27,22 @@ Not guaranteed: what reaches Kafka after the mark. And too many records do not s
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.clock import AHEAD_MAX_MS, ClockTick
-from schemas.codec import decode, encode
+from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
-from streams.stage.records import InputRecord, OutputRecord, Stage
+from streams.stage.records import OutputRecord
 from streams.worker.brokers import Brokers
-from streams.worker.notices import Notices
-from streams.worker.pipeline import StageEnded
+from streams.worker.intake import CLOCK_TOPIC, Intake
+from streams.worker.partitions import Partitions
 from streams.worker.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 
-CLOCK_TOPIC = "clock"
 #: Topics that say what has happened, which may confirm what time would otherwise end, and what was
 #: decreed. Requests and metrics are none of them: a burst of them holds nothing up, and they are
 #: judged by the time.
@@ -60,41 +59,6 @@ LATE_S = 10.0
 _POLL_S = 0.02
 
 
-class Clocked(Protocol):
-    """A stage's runner as its clock sees it."""
-
-    @property
-    def stages(self) -> Mapping[int, Stage]:
-        """The state of each partition."""
-        ...
-
-    @property
-    def recovered(self) -> bool:
-        """The partitions are assigned and their state is there."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """Another number once partitions were taken away."""
-        ...
-
-    @property
-    def notices(self) -> Notices:
-        """What is wrong is said here."""
-        ...
-
-    def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic; -1: none."""
-        ...
-
-    async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
-    ) -> bool:
-        """Apply a topic's records below `end` in front of all else, while `generation` lasts;
-        whether that was done in time."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A time that is to be given, and what is to be applied before."""
@@ -105,157 +69,154 @@ class Mark:
     ends: Mapping[str, int]
     """Where the topics `KNOWN_FIRST` of the partition ended then."""
 
-    def left(self, known: Mapping[str, int]) -> list[str]:
-        """Topics that are not known up to the mark; `known` is the offset that follows, by topic."""
-        return [topic for topic, end in self.ends.items() if known.get(topic, 0) < end]
+
+class Ticks(NamedTuple):
+    """When the clock ticks."""
+
+    interval_s: float
+    hold_max_s: float
+    """Longest time that a mark waits for records, in seconds."""
 
 
 class Ticker:
-    """Ticks while it runs."""
+    """Gives the time to the partitions of a stage while it runs."""
 
-    def __init__(
-        self, kafka: KafkaSettings, publisher: Publisher, interval_s: float, hold_max_s: float
-    ) -> None:
-        """`hold_max_s`: longest time that a mark waits for records, in seconds."""
-        self._publisher = publisher
+    def __init__(self, kafka: KafkaSettings, intake: Intake, ticks: Ticks) -> None:
+        self._publisher = Publisher(kafka)
         self.brokers = Brokers(kafka)
-        self._interval_s = interval_s
-        self._hold_max_s = hold_max_s
+        self._intake = intake
+        self._partitions = intake.partitions
+        self._ticks = ticks
         self._written_ms: dict[int, int] = {}
         self._written_at_s: dict[int, float] = {}
         self._read_to: dict[tuple[int, str], int] = {}
         """Where a partition's topic was read to its end: no record may be at its last offsets."""
 
-    async def run(self, app: Any, runner: Clocked) -> None:
-        """Tick for the partitions of a runner, as they are at each tick, until cancelled.
-
-        Returns when the worker stops, also where a tick was being waited for meanwhile.
-        """
+    async def start(self) -> None:
+        """Connect; does nothing where that is done already."""
         await self._publisher.start()
-        try:
-            while not app.should_stop:
-                if runner.recovered:
-                    await self.tick(runner)
-                await asyncio.sleep(self._interval_s)
-        except StageEnded:
-            return  # why it ended its own task says; that of a worker that stops is no failure
-        finally:
-            await self.leave()
 
-    async def leave(self) -> None:
+    async def run(self) -> None:
+        """Tick for the partitions as they are at each tick, until cancelled."""
+        await self.start()
+        try:
+            while True:
+                if self._partitions.recovered:
+                    await self.tick()
+                await asyncio.sleep(self._ticks.interval_s)
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
         """Disconnect."""
         await self.brokers.leave()
+        await self._publisher.stop()
 
-    async def tick(self, runner: Clocked) -> None:
+    async def tick(self) -> None:
         """Tell each partition what time it is now, as soon as it knows what has happened until now."""
-        generation = runner.generation
-        runner.notices.report("clock", _ahead(runner))
-        waiting = await self._marks(runner.stages)
+        generation = self._partitions.generation
+        self._partitions.notices.report("clock", _find_clocks_ahead(self._partitions))
+        waiting = await self._take_marks()
         soon_s = time.monotonic() + PATIENCE_S
-        while runner.generation == generation:
-            reached = [each for each, mark in waiting.items() if not self._left(runner, each, mark)]
-            await self._tell({each: waiting.pop(each) for each in reached})
+        while not self._is_over(generation):
+            reached = [each for each, mark in waiting.items() if not self._unknown(each, mark)]
+            await self._write({each: waiting.pop(each) for each in reached})
             if not waiting:
                 return
             if time.monotonic() >= soon_s:
                 for partition, mark in waiting.items():
-                    await self._read_up(runner, generation, partition, mark)
-                    if runner.generation == generation:
-                        await self._tell({partition: mark})
+                    await self._read_up(generation, partition, mark)
+                    if not self._is_over(generation):
+                        await self._write({partition: mark})
                 return
             await asyncio.sleep(_POLL_S)
 
-    def checked(self, records: Sequence[InputRecord]) -> Sequence[InputRecord]:
-        """The records, ticks that are too far ahead of the worker's own time marked as refused."""
-        if not any(record.topic == CLOCK_TOPIC for record in records):
-            return records
-        own_ms = time.time_ns() // 1_000_000
-        return [
-            replace(record, refused_at_ms=own_ms)
-            if record.topic == CLOCK_TOPIC and _is_ahead(record.value, own_ms)
-            else record
-            for record in records
-        ]
-
-    def late(self, partitions: Iterable[int]) -> bool:
-        """Whether time was lost in one of these partitions."""
+    @property
+    def is_late(self) -> bool:
+        """Whether time was lost in one of the partitions."""
         since_s = time.monotonic() - LATE_S
-        return any(self._written_at_s.get(each, since_s) < since_s for each in partitions)
+        return any(
+            self._written_at_s.get(partition, since_s) < since_s
+            for partition in self._partitions.stages
+        )
 
-    async def make_up(self, runner: Clocked) -> None:
+    async def catch_up(self) -> None:
         """Bring all partitions into the present: what has happened, then the time; nothing else
         before."""
-        await self._publisher.start()
-        generation = runner.generation
-        for partition, stage in runner.stages.items():
+        await self.start()
+        generation, stages = self._partitions.generation, self._partitions.stages
+        for partition, stage in stages.items():
             written_ms, now_ms = self._written_ms.get(partition, 0), stage.now_ms or 0
             self._written_ms[partition] = max(written_ms, now_ms)
         began_s = time.monotonic()
-        while not (marks := await self._marks(runner.stages)) and runner.stages:
-            if runner.generation != generation or time.monotonic() - began_s > self._hold_max_s:
+        while not (marks := await self._take_marks()) and stages:
+            if self._is_over(generation) or time.monotonic() - began_s > self._ticks.hold_max_s:
                 return
             await asyncio.sleep(_POLL_S)
         await asyncio.gather(
             *(
-                self._make_up(runner, generation, partition, mark)
+                self._catch_up_partition(generation, partition, mark)
                 for partition, mark in marks.items()
             )
         )
 
-    async def _make_up(self, runner: Clocked, generation: int, partition: int, mark: Mark) -> None:
-        await self._read_up(runner, generation, partition, mark)
-        if runner.generation != generation:
-            return
-        ends = await self._tell({partition: mark})
-        until_s = time.monotonic() + self._hold_max_s
-        await runner.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s, generation)
+    def _is_over(self, generation: int) -> bool:
+        return self._partitions.generation != generation
 
-    async def _read_up(self, runner: Clocked, generation: int, partition: int, mark: Mark) -> None:
+    async def _catch_up_partition(self, generation: int, partition: int, mark: Mark) -> None:
+        await self._read_up(generation, partition, mark)
+        if self._is_over(generation):
+            return
+        ends = await self._write({partition: mark})
+        until_s = time.monotonic() + self._ticks.hold_max_s
+        await self._intake.apply_up_to(CLOCK_TOPIC, partition, ends[partition], until_s, generation)
+
+    async def _read_up(self, generation: int, partition: int, mark: Mark) -> None:
         """Let a partition know what has happened until the mark, or as much as the time allows."""
-        until_s = mark.taken_at_s + self._hold_max_s
-        for topic in self._left(runner, partition, mark):
+        until_s = mark.taken_at_s + self._ticks.hold_max_s
+        for topic in self._unknown(partition, mark):
             end = mark.ends[topic]
-            if await runner.apply_up_to(topic, partition, end, until_s, generation):
+            if await self._intake.apply_up_to(topic, partition, end, until_s, generation):
                 self._read_to[partition, topic] = end
             elif time.monotonic() >= until_s:
                 logger.warning(
                     "partition %d: time goes on after %.0f s, although records of %s up to offset %d wait",
                     partition,
-                    self._hold_max_s,
+                    self._ticks.hold_max_s,
                     topic,
                     end - 1,
                 )
 
-    def _left(self, runner: Clocked, partition: int, mark: Mark) -> list[str]:
+    def _unknown(self, partition: int, mark: Mark) -> list[str]:
         """Topics that the partition does not know up to the mark."""
-        owned = partition in runner.stages
+        owned = partition in self._partitions.stages
         known = {
             topic: max(
-                runner.position(topic, partition) + 1 if owned else 0,
+                self._partitions.position(topic, partition) + 1 if owned else 0,
                 self._read_to.get((partition, topic), 0),
             )
             for topic in KNOWN_FIRST
         }
-        return mark.left(known)
+        return [topic for topic, end in mark.ends.items() if known.get(topic, 0) < end]
 
-    async def _marks(self, partitions: Iterable[int]) -> dict[int, Mark]:
+    async def _take_marks(self) -> dict[int, Mark]:
         """The time, and where the topics end; nothing while the brokers do not answer."""
-        own = sorted(partitions)
+        owned = sorted(self._partitions.stages)
         # The time first: whatever had happened by then is below the ends.
         now_ms, now_s = time.time_ns() // 1_000_000, time.monotonic()
-        places = {(topic, partition) for topic in KNOWN_FIRST for partition in own}
-        spans = await self.brokers.spans(places) if own else {}
+        places = {(topic, partition) for topic in KNOWN_FIRST for partition in owned}
+        spans = await self.brokers.spans(places) if owned else {}
         if spans is None:
             return {}
         marks = {}
-        for partition in own:
+        for partition in owned:
             of_topic = {topic: spans[topic, partition] for topic in KNOWN_FIRST}
             ends = {topic: end for topic, (first, end) in of_topic.items() if first < end}
             marks[partition] = Mark(now_ms, now_s, ends)
         return marks
 
-    async def _tell(self, marks: Mapping[int, Mark]) -> dict[int, int]:
-        """Write these times; answers with where each partition's clock ends then."""
+    async def _write(self, marks: Mapping[int, Mark]) -> dict[int, int]:
+        """Write these times; return where each partition's clock ends then."""
         for partition, mark in marks.items():
             self._written_ms[partition] = _not_back(mark.now_ms, self._written_ms.get(partition, 0))
         ticks = [tick(each, self._written_ms[each]) for each in marks]
@@ -264,30 +225,25 @@ class Ticker:
         return {each: offset + 1 for each, offset in zip(marks, offsets, strict=True)}
 
 
-def _ahead(runner: Clocked) -> dict[str, str]:
+def _find_clocks_ahead(partitions: Partitions) -> dict[str, str]:
     """The partitions whose time is ahead of the worker's, each with a sentence."""
     own_ms = time.time_ns() // 1_000_000
-    found = {}
-    for partition, stage in runner.stages.items():
+    ahead = {}
+    for partition, stage in partitions.stages.items():
         ahead_ms = (stage.now_ms or 0) - own_ms
         if ahead_ms > AHEAD_MAX_MS:
             subject = f"the clock of partition {partition}"
-            found[subject] = (
+            ahead[subject] = (
                 f"{subject} is {ahead_ms // 1000} s ahead of this worker's; allowed are {AHEAD_MAX_MS // 1000} s. "
                 f"Time stands still there until then, and metrics look outdated. If this worker's clock is "
                 f"right, `loadstream partition reset {partition}` starts the partition anew"
             )
-    return found
+    return ahead
 
 
 def _not_back(now_ms: int, written_ms: int) -> int:
     """The time to tell after another one: not before it, unless that was too far ahead to wait for."""
     return written_ms if now_ms < written_ms <= now_ms + AHEAD_MAX_MS else now_ms
-
-
-def _is_ahead(value: bytes | None, own_ms: int) -> bool:
-    found = decode(CLOCK_TOPIC, value)
-    return isinstance(found, ClockTick) and found.now_ms > own_ms + AHEAD_MAX_MS
 
 
 def tick(partition: int, now_ms: int) -> OutputRecord:

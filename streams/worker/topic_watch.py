@@ -2,11 +2,13 @@
 
 Every few seconds the brokers are asked for each topic that the stage reads or writes, its journal
 and its changelogs. A topic that is missing, has another number of partitions or another id stops
-the worker. When it starts again, `topic_identity` says which partitions must be reset, if any.
+the worker. When it starts again, `check_ids` says which partitions must be reset, if any: a topic
+that was deleted and created again has the same name and another id, and its offsets mean other
+records than those that a partition's state was built from.
 
 aiokafka knows no topic ids, so this goes through librdkafka, in a thread and over a connection of
 its own. Brokers that have no ids (Kafka before 2.8, the embedded broker) say nothing of a topic
-that was created again; only a partition that ends too early shows it.
+that was created again; only a partition that ends too early shows it (`check_ends`).
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from typing import Any
 
 from schemas.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 from schemas.topics import TOPICS
-from streams.worker.topic_identity import TopicChanged
+from streams.stage.records import reset_advice
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +29,10 @@ LOOK_S = 5.0
 ANSWER_S = 5.0
 #: The id that a broker without topic ids returns.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+class TopicChanged(RuntimeError):
+    """A topic is not what it was: the worker must not go on."""
 
 
 def written_by(stage: str) -> list[str]:
@@ -46,13 +52,22 @@ class TopicFacts:
 class TopicWatch:
     """Checks the topics of a stage: every few seconds in `run`, and once in `look`."""
 
-    def __init__(self, kafka: KafkaSettings, names: Collection[str]) -> None:
+    def __init__(
+        self, kafka: KafkaSettings, state: Collection[str], others: Collection[str] = ()
+    ) -> None:
+        """`state` are the topics that the stage's state is made of; `others` are those it writes."""
         self._settings = kafka
-        self._names = sorted(names)
+        self._state = frozenset(state)
+        self._names = sorted({*state, *others})
         self._admin: Any = None
         self._has_ids = True
         self.ids: dict[str, str] = {}
         """Ids of the topics when they were first seen; topics with unknown ids are missing."""
+
+    @property
+    def state_ids(self) -> dict[str, str]:
+        """Known ids of the topics that the state is made of."""
+        return {name: topic_id for name, topic_id in self.ids.items() if name in self._state}
 
     async def run(self) -> None:
         """Look again and again until cancelled.
@@ -143,3 +158,44 @@ class TopicWatch:
             topic_id = str(topic.topic_id)
             found[name] = TopicFacts(len(topic.partitions), "" if topic_id == _NO_ID else topic_id)
         return found
+
+
+def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int) -> None:
+    """Compare the ids that a partition's rows name with those of the topics now.
+
+    Args:
+        before: ids by topic, as far as they were known.
+        now: likewise.
+        partitions: the number of partitions, all of which have lost the topic.
+
+    Raises:
+        TopicChanged: a topic has another id.
+    """
+    for name, was in sorted(before.items()):
+        if now.get(name, was) != was:
+            every = " ".join(map(str, range(partitions)))
+            raise TopicChanged(
+                f"topic {name} was deleted and created again, so its offsets mean other records than "
+                f"those that were applied. {reset_advice(every)}"
+            )
+
+
+def check_ends(positions: Mapping[Any, int], ends: Mapping[Any, int | None]) -> None:
+    """Compare what was applied with where the inputs end.
+
+    Args:
+        positions: offset applied last, by topic and partition; -1: none.
+        ends: offset after the last record there, asked for after the positions were; none: the
+            partition is empty.
+
+    Raises:
+        TopicChanged: an input ends before what was applied of it.
+    """
+    for (topic, partition), position in positions.items():
+        end = ends.get((topic, partition)) or 0
+        if position >= end:
+            raise TopicChanged(
+                f"topic {topic}, partition {partition} ends at offset {end}, but was applied up to "
+                f"{position}: it was deleted and created again, or brokers have lost its end. "
+                f"{reset_advice(partition)}"
+            )

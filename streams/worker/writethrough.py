@@ -10,35 +10,38 @@ their rows.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from schemas.percentiles import NodePercentilesRow, TopicIds
 from schemas.refusals import Refusal
+from streams.stage.journal import Place
 from streams.stage.packing import Changes
-from streams.stage.records import DamagedTable, RowChange
-from streams.worker.durability import Applied, Journaled, PartitionRows
+from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange
 from streams.worker.fence import FencedPublisher
 from streams.worker.reader import Entry, read_range
 from streams.worker.tables import RowTable
-from streams.worker.topic_identity import check_ids
+from streams.worker.topic_watch import check_ids
 
 
 class WriteThrough:
-    """Durability of a stage with one table; see `durability.Durability`."""
+    """Durability of a stage with one table and without a journal."""
 
     topics: tuple[str, ...] = ()
+    """Topics from which state is restored, besides inputs and changelogs."""
 
     def __init__(
         self, settings: KafkaSettings, publisher: FencedPublisher, table: RowTable
     ) -> None:
-        self.topic_ids: Mapping[str, str] = {}
         self._settings = settings
         self._publisher = publisher
         self._table = table
 
-    async def open(self, partition: int, rows: PartitionRows) -> PartitionRows:
-        """Claim the partition; answers with the stage's rows as they are up to the claim.
+    async def open(
+        self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
+    ) -> PartitionRows:
+        """Claim the partition; return the stage's rows as they are up to the claim.
 
         Raises:
             DamagedTable: a row cannot be read.
@@ -56,26 +59,28 @@ class WriteThrough:
         changes = self._table.leftovers(partition)
         key = f"{partition}/topics"
         known = _ids(self._table.name, key, found.pop(key, None))
-        check_ids(known, self.topic_ids, self._settings.partitions)
-        if known != self.topic_ids:
-            row = NodePercentilesRow(kind="topics", topics=TopicIds(ids=dict(self.topic_ids)))
+        check_ids(known, topic_ids, self._settings.partitions)
+        if known != topic_ids:
+            row = NodePercentilesRow(kind="topics", topics=TopicIds(ids=dict(topic_ids)))
             changes.append(RowChange(self._table.name, key, encode(row)))
         await self._put(partition, changes)
         return {**rows, self._table.name: found}
 
-    async def append(self, batches: Sequence[Applied]) -> Journaled:
-        """There is none: after a crash the records come again."""
-        return Journaled(batches)
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
+        """There is no journal: after a crash the records come again."""
+        return []
 
-    async def commit(self, journaled: Journaled) -> None:
+    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
         """Publish outputs, then write rows.
 
         Raises:
             LostOwnership: another worker has taken a partition over; no row was written over its
                 rows.
         """
-        await self._publisher.publish(journaled.published)
-        await asyncio.gather(*(self._write(batch) for batch in journaled.batches))
+        await self._publisher.publish(
+            chain.from_iterable(batch.result.published for batch in batches)
+        )
+        await asyncio.gather(*(self._write(batch) for batch in batches))
 
     async def flush(self, *, force: bool = False) -> None:
         """Nothing stays unwritten."""
@@ -88,7 +93,7 @@ class WriteThrough:
         """The partition is its next owner's."""
         self._publisher.release(partition)
 
-    async def _write(self, batch: Applied) -> None:
+    async def _write(self, batch: AppliedBatch) -> None:
         await self._put(batch.partition, self._table.records(batch.result.rows))
 
     async def _put(self, partition: int, records: Sequence[RowChange]) -> None:

@@ -16,10 +16,9 @@ from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
-from streams.worker.gauges import Gauges, Look
-from streams.worker.observer import LOOK_S
+from streams.worker.metrics import Metrics
+from streams.worker.observer import LOOK_S, Gauges, Look
 from streams.worker.settings import LogSettings, WorkerSettings
-from streams.worker.telemetry import Telemetry
 from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +33,10 @@ _OF_PROMETHEUS = {"instance", "job"}
 
 def _exposed() -> dict[str, set[str]]:
     """Names of series of a worker that has done everything once, with their labels."""
-    telemetry, gauges = Telemetry(), Gauges()
-    telemetry.registry.register(gauges)
-    telemetry.begin("cluster", ["scheduling-requests"], 4)
-    telemetry.result(
+    metrics, gauges = Metrics(), Gauges()
+    metrics.registry.register(gauges)
+    metrics.start_stage("cluster", ["scheduling-requests"], 4)
+    metrics.count_result(
         "cluster",
         StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
     )
@@ -48,8 +47,8 @@ def _exposed() -> dict[str, set[str]]:
     counts.commands["c", "rebalance", "observe"] += 1
     counts.migrations["c", "Succeeded", "Complete"] += 1
     counts.moves["c", "all"] += 1
-    telemetry.counts("cluster", counts)
-    telemetry.recovered("cluster", 1, 1, 1.0)
+    metrics.add_counts("cluster", counts)
+    metrics.observe_recovery("cluster", 1, 1, 1.0)
     gauges.show(
         Look(
             lags={("cluster", "clock", 0): 1},
@@ -57,7 +56,7 @@ def _exposed() -> dict[str, set[str]]:
             written_bytes={("cluster", "journal"): 1},
         )
     )
-    return _series(telemetry.registry)
+    return _series(metrics.registry)
 
 
 def _exposed_by_duties() -> dict[str, set[str]]:

@@ -20,13 +20,13 @@ from streams.stage.checkpoint import (
     read_piece,
 )
 from streams.stage.journal import PLACES
-from streams.stage.records import InputRecord, RowChange, StageResult
+from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
 from streams.worker import checkpointer as module
 from streams.worker.broker import broker_urls
 from streams.worker.checkpointer import CLOCKS, Checkpointer
-from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
-from streams.worker.journal_first import JournalFirst, RowWriter
+from streams.worker.journal_first import JournalFirst
+from streams.worker.lazy_rows import LazyRows
 from streams.worker.publisher import LostOwnership
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
@@ -49,8 +49,8 @@ class Owner:
         self.reported = asyncio.Event()
         self.separate = self.publisher.separate()
         self.checkpointer = Checkpointer(self.separate, 60.0, self._tell, piece_bytes)
-        writer = RowWriter(self.tables, self.publisher)
-        self.journal = JournalFirst(kafka, self.publisher, writer, self.checkpointer)
+        rows = LazyRows(self.tables, self.publisher, self.checkpointer)
+        self.journal = JournalFirst(kafka, self.publisher, rows)
 
     def _tell(self, result: str) -> None:
         self.results.append(result)
@@ -75,7 +75,7 @@ class Owner:
                 rows_left = left.rows([partition])[partition].items()
                 table.store(RowChange(table.name, key, value) for key, value in rows_left)
         rows = {table.name: table.rows([partition])[partition] for table in self.tables}
-        await self.journal.open(partition, rows)
+        await self.journal.open(partition, rows, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
         """A batch at that time, which changes nodes; its rows are written."""
@@ -86,8 +86,8 @@ class Owner:
         rows.append(RowChange(CLOCKS, str(partition), clock))
         record = InputRecord("node-state", partition, second, b"c", b"{}", 0)
         result = StageResult((), tuple(rows))
-        journaled = await self.journal.append([Applied(partition, [record], result)])
-        await self.journal.commit(journaled)
+        batches = [AppliedBatch(partition, [record], result)]
+        await self.journal.commit(batches, await self.journal.append(batches))
         await self.journal.flush(force=True)
 
     async def until(self, count: int) -> None:

@@ -1,7 +1,6 @@
 """Whether a worker lives, and whether it works."""
 
-from dataclasses import dataclass, field
-
+from streams.cluster.stage import ClusterStage
 from streams.worker.health import (
     BATCH_MAX_S,
     BROKER_SILENCE_MAX_S,
@@ -9,17 +8,9 @@ from streams.worker.health import (
     RECOVERY_SILENCE_MAX_S,
     Health,
 )
-from streams.worker.notices import Notices
-
-
-@dataclass
-class _Runner:
-    name: str = "cluster"
-    recovered: bool = True
-    stages: dict[int, None] = field(default_factory=dict)
-    busy_since_s: float | None = None
-    waiting_since_s: float | None = None
-    notices: Notices = field(default_factory=lambda: Notices("cluster"))
+from streams.worker.partitions import Partitions
+from streams.worker.pipeline import Pipeline, UnderWay
+from tests.streams.worker.parts import NoBroker, own_partition
 
 
 class _Clock:
@@ -31,33 +22,39 @@ class _Clock:
         return self.now_s
 
 
-def _health() -> tuple[Health, _Runner, _Clock]:
-    clock, runner = _Clock(), _Runner()
+def _health() -> tuple[Health, Partitions, Pipeline, _Clock]:
+    """Of a worker that has no partitions yet, and does not wait for them."""
+    clock, partitions, pipeline = _Clock(), own_partition(), Pipeline(NoBroker())
+    partitions.stages.clear()
     health = Health(lag_records_max=100, clock=clock)
-    health.watch(runner)
-    return health, runner, clock
+    health.watch(partitions, pipeline)
+    return health, partitions, pipeline, clock
+
+
+def _begin_batch(pipeline: Pipeline, clock: _Clock) -> None:
+    pipeline.add(UnderWay([], clock.now_s, lambda seconds: None))
 
 
 def test_a_worker_that_has_heard_a_broker_and_has_its_partitions_is_ready() -> None:
-    health, _, _ = _health()
+    health, *_ = _health()
     health.heard(100)
     assert not health.deadly()
     assert not health.hindering()
 
 
 def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> None:
-    health, runner, _ = _health()
+    health, partitions, *_ = _health()
     health.heard(0)
-    runner.notices.report("topics", {"journal": "topic journal is missing"})
+    partitions.notices.report("topics", {"journal": "topic journal is missing"})
     assert not health.deadly()
     assert list(health.hindering()) == ["cluster: topic journal is missing"]
-    runner.notices.report("topics", {})
+    partitions.notices.report("topics", {})
     assert not health.hindering()
 
 
 def test_a_worker_that_starts_lives_and_is_not_ready() -> None:
-    health, runner, _ = _health()
-    runner.recovered = False
+    health, partitions, *_ = _health()
+    partitions.recovered = False
     assert not health.deadly()
     assert list(health.hindering()) == [
         "cluster: partitions are being assigned and recovered",
@@ -66,7 +63,7 @@ def test_a_worker_that_starts_lives_and_is_not_ready() -> None:
 
 
 def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
-    health, _, clock = _health()
+    health, _, _, clock = _health()
     clock.now_s += LOOP_SILENCE_MAX_S
     assert not health.deadly()
     clock.now_s += 1
@@ -86,22 +83,22 @@ def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool) -> Non
 
 
 def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
-    health, runner, clock = _health()
+    health, _, pipeline, clock = _health()
     health.heard(0)
-    runner.busy_since_s = clock.now_s
+    _begin_batch(pipeline, clock)
     _pass(health, clock, BATCH_MAX_S, broker=True)
     assert not health.deadly()
     _pass(health, clock, 1, broker=True)
     (problem,) = health.deadly()
     assert problem.startswith("cluster: a batch has been under way for 121 s")
-    runner.busy_since_s = None
+    pipeline.give_up()
     assert not health.deadly()
 
 
 def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_are_back() -> None:
-    health, runner, clock = _health()
+    health, _, pipeline, clock = _health()
     health.heard(0)
-    runner.busy_since_s = clock.now_s
+    _begin_batch(pipeline, clock)
     _pass(health, clock, 10 * BATCH_MAX_S, broker=False)
     assert not health.deadly()
     _pass(health, clock, BATCH_MAX_S, broker=True)
@@ -111,7 +108,7 @@ def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_ar
 
 
 def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
-    health, _, clock = _health()
+    health, _, _, clock = _health()
     health.heard(101)
     assert list(health.hindering()) == ["101 records wait to be applied; allowed are 100"]
     clock.now_s += BROKER_SILENCE_MAX_S + 1
@@ -123,9 +120,9 @@ def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
 
 
 def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_counted() -> None:
-    health, runner, _ = _health()
+    health, partitions, *_ = _health()
     health.heard(0)
-    runner.stages[2] = None
+    partitions.stages[2] = ClusterStage(2, 4)
     waits = ["cluster: the records that wait in new partitions are being counted"]
     assert list(health.hindering()) == waits
     health.heard(0, {("aggregate", 2), ("cluster", 1)})
@@ -136,9 +133,9 @@ def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_count
 
 
 def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None:
-    health, runner, clock = _health()
-    runner.recovered = False
-    runner.waiting_since_s = clock.now_s
+    health, partitions, _, clock = _health()
+    partitions.recovered = False
+    partitions.assigned_at_s = clock.now_s
     health.heard(0)
     _pass(health, clock, RECOVERY_SILENCE_MAX_S, broker=True)
     assert not health.deadly()
@@ -147,7 +144,7 @@ def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None
         "cluster: tables are being recovered, and no row has come for 121 s; allowed are 120 while "
         "brokers answer"
     ]
-    runner.waiting_since_s = clock.now_s
+    partitions.assigned_at_s = clock.now_s
     assert not health.deadly()
     # Nobody is to blame for brokers that are gone.
     _pass(health, clock, 10 * RECOVERY_SILENCE_MAX_S, broker=False)

@@ -11,12 +11,12 @@ from connectors.brokers.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from streams.stage.journal import PLACES, JournalDamaged
-from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
-from streams.worker import journal_first, pace
+from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
+from streams.worker import event_loop, lazy_rows
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied
 from streams.worker.fence import FencedPublisher
-from streams.worker.journal_first import JournalFirst, RowWriter
+from streams.worker.journal_first import JournalFirst
+from streams.worker.lazy_rows import LazyRows
 from streams.worker.publisher import LostOwnership, Publisher
 from streams.worker.reader import read_range
 from streams.worker.tables import RowTable
@@ -35,15 +35,16 @@ class Owner:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
         self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", PLACES)]
         self.publisher = FencedPublisher(kafka)
-        self.journal = JournalFirst(kafka, self.publisher, RowWriter(self.tables, self.publisher))
+        self.journal = JournalFirst(kafka, self.publisher, LazyRows(self.tables, self.publisher))
 
     async def open(self) -> dict[str, dict[str, bytes]]:
         """Take partition 0 over, with the rows that this owner has."""
-        return await self.journal.open(0, {table.name: table.rows([0])[0] for table in self.tables})
+        rows = {table.name: table.rows([0])[0] for table in self.tables}
+        return await self.journal.open(0, rows, {})
 
-    async def commit(self, batch: Applied) -> None:
+    async def commit(self, batch: AppliedBatch) -> None:
         """Journal, then outputs."""
-        await self.journal.commit(await self.journal.append([batch]))
+        await self.journal.commit([batch], await self.journal.append([batch]))
 
     def rows(self) -> dict[str, bytes]:
         """Rows of table `nodes` that are written."""
@@ -60,14 +61,14 @@ async def owner(kafka: KafkaSettings) -> AsyncIterator[Owner]:
         await it.publisher.stop()
 
 
-def _batch(offset: int, **output: Any) -> Applied:
+def _batch(offset: int, **output: Any) -> AppliedBatch:
     """One record that changes row 0/n and gives one decision."""
     value = b'{"offset": %d}' % offset
     record = InputRecord("node-state", 0, offset, b"c", b"{}", 0)
     result = StageResult(
         (OutputRecord(_DECISIONS, "c", value, 0, **output),), (RowChange("nodes", "0/n", value),)
     )
-    return Applied(0, [record], result)
+    return AppliedBatch(0, [record], result)
 
 
 async def _published(kafka: KafkaSettings, publisher: Publisher, partition: int = 0) -> list[bytes]:
@@ -107,7 +108,7 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
         await old.open()
         await old.commit(_batch(0))
         with monkeypatch.context() as stood_still:
-            stood_still.setattr(journal_first, "OWNED_S", -1.0)
+            stood_still.setattr(lazy_rows, "OWNED_S", -1.0)
             await old.journal.flush(force=True)
         assert old.rows() == {}
         await old.commit(_batch(1))
@@ -120,7 +121,7 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
 async def test_batches_are_committed_while_rows_are_written(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_first, "PIECE_BYTES", 1)
+    monkeypatch.setattr(lazy_rows, "PIECE_BYTES", 1)
     async with owner(embedded.settings) as first, owner(embedded.settings) as second:
         await first.open()
         await first.commit(_batch(0))
@@ -134,9 +135,9 @@ async def test_batches_are_committed_while_rows_are_written(
 async def test_rows_that_somebody_waits_for_are_written_without_rests(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "TURN_S", 0.0)
-    monkeypatch.setattr(pace, "SHARE", 1e-9)
-    monkeypatch.setattr(pace, "REST_MAX_S", 3_600.0)
+    monkeypatch.setattr(event_loop, "TURN_S", 0.0)
+    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
+    monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
     async with owner(embedded.settings) as only:
         await only.open()
         await only.commit(_batch(0))
@@ -174,7 +175,7 @@ async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and
         one = await first.journal.append([_batch(1)])
         await first.journal.flush(force=True)
         assert first.rows() == {}
-        await first.journal.commit(zero)
+        await first.journal.commit([_batch(0)], zero)
         await first.journal.flush(force=True)
         assert first.rows() == {"0/n": b'{"offset": 0}'}
         second.tables[:] = first.tables
@@ -182,7 +183,7 @@ async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and
         decisions = [b'{"offset": 0}', b'{"offset": 1}']
         assert await _published(kafka, second.publisher, _PARTITION_OF_C) == decisions
         # The first one does not know yet. What it publishes was decided once, and is the same bytes.
-        await first.journal.commit(one)
+        await first.journal.commit([_batch(1)], one)
         assert await _published(kafka, second.publisher, _PARTITION_OF_C) == [
             *decisions,
             decisions[1],
@@ -197,11 +198,12 @@ async def test_what_is_published_after_the_next_batch_has_lost_the_partition_wri
     kafka = embedded.settings
     async with owner(kafka) as old, owner(kafka) as new:
         await old.open()
-        journaled = await old.journal.append([_batch(0, partition=0)])
+        batch = _batch(0, partition=0)
+        places = await old.journal.append([batch])
         await new.open()
         with pytest.raises(LostOwnership):
             await old.journal.append([_batch(1, partition=0)])
-        await old.journal.commit(journaled)
+        await old.journal.commit([batch], places)
         await old.journal.flush(force=True)
         assert old.rows() == {}
         assert list(old.journal.unwritten(0)) == []
@@ -217,7 +219,7 @@ async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
             await before.journal.flush(force=True)
             places = before.tables[-1].rows([0])[0]
             with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
-                await after.journal.open(0, {"nodes": before.rows(), PLACES: places})
+                await after.journal.open(0, {"nodes": before.rows(), PLACES: places}, {})
 
 
 async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanwhile(
@@ -229,7 +231,7 @@ async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanw
         await new.open()
         # It stands still for longer than it is sure of its ownership, and goes on as if nothing had
         # been.
-        monkeypatch.setattr(journal_first, "OWNED_S", 0.5)
+        monkeypatch.setattr(lazy_rows, "OWNED_S", 0.5)
         await asyncio.sleep(0.6)
         committing = asyncio.create_task(old.commit(_batch(1)))
         while not committing.done():
@@ -253,7 +255,7 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         await new.open()
         await new.commit(_batch(1))
         await new.journal.flush(force=True)
-        monkeypatch.setattr(journal_first, "OWNED_S", float("inf"))
+        monkeypatch.setattr(lazy_rows, "OWNED_S", float("inf"))
         with pytest.raises(
             LostOwnership,
             match=r"another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",

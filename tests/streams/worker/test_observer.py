@@ -1,7 +1,6 @@
 """What an observer sees of stages and brokers."""
 
 import asyncio
-from dataclasses import dataclass, field
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -10,44 +9,27 @@ from prometheus_client import CollectorRegistry
 from connectors.brokers.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.stage.records import Stage
 from streams.worker import brokers
 from streams.worker import observer as observer_module
-from streams.worker.gauges import Gauges
 from streams.worker.health import Health
-from streams.worker.notices import Notices
-from streams.worker.observer import Observer
+from streams.worker.observer import Gauges, Observer
+from streams.worker.partitions import Partitions
+from streams.worker.pipeline import Pipeline
+from streams.worker.publisher import Publisher
 from tests.conftest import RunningBroker
+from tests.streams.worker.parts import NoBroker, own_partition, positions_of
 
 TOPIC = "scheduling-requests"
 
 
-@dataclass
-class _Runner:
-    """A runner that owns partition 0 and does nothing."""
-
-    name: str = "cluster"
-    recovered: bool = True
-    busy_since_s: float | None = None
-    waiting_since_s: float | None = None
-    notices: Notices = field(default_factory=lambda: Notices("cluster"))
-    topics: frozenset[str] = frozenset({TOPIC})
-    stages: dict[int, Stage] = field(default_factory=lambda: {0: ClusterStage(0, 4)})
-    written_bytes: dict[str, int] = field(default_factory=dict)
-
-    def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic."""
-        return self.stages[partition].positions.get(topic, -1)
-
-
 def _observer(
-    settings: KafkaSettings, runner: _Runner
+    settings: KafkaSettings, partitions: Partitions, publisher: Publisher | None = None
 ) -> tuple[Observer, CollectorRegistry, Health]:
     registry, gauges = CollectorRegistry(), Gauges()
     registry.register(gauges)
     health = Health(lag_records_max=2)
     observer = Observer(settings, gauges, health)
-    observer.watch(runner)
+    observer.watch(partitions, Pipeline(NoBroker()), publisher or Publisher(settings))
     return observer, registry, health
 
 
@@ -60,19 +42,17 @@ async def test_lag_is_what_the_topic_holds_beyond_the_position(embedded: Running
     async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
         for _ in range(3):
             await producer.send_and_wait(TOPIC, b"{}", partition=0)
-    runner = _Runner()
-    stage = runner.stages[0]
-    assert isinstance(stage, ClusterStage)
-    observer, registry, health = _observer(embedded.settings, runner)
+    partitions = own_partition(TOPIC)
+    observer, registry, health = _observer(embedded.settings, partitions)
     try:
         await observer.look()
         assert _lag(registry) == 3
         assert list(health.hindering()) == ["3 records wait to be applied; allowed are 2"]
-        stage.positions[TOPIC] = 1
+        positions_of(partitions)[TOPIC] = 1
         await observer.look()
         assert _lag(registry) == 1
         assert not health.hindering()
-        del runner.stages[0]
+        del partitions.stages[0]
         await observer.look()
         assert _lag(registry) is None
     finally:
@@ -83,14 +63,14 @@ async def test_partitions_that_were_taken_over_are_counted_before_the_next_look_
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observer_module, "LOOK_S", 3_600.0)
-    runner = _Runner()
-    observer, _, health = _observer(embedded.settings, runner)
+    partitions = own_partition(TOPIC)
+    observer, _, health = _observer(embedded.settings, partitions)
     running = asyncio.create_task(observer.run())
     try:
         async with asyncio.timeout(60):
             while health.hindering():
                 await asyncio.sleep(0.05)
-            runner.stages[1] = ClusterStage(1, 4)
+            partitions.stages[1] = ClusterStage(1, 4)
             assert health.hindering()
             while health.hindering():
                 await asyncio.sleep(0.05)
@@ -106,7 +86,7 @@ async def test_what_the_broker_has_deleted_is_no_lag() -> None:
         async with AIOKafkaProducer(**broker.settings.aiokafka_options()) as producer:
             for _ in range(12):  # a partition keeps about 5 MB
                 await producer.send_and_wait(TOPIC, payload, partition=0)
-        observer, registry, _ = _observer(broker.settings, _Runner())
+        observer, registry, _ = _observer(broker.settings, own_partition(TOPIC))
         try:
             await observer.look()
             lag = _lag(registry)
@@ -122,7 +102,9 @@ async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_sa
 ) -> None:
     with EmbeddedBroker() as broker:
         settings = broker.settings
-        observer, registry, _ = _observer(settings, _Runner(written_bytes={"journal": 7}))
+        publisher = Publisher(settings)
+        publisher.written_bytes["journal"] = 7
+        observer, registry, _ = _observer(settings, own_partition(TOPIC), publisher)
         await observer.look()
         assert registry.get_sample_value("loadstream_broker_up") == 1
     monkeypatch.setattr(brokers, "ANSWER_S", 1.0)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -13,65 +12,24 @@ from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.stage.records import InputRecord, Stage
+from streams.stage.records import InputRecord
 from streams.worker import ticker as under_test
-from streams.worker.notices import Notices
-from streams.worker.pipeline import StageEnded
-from streams.worker.publisher import Publisher
+from streams.worker.intake import CLOCK_TOPIC, refuse_ticks_ahead
 from streams.worker.reader import read_range
-from streams.worker.ticker import CLOCK_TOPIC, KNOWN_FIRST, Mark, Ticker
+from streams.worker.ticker import KNOWN_FIRST, Ticker, Ticks
 from tests.conftest import RunningBroker
+from tests.streams.worker.parts import AskedIntake
 
 _CONFIRMING = "pod-lifecycle"
 _PARTITION = 0
 
 
-@dataclass
-class _Runner:
-    """A runner of one partition that applies what it is given, and nothing by itself."""
-
-    stages: dict[int, Stage] = field(default_factory=lambda: {_PARTITION: ClusterStage(0, 4)})
-    recovered: bool = True
-    generation: int = 0
-    in_time: bool = True
-    notices: Notices = field(default_factory=lambda: Notices("cluster"))
-    taken_after: str = ""
-    """The topic whose records the partition is taken away after."""
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    """Topic and end of what was to be read in front of all else."""
-    asked_in: list[int] = field(default_factory=list)
-    """The generation that each was asked for."""
-
-    @property
-    def positions(self) -> dict[str, int]:
-        """Offset applied last, by topic."""
-        stage = self.stages[_PARTITION]
-        assert isinstance(stage, ClusterStage)
-        return stage.positions
-
-    def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic."""
-        return self.stages[partition].positions.get(topic, -1)
-
-    async def apply_up_to(
-        self, topic: str, partition: int, end: int, until_s: float, generation: int
-    ) -> bool:
-        """Apply it."""
-        assert partition == _PARTITION
-        self.asked.append((topic, end))
-        self.asked_in.append(generation)
-        if topic == self.taken_after:
-            self.generation += 1
-        if self.in_time:
-            self.positions[topic] = end - 1
-        return self.in_time
-
-
 @asynccontextmanager
-async def _ticking(kafka: KafkaSettings, hold_max_s: float = 60.0) -> AsyncIterator[Ticker]:
-    publisher = Publisher(kafka)
-    await publisher.start()
-    ticker = Ticker(kafka, publisher, 1.0, hold_max_s)
+async def _ticking(
+    kafka: KafkaSettings, intake: AskedIntake, hold_max_s: float = 60.0
+) -> AsyncIterator[Ticker]:
+    ticker = Ticker(kafka, intake, Ticks(1.0, hold_max_s))
+    await ticker.start()
     # The embedded broker makes a topic when it is asked for first, which can take its time.
     places = {(topic, _PARTITION) for topic in (CLOCK_TOPIC, *KNOWN_FIRST)}
     while await ticker.brokers.spans(places) is None:
@@ -79,8 +37,7 @@ async def _ticking(kafka: KafkaSettings, hold_max_s: float = 60.0) -> AsyncItera
     try:
         yield ticker
     finally:
-        await ticker.leave()
-        await publisher.stop()
+        await ticker.stop()
 
 
 async def _happen(kafka: KafkaSettings, count: int) -> None:
@@ -103,32 +60,32 @@ async def _written_ms(kafka: KafkaSettings, ticker: Ticker) -> list[int]:
 
 
 async def test_the_time_is_told_at_once_where_nothing_waits(embedded: RunningBroker) -> None:
-    runner = _Runner()
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.tick(runner)
-        await ticker.tick(runner)
+    intake = AskedIntake()
+    async with _ticking(embedded.settings, intake) as ticker:
+        await ticker.tick()
+        await ticker.tick()
         written_ms = await _written_ms(embedded.settings, ticker)
     assert len(written_ms) == 2
     assert written_ms == sorted(written_ms)
-    assert runner.asked == []
+    assert intake.asked == []
 
 
 async def test_the_time_is_told_when_what_was_there_is_applied_and_not_before(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
-    runner = _Runner()
+    intake = AskedIntake()
     await _happen(embedded.settings, 3)
-    async with _ticking(embedded.settings) as ticker:
-        ticking = asyncio.create_task(ticker.tick(runner))
+    async with _ticking(embedded.settings, intake) as ticker:
+        ticking = asyncio.create_task(ticker.tick())
         for position in (0, 1):
-            runner.positions[_CONFIRMING] = position
+            intake.positions[_CONFIRMING] = position
             done, _ = await asyncio.wait([ticking], timeout=0.2)
             assert not done
             assert await _written_ms(embedded.settings, ticker) == []
         # More that comes after the mark holds nothing up.
         await _happen(embedded.settings, 5)
-        runner.positions[_CONFIRMING] = 2
+        intake.positions[_CONFIRMING] = 2
         await asyncio.wait_for(ticking, 60)
         assert len(await _written_ms(embedded.settings, ticker)) == 1
 
@@ -137,44 +94,27 @@ async def test_what_is_not_applied_soon_is_read_in_front_of_all_else(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
-    runner = _Runner()
+    intake = AskedIntake()
     await _happen(embedded.settings, 3)
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.tick(runner)
-        assert runner.asked == [(_CONFIRMING, 3)]
+    async with _ticking(embedded.settings, intake) as ticker:
+        await ticker.tick()
+        assert intake.asked == [(_CONFIRMING, 3)]
         assert len(await _written_ms(embedded.settings, ticker)) == 1
         # Offsets without a record at the end are asked for once, not with every tick.
-        runner.positions[_CONFIRMING] = 1
-        await ticker.tick(runner)
-        assert len(runner.asked) == 1
-
-
-async def test_a_tick_that_the_stage_ends_under_is_no_failure(
-    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
-
-    class Ended(_Runner):
-        async def apply_up_to(self, *asked: object) -> bool:
-            raise StageEnded("the stage has ended")
-
-    class App:
-        should_stop = False
-
-    await _happen(embedded.settings, 1)
-    async with _ticking(embedded.settings) as ticker:
-        await asyncio.wait_for(ticker.run(App(), Ended()), 30)
+        intake.positions[_CONFIRMING] = 1
+        await ticker.tick()
+        assert len(intake.asked) == 1
 
 
 async def test_a_flood_does_not_stop_the_time(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
-    runner = _Runner(in_time=False)
+    intake = AskedIntake(in_time=False)
     await _happen(embedded.settings, 3)
-    async with _ticking(embedded.settings, hold_max_s=0.0) as ticker:
-        await ticker.tick(runner)
-        assert runner.positions == {}
+    async with _ticking(embedded.settings, intake, hold_max_s=0.0) as ticker:
+        await ticker.tick()
+        assert intake.positions == {}
         assert len(await _written_ms(embedded.settings, ticker)) == 1
 
 
@@ -182,13 +122,13 @@ async def test_nothing_is_told_in_a_partition_that_was_taken_away_meanwhile(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "PATIENCE_S", 3600.0)
-    runner = _Runner()
+    intake = AskedIntake()
     await _happen(embedded.settings, 1)
-    async with _ticking(embedded.settings) as ticker:
-        ticking = asyncio.create_task(ticker.tick(runner))
+    async with _ticking(embedded.settings, intake) as ticker:
+        ticking = asyncio.create_task(ticker.tick())
         await asyncio.wait([ticking], timeout=0.2)
-        runner.generation += 1
-        runner.positions[_CONFIRMING] = 0
+        intake.partitions.generation += 1
+        intake.positions[_CONFIRMING] = 0
         await asyncio.wait_for(ticking, 60)
         assert await _written_ms(embedded.settings, ticker) == []
 
@@ -198,17 +138,17 @@ async def test_lost_time_is_made_up_for_by_what_happened_then_by_a_tick(
 ) -> None:
     monkeypatch.setattr(under_test, "AHEAD_MAX_MS", 3_600_000)
     monkeypatch.setattr(under_test, "LATE_S", 3600.0)
-    runner = _Runner()
+    intake = AskedIntake()
     ahead_ms = now_ms() + 1_800_000
-    stage = runner.stages[_PARTITION]
+    stage = intake.partitions.stages[_PARTITION]
     assert isinstance(stage, ClusterStage)
     stage.now_ms = ahead_ms
     await _happen(embedded.settings, 2)
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.make_up(runner)
-        assert runner.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
+    async with _ticking(embedded.settings, intake) as ticker:
+        await ticker.catch_up()
+        assert intake.asked == [(_CONFIRMING, 2), (CLOCK_TOPIC, 1)]
         assert await _written_ms(embedded.settings, ticker) == [ahead_ms], "time does not go back"
-        assert not ticker.late(runner.stages)
+        assert not ticker.is_late
 
 
 @pytest.mark.parametrize("by_tick", [True, False], ids=["by a tick", "when time was lost"])
@@ -217,14 +157,14 @@ async def test_what_has_happened_is_asked_for_in_the_generation_that_began_with(
 ) -> None:
     """Otherwise what another worker owns by now is applied here as well."""
     monkeypatch.setattr(under_test, "PATIENCE_S", 0.0)
-    runner = _Runner(taken_after=KNOWN_FIRST[0])
+    intake = AskedIntake(taken_after=KNOWN_FIRST[0])
     async with AIOKafkaProducer(**embedded.settings.aiokafka_options()) as producer:
         for topic in KNOWN_FIRST:
             await producer.send_and_wait(topic, b"{}", partition=_PARTITION)
-    async with _ticking(embedded.settings) as ticker:
-        await (ticker.tick(runner) if by_tick else ticker.make_up(runner))
-        assert runner.asked == [(topic, 1) for topic in KNOWN_FIRST]
-        assert runner.asked_in == [0] * len(KNOWN_FIRST)
+    async with _ticking(embedded.settings, intake) as ticker:
+        await (ticker.tick() if by_tick else ticker.catch_up())
+        assert intake.asked == [(topic, 1) for topic in KNOWN_FIRST]
+        assert intake.asked_in == [0] * len(KNOWN_FIRST)
         assert await _written_ms(embedded.settings, ticker) == []
 
 
@@ -232,19 +172,12 @@ async def test_a_clock_that_stood_for_long_is_late(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_test, "LATE_S", 3600.0)
-    runner = _Runner()
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.tick(runner)
-        assert not ticker.late(runner.stages)
+    intake = AskedIntake()
+    async with _ticking(embedded.settings, intake) as ticker:
+        await ticker.tick()
+        assert not ticker.is_late
         monkeypatch.setattr(under_test, "LATE_S", -3600.0)
-        assert ticker.late(runner.stages)
-
-
-def test_a_mark_names_what_is_not_known_up_to_it() -> None:
-    mark = Mark(0, 0.0, {"pod-lifecycle": 3, "command-outcomes": 1})
-    assert mark.left({}) == ["pod-lifecycle", "command-outcomes"]
-    assert mark.left({"pod-lifecycle": 3}) == ["command-outcomes"]
-    assert mark.left({"pod-lifecycle": 3, "command-outcomes": 7}) == []
+        assert ticker.is_late
 
 
 def _record(now_ms: int, offset: int = 0) -> InputRecord:
@@ -264,27 +197,21 @@ def _record(now_ms: int, offset: int = 0) -> InputRecord:
 def test_a_tick_too_far_ahead_of_the_workers_own_time_is_marked_as_refused(
     ahead_ms: int, refused: bool
 ) -> None:
-    kafka = KafkaSettings.local("127.0.0.1:1")
-    ticker = Ticker(kafka, Publisher(kafka), 1.0, 60.0)
-    before_ms = now_ms()
+    own_ms = now_ms()
     other = InputRecord(_CONFIRMING, _PARTITION, 0, b"c", b"{}", 0)
-    first, second = ticker.checked([other, _record(before_ms + ahead_ms)])
+    first, second = refuse_ticks_ahead([other, _record(own_ms + ahead_ms)], own_ms)
     assert first is other
-    if refused:
-        assert second.refused_at_ms is not None
-        assert before_ms <= second.refused_at_ms <= now_ms()
-    else:
-        assert second.refused_at_ms is None
+    assert second.refused_at_ms == (own_ms if refused else None)
 
 
 async def test_a_clock_that_is_ahead_is_reported(embedded: RunningBroker) -> None:
-    runner = _Runner()
-    stage = runner.stages[_PARTITION]
+    intake = AskedIntake()
+    stage = intake.partitions.stages[_PARTITION]
     stage.apply([_record(now_ms() + 365 * 86_400_000)])
-    async with _ticking(embedded.settings) as ticker:
-        await ticker.make_up(runner)
-        await ticker.tick(runner)
-        (sentence,) = runner.notices.sentences
+    async with _ticking(embedded.settings, intake) as ticker:
+        await ticker.catch_up()
+        await ticker.tick()
+        (sentence,) = intake.partitions.notices.sentences
         assert "clock of partition 0 is 31535" in sentence or "31536000 s ahead" in sentence
         assert "loadstream partition reset 0" in sentence
         # The worker's own time is written meanwhile, and not that of next year again and again.

@@ -2,16 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from schemas.connection import KafkaSettings
-from streams.stage.records import InputRecord
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import InputRecord, StageResult
 from streams.worker import reader
-from streams.worker.sequence import Sequence
+from streams.worker.batches import Batch
+from streams.worker.intake import Intake
+from streams.worker.metrics import Metrics
+from streams.worker.pipeline import Pipeline
 from tests.conftest import RunningBroker
+from tests.streams.worker.parts import NoBroker, own_partition
 
 _TOPIC = "node-state"
 _RECORDS = 300
@@ -21,32 +26,55 @@ def _record(offset: int) -> InputRecord:
     return InputRecord(_TOPIC, 0, offset, None, b"%d" % offset, 0)
 
 
-class Applied:
-    """What was put through, and how many records were read for it."""
+class _Stage(ClusterStage):
+    """Notes what is applied to it."""
 
-    def __init__(self, kafka: KafkaSettings) -> None:
+    def __init__(self) -> None:
+        super().__init__(0, 4)
         self.offsets: list[int] = []
-        self.healed = 0
         self.longest = 0
-        self.sequence = Sequence(
-            kafka, [_TOPIC], position=self._position, put=self._put, healed=self._healed
-        )
 
-    async def give(self, offsets: Iterable[int]) -> None:
-        """Records with these offsets come, in this order."""
-        fresh = await self.sequence.fresh(0, [_record(offset) for offset in offsets])
-        self.offsets += [record.offset for record in fresh]
-
-    def _position(self, topic: str, partition: int) -> int:
-        return self.offsets[-1] if self.offsets else -1
-
-    async def _put(self, partition: int, records: list[InputRecord]) -> None:
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
         assert [record.value for record in records] == [b"%d" % each.offset for each in records]
         self.longest = max(self.longest, len(records))
         self.offsets += [record.offset for record in records]
+        self.positions[_TOPIC] = self.offsets[-1]
+        return StageResult()
 
-    def _healed(self, topic: str, count: int) -> None:
-        self.healed += count
+
+class Applied:
+    """An intake, and what was applied through it."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        partitions = own_partition(_TOPIC)
+        self._stage = partitions.stages[0] = _Stage()
+        self._metrics = Metrics()
+        self._pipeline = Pipeline(NoBroker())
+        self._intake = Intake(partitions, self._pipeline, kafka, self._metrics)
+
+    async def give(self, offsets: Iterable[int]) -> None:
+        """Records with these offsets come, in this order."""
+        working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
+        await self._intake.apply_batch(Batch([_record(offset) for offset in offsets]))
+        await self._intake.settle()
+        working.cancel()
+
+    @property
+    def offsets(self) -> list[int]:
+        """All that were applied."""
+        return self._stage.offsets
+
+    @property
+    def longest(self) -> int:
+        """Most records that were applied at once."""
+        return self._stage.longest
+
+    @property
+    def healed(self) -> float:
+        """How many records were read since they had not come."""
+        labels = {"stage": "cluster", "topic": _TOPIC}
+        value = self._metrics.registry.get_sample_value
+        return value("loadstream_healed_records_total", labels) or 0
 
 
 async def _write(kafka: KafkaSettings) -> None:

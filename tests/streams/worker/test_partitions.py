@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from streams.worker.notices import Notices
+from streams.worker.partitions import Notices
 
 
 def test_the_log_says_what_begins_and_what_is_over_and_nothing_in_between(

@@ -1,9 +1,8 @@
-"""What a worker counts of itself, for Prometheus.
+"""What a worker counts as it happens, for Prometheus. `observer` shows what is true now.
 
 The registry is an argument, so that tests and several workers in one process do not share figures.
 Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
-values: stages, topics, tables, categories, outcomes, filters. Figures that are looked at from time
-to time, and not counted as they happen, are in `gauges`.
+values: stages, topics, tables, categories, outcomes, filters, and a limited number of clusters.
 """
 
 import time
@@ -20,12 +19,14 @@ from schemas.refusals import Category
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
 from streams.stage.version import VERSION
-from streams.worker.gauges import CLUSTERS_MAX, OTHERS
 
 #: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
 
-#: What can be wrong with a topic.
+#: Most clusters that get a label of their own; the others are reported together.
+CLUSTERS_MAX = 100
+#: Label of the other clusters: no name of a cluster holds a space.
+OTHERS = "other clusters"
 
 _RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -34,7 +35,7 @@ _WAIT_SECONDS = (0, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 _RECOVERY_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
 
 
-class Telemetry:
+class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
     def __init__(
@@ -154,11 +155,10 @@ class Telemetry:
             "Partitions of other workers of which this one keeps a copy of the rows.",
         )
 
-    def begin(self, stage: str, topics: Iterable[str], partitions: int) -> None:
-        """There is this stage, which reads these topics, each of this many partitions.
+    def start_stage(self, stage: str, topics: Iterable[str], partitions: int) -> None:
+        """Start the counters of a stage, its input topics and their number of partitions at 0.
 
-        Its counters begin at 0 instead of with their first event, which Prometheus would not see
-        rise.
+        Otherwise Prometheus would not see their first rise.
         """
         for topic in topics:
             self._records.labels(stage, topic)
@@ -169,7 +169,7 @@ class Telemetry:
             if topic == REQUESTS:
                 self._latency.labels(stage)
                 self._wait.labels(stage)
-                self._begin_cluster_stage(stage)
+                self._start_cluster_stage(stage)
         self._topic_partitions.labels(stage).set(partitions)
         for each in (
             self._batch,
@@ -181,7 +181,7 @@ class Telemetry:
         ):
             each.labels(stage)
 
-    def _begin_cluster_stage(self, stage: str) -> None:
+    def _start_cluster_stage(self, stage: str) -> None:
         for result in ("written", "stopped", "failed"):
             self._checkpoints.labels(stage, result)
         for result in ("applied", "repeated", "refused"):
@@ -192,8 +192,8 @@ class Telemetry:
         for reason in ("moves", "hot", "calm", "stopped"):
             self._rounds.labels(stage, reason)
 
-    def _begin_cluster(self, stage: str, cluster: str) -> None:
-        """Counters of a cluster begin at 0 as well."""
+    def _start_cluster(self, stage: str, cluster: str) -> None:
+        """Start the counters of a cluster at 0."""
         name = self._label(cluster)
         for trigger in get_args(Trigger):
             for mode in ("enforce", "observe"):
@@ -213,22 +213,22 @@ class Telemetry:
             self._named[cluster] = None
         return cluster if cluster in self._named else OTHERS
 
-    def batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
-        """A batch went through."""
+    def count_batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
+        """Count a batch of Faust's that is durable."""
         for topic, count in by_topic.items():
             self._records.labels(stage, topic).inc(count)
         self._batch.labels(stage).observe(sum(by_topic.values()))
         self._seconds.labels(stage).observe(seconds)
 
-    def result(self, stage: str, result: StageResult) -> None:
-        """What a batch came to for one partition."""
+    def count_result(self, stage: str, result: StageResult) -> None:
+        """Count the outputs and rows of one partition's batch."""
         for topic, count in Tally(output.topic for output in result.outputs).items():
             self._outputs.labels(stage, topic).inc(count)
         for table, count in Tally(row.table for row in result.rows).items():
             self._rows.labels(stage, table).inc(count)
 
-    def counts(self, stage: str, counts: Counts) -> None:
-        """What a stage says that it did."""
+    def add_counts(self, stage: str, counts: Counts) -> None:
+        """Add what a stage has counted itself."""
         for result, count in counts.results.items():
             self._results.labels(stage, result).inc(count)
         for (topic, category), count in counts.refused.items():
@@ -238,7 +238,7 @@ class Telemetry:
         for result, count in counts.rounds.items():
             self._rounds.labels(stage, result).inc(count)
         for cluster in counts.clusters:
-            self._begin_cluster(stage, cluster)
+            self._start_cluster(stage, cluster)
         for (cluster, trigger, mode), count in counts.commands.items():
             self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
         for (cluster, phase, reason), count in counts.migrations.items():
@@ -250,8 +250,8 @@ class Telemetry:
             for _ in range(count):
                 wait.observe(seconds)
 
-    def answered(self, stage: str, records: Iterable[InputRecord]) -> None:
-        """What these records have caused is durable and published."""
+    def observe_latency(self, stage: str, records: Iterable[InputRecord]) -> None:
+        """Observe the latency of requests whose decisions are published now."""
         if not self._wall_clock:
             return
         now_ms = time.time_ns() / 1_000_000
@@ -266,33 +266,33 @@ class Telemetry:
                 # A producer's clock may be ahead.
                 latency.observe(max(0.0, now_ms - at_ms) / 1000)
 
-    def healed(self, stage: str, topic: str, records: int) -> None:
-        """Records were missing in the stream and have been read."""
+    def count_undelivered(self, stage: str, topic: str, records: int) -> None:
+        """Count records that were missing in the stream and have been read."""
         self._healed.labels(stage, topic).inc(records)
 
-    def ahead(self, stage: str, topic: str, records: int) -> None:
-        """Records were read in front of all others, because time had to wait for them."""
+    def count_read_ahead(self, stage: str, topic: str, records: int) -> None:
+        """Count records that were read before all others, because time had to wait for them."""
         self._ahead.labels(stage, topic).inc(records)
 
-    def checkpoint(self, stage: str, result: str) -> None:
-        """A checkpoint was begun, and this is its result."""
+    def count_checkpoint(self, stage: str, result: str) -> None:
+        """Count a checkpoint that was begun, by its result."""
         self._checkpoints.labels(stage, result).inc()
 
-    def in_flight(self, stage: str, records: int) -> None:
-        """The number of records that were fetched and are not durable."""
+    def observe_in_flight(self, stage: str, records: int) -> None:
+        """Observe how many records were fetched and are not durable."""
         self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
         self._in_flight.labels(stage).set(self._in_flight_max[stage])
 
-    def standing_by(self, stage: str, partitions: int) -> None:
-        """The worker keeps copies of the rows of this many partitions that others own."""
+    def set_standby_copies(self, stage: str, partitions: int) -> None:
+        """Set of how many partitions that others own the worker keeps copies of the rows."""
         self._copies.labels(stage).set(partitions)
 
-    def revoked(self, stage: str) -> None:
-        """The worker works on no partition until it has recovered what it owns next."""
+    def clear_partitions(self, stage: str) -> None:
+        """Show no partitions until the worker has recovered those that it owns next."""
         self._partitions.labels(stage).set(0)
 
-    def recovered(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
-        """The worker has these partitions now, put together from this many rows."""
+    def observe_recovery(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
+        """Observe a recovery: how many partitions the worker has, and from how many rows."""
         self._partitions.labels(stage).set(partitions)
         self._recovered_rows.labels(stage).set(rows)
         self._recovery.labels(stage).observe(seconds)
