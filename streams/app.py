@@ -25,23 +25,23 @@ from streams.cluster.stage import TABLES, ClusterStage
 from streams.stage.journal import PLACES
 from streams.stage.records import PartitionRows
 from streams.stage.version import VERSION
-from streams.worker.batches import BatchLimits
 from streams.worker.broker import broker_credentials, broker_urls
-from streams.worker.checkpointer import Checkpointer
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.consume.ticker import Ticks
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.endpoints import serve
-from streams.worker.fence import FencedPublisher
-from streams.worker.health import Health
-from streams.worker.journal_first import JournalFirst
-from streams.worker.lazy_rows import LazyRows
 from streams.worker.membership import Membership
-from streams.worker.metrics import Metrics
-from streams.worker.observer import Gauges, Observer
+from streams.worker.report.health import Health
+from streams.worker.report.metrics import Metrics
+from streams.worker.report.observer import Gauges, Observer
 from streams.worker.runner import StageRunner
 from streams.worker.settings import WorkerSettings
+from streams.worker.store.checkpointer import Checkpointer
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.ticker import Ticks
-from streams.worker.transport import WorkerApp
-from streams.worker.writethrough import WriteThrough
 
 logger = logging.getLogger(__name__)
 

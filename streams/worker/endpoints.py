@@ -14,7 +14,7 @@ import orjson
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-from streams.worker.health import Health
+from streams.worker.report.health import Health
 
 
 class PortUnusable(OSError):

@@ -18,22 +18,22 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import PartitionRows, Stage
-from streams.worker.batches import Batches, BatchLimits
+from streams.worker.consume.batches import Batches, BatchLimits
+from streams.worker.consume.intake import Intake
+from streams.worker.consume.takeover import Takeover
+from streams.worker.consume.ticker import Ticker, Ticks
+from streams.worker.consume.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
+from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import Pace
-from streams.worker.intake import Intake
-from streams.worker.journal_first import JournalFirst
-from streams.worker.metrics import Metrics
 from streams.worker.newest import Layer, Row, newest_rows
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import AHEAD_MAX, Pipeline
-from streams.worker.publisher import Publisher
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.pipeline import AHEAD_MAX, Pipeline
+from streams.worker.store.publisher import Publisher
+from streams.worker.store.topic_watch import TopicWatch, written_by
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.takeover import Takeover
-from streams.worker.ticker import Ticker, Ticks
-from streams.worker.topic_watch import TopicWatch, written_by
-from streams.worker.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
-from streams.worker.undelivered import UndeliveredWatch
-from streams.worker.writethrough import WriteThrough
 
 logger = logging.getLogger(__name__)
 

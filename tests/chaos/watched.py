@@ -49,7 +49,7 @@ def main(file: Path) -> None:
     from streams import app
     from streams.stage.journal import Place
     from streams.stage.records import AppliedBatch
-    from streams.worker.journal_first import JournalFirst
+    from streams.worker.store.journal_first import JournalFirst
 
     mark = Mark(file)
 

@@ -16,8 +16,8 @@ from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
-from streams.worker.metrics import Metrics
-from streams.worker.observer import LOOK_S, Gauges, Look
+from streams.worker.report.metrics import Metrics
+from streams.worker.report.observer import LOOK_S, Gauges, Look
 from streams.worker.settings import LogSettings, WorkerSettings
 from tests.connectors.kubernetes.sources.debian import prometheus
 

@@ -20,8 +20,8 @@ from streams.stage import journal
 from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
-from streams.worker.intake import split_at_gaps
-from streams.worker.ticker import KNOWN_FIRST, LATE_S
+from streams.worker.consume.intake import split_at_gaps
+from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import PARTITIONS, Fault

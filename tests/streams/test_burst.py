@@ -21,7 +21,7 @@ from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from schemas.requests import SchedulingRequest
-from streams.worker.batches import BatchLimits
+from streams.worker.consume.batches import BatchLimits
 from streams.worker.runner import in_flight_max
 from tests.conftest import running
 from tests.streams.builders import request

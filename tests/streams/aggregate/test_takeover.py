@@ -11,14 +11,14 @@ from schemas.connection import KafkaSettings
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
-from streams.worker import fence
 from streams.worker.broker import broker_urls
-from streams.worker.fence import FencedPublisher
-from streams.worker.publisher import LostOwnership
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import read_range
+from streams.worker.store import fence
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.publisher import LostOwnership
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
-from streams.worker.writethrough import WriteThrough
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.harness import stage

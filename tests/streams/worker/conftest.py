@@ -1,6 +1,7 @@
 import pytest
 
-from streams.worker import brokers, lazy_rows, topic_watch
+from streams.worker import brokers
+from streams.worker.store import lazy_rows, topic_watch
 
 #: Longer than a crowded machine keeps a test waiting, in seconds.
 _LONG_S = 120.0

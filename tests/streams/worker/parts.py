@@ -8,11 +8,11 @@ from streams.cluster.stage import ClusterStage
 from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch
-from streams.worker.intake import Intake
-from streams.worker.metrics import Metrics
+from streams.worker.consume.intake import Intake
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline
-from streams.worker.writethrough import WriteThrough
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.pipeline import Pipeline
+from streams.worker.store.writethrough import WriteThrough
 
 
 class NoBroker(WriteThrough):

@@ -18,7 +18,7 @@ from connectors.local_ports import free_port
 from schemas.nodes import NodeState
 from schemas.requests import SchedulingRequest
 from streams.worker.endpoints import PortUnusable, serve
-from streams.worker.health import Health
+from streams.worker.report.health import Health
 from tests.conftest import RunningBroker, eventually, has_ipv6
 from tests.streams.cluster.builders import START_MS, pod
 from tests.streams.worker_process import Worker, client

@@ -10,11 +10,11 @@ import pytest
 from schemas.connection import KafkaSettings
 from streams.app import add_cluster
 from streams.cluster.stage import ClusterStage
-from streams.worker.batches import BatchLimits
-from streams.worker.metrics import Metrics
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import Entry
+from streams.worker.report.metrics import Metrics
 from streams.worker.runner import StageRunner
-from streams.worker.transport import WorkerApp
 
 _TOPIC = "pod-lifecycle"
 
@@ -54,7 +54,7 @@ async def test_records_that_nobody_delivers_are_counted_as_such(
     async def put(*_: object) -> None:
         pass
 
-    monkeypatch.setattr("streams.worker.intake.read_pieces", pieces)
+    monkeypatch.setattr("streams.worker.consume.intake.read_pieces", pieces)
     monkeypatch.setattr(runner.intake, "_apply_alone", put)
     runner.partitions.stages[0] = ClusterStage(0, 4)
     until_s = time.monotonic() + 60

@@ -9,7 +9,7 @@ import pytest
 
 from streams.stage.journal import Place
 from streams.stage.records import AppliedBatch, RowChange, StageResult
-from streams.worker.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
+from streams.worker.store.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
 from tests.streams.worker.parts import NoBroker
 
 

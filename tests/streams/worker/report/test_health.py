@@ -1,15 +1,15 @@
 """Whether a worker lives, and whether it works."""
 
 from streams.cluster.stage import ClusterStage
-from streams.worker.health import (
+from streams.worker.partitions import Partitions
+from streams.worker.report.health import (
     BATCH_MAX_S,
     BROKER_SILENCE_MAX_S,
     LOOP_SILENCE_MAX_S,
     RECOVERY_SILENCE_MAX_S,
     Health,
 )
-from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline, UnderWay
+from streams.worker.store.pipeline import Pipeline, UnderWay
 from tests.streams.worker.parts import NoBroker, own_partition
 
 

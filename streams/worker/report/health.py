@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline
+from streams.worker.store.pipeline import Pipeline
 
 #: Longest silence of the event loop. Building the state of large partitions takes seconds of it.
 LOOP_SILENCE_MAX_S = 30.0

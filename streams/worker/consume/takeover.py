@@ -16,17 +16,17 @@ from functools import partial
 from typing import Any
 
 from streams.stage.records import PartitionRows, Stage
-from streams.worker.batches import Batches
+from streams.worker.consume.batches import Batches
+from streams.worker.consume.intake import Intake
+from streams.worker.consume.ticker import Ticker
 from streams.worker.event_loop import without_garbage_collection
-from streams.worker.intake import Intake
-from streams.worker.journal_first import JournalFirst
-from streams.worker.metrics import Metrics
 from streams.worker.partitions import Partitions
 from streams.worker.patience import answered
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.topic_watch import TopicWatch, check_ends
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.ticker import Ticker
-from streams.worker.topic_watch import TopicWatch, check_ends
-from streams.worker.writethrough import WriteThrough
 
 logger = logging.getLogger(__name__)
 

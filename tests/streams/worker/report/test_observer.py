@@ -10,12 +10,12 @@ from connectors.brokers.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.worker import brokers
-from streams.worker import observer as observer_module
-from streams.worker.health import Health
-from streams.worker.observer import Gauges, Observer
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline
-from streams.worker.publisher import Publisher
+from streams.worker.report import observer as observer_module
+from streams.worker.report.health import Health
+from streams.worker.report.observer import Gauges, Observer
+from streams.worker.store.pipeline import Pipeline
+from streams.worker.store.publisher import Publisher
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import NoBroker, own_partition, positions_of
 

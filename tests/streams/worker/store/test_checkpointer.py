@@ -21,16 +21,16 @@ from streams.stage.checkpoint import (
 )
 from streams.stage.journal import PLACES
 from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
-from streams.worker import checkpointer as module
 from streams.worker.broker import broker_urls
-from streams.worker.checkpointer import CLOCKS, Checkpointer
-from streams.worker.fence import FencedPublisher
-from streams.worker.journal_first import JournalFirst
-from streams.worker.lazy_rows import LazyRows
-from streams.worker.publisher import LostOwnership
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import read_range
+from streams.worker.store import checkpointer as module
+from streams.worker.store.checkpointer import CLOCKS, Checkpointer
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.publisher import LostOwnership
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
 from tests.conftest import RunningBroker
 
 _NOW_MS = 1_790_000_000_000

@@ -20,11 +20,11 @@ from streams.stage.dead_letters import buried
 from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, OutputRecord, PartitionRows
-from streams.worker.checkpointer import CLOCKS
-from streams.worker.lazy_rows import LazyRows, OwnedPartition
-from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.reader import Entry, read_pieces
-from streams.worker.topic_watch import check_ids
+from streams.worker.store.checkpointer import CLOCKS
+from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
+from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
+from streams.worker.store.topic_watch import check_ids
 
 logger = logging.getLogger(__name__)
 

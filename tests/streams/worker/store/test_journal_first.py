@@ -12,15 +12,16 @@ from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from streams.stage.journal import PLACES, JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
-from streams.worker import event_loop, lazy_rows
+from streams.worker import event_loop
 from streams.worker.broker import broker_urls
-from streams.worker.fence import FencedPublisher
-from streams.worker.journal_first import JournalFirst
-from streams.worker.lazy_rows import LazyRows
-from streams.worker.publisher import LostOwnership, Publisher
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import read_range
+from streams.worker.store import lazy_rows
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.publisher import LostOwnership, Publisher
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
 from tests.conftest import RunningBroker
 
 _PARTITIONS = 4

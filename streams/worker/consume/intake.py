@@ -17,11 +17,11 @@ from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode
 from schemas.connection import KafkaSettings
 from streams.stage.records import AppliedBatch, InputRecord
-from streams.worker.batches import Batch
-from streams.worker.metrics import Metrics
+from streams.worker.consume.batches import Batch
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline, UnderWay
 from streams.worker.reader import read_pieces
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.pipeline import Pipeline, UnderWay
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from streams.stage.records import RowChange
-from streams.worker import fence
-from streams.worker.fence import FencedPublisher
-from streams.worker.publisher import LostOwnership
 from streams.worker.reader import read_range
+from streams.worker.store import fence
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.publisher import LostOwnership
 from tests.conftest import RunningBroker
 
 _PARTITION = 0

@@ -8,8 +8,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from schemas.connection import KafkaSettings
-from streams.worker.topic_watch import TopicChanged
-from streams.worker.undelivered import LOOKS, UndeliveredWatch
+from streams.worker.consume.undelivered import LOOKS, UndeliveredWatch
+from streams.worker.store.topic_watch import TopicChanged
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import AskedIntake
 

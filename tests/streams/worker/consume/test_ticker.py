@@ -13,10 +13,10 @@ from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
-from streams.worker import ticker as under_test
-from streams.worker.intake import CLOCK_TOPIC, refuse_ticks_ahead
+from streams.worker.consume import ticker as under_test
+from streams.worker.consume.intake import CLOCK_TOPIC, refuse_ticks_ahead
+from streams.worker.consume.ticker import KNOWN_FIRST, Ticker, Ticks
 from streams.worker.reader import read_range
-from streams.worker.ticker import KNOWN_FIRST, Ticker, Ticks
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import AskedIntake
 

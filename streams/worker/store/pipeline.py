@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from streams.stage.journal import Place
 from streams.stage.records import AppliedBatch, RowChange
-from streams.worker.journal_first import JournalFirst
-from streams.worker.writethrough import WriteThrough
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.writethrough import WriteThrough
 
 #: How often rows are checked for being due, in seconds.
 _FLUSH_CHECK_S = 0.25

@@ -4,7 +4,7 @@ import pytest
 from faust.types import TP
 
 from schemas.connection import KafkaSettings
-from streams.worker.topic_watch import (
+from streams.worker.store.topic_watch import (
     TopicChanged,
     TopicFacts,
     TopicWatch,
@@ -57,7 +57,7 @@ async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
 
 
 async def test_brokers_that_do_not_answer_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.worker.topic_watch.ANSWER_S", 0.5)
+    monkeypatch.setattr("streams.worker.store.topic_watch.ANSWER_S", 0.5)
     assert not await TopicWatch(KafkaSettings.local("127.0.0.1:1"), [_INPUT]).look()
 
 

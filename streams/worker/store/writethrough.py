@@ -19,10 +19,10 @@ from schemas.refusals import Refusal
 from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange
-from streams.worker.fence import FencedPublisher
 from streams.worker.reader import Entry, read_range
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.topic_watch import check_ids
 from streams.worker.tables import RowTable
-from streams.worker.topic_watch import check_ids
 
 
 class WriteThrough:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streams.stage.records import InputRecord
-from streams.worker.batches import Batches, BatchLimits
+from streams.worker.consume.batches import Batches, BatchLimits
 
 #: So long that only a full batch ends the wait.
 LONG_S = 60.0

@@ -13,8 +13,8 @@ import time
 
 from schemas.connection import KafkaSettings
 from streams.worker.brokers import Brokers
-from streams.worker.intake import Intake
-from streams.worker.topic_watch import check_ends
+from streams.worker.consume.intake import Intake
+from streams.worker.store.topic_watch import check_ends
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from schemas.connection import KafkaSettings
 from streams.stage.records import RowChange
-from streams.worker.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
+from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
 

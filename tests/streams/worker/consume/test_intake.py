@@ -11,10 +11,10 @@ from schemas.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, StageResult
 from streams.worker import reader
-from streams.worker.batches import Batch
-from streams.worker.intake import Intake
-from streams.worker.metrics import Metrics
-from streams.worker.pipeline import Pipeline
+from streams.worker.consume.batches import Batch
+from streams.worker.consume.intake import Intake
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.pipeline import Pipeline
 from tests.conftest import RunningBroker
 from tests.streams.worker.parts import NoBroker, own_partition
 

@@ -24,7 +24,7 @@ from schemas.rows import PartitionRow
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
 from streams.stage.journal import Place
 from streams.stage.long_rows import is_chunk, joined
-from streams.worker.publisher import Publisher
+from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 

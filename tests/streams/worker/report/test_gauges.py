@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from streams.stage.statistics import ClusterFigures, Figures
-from streams.worker.metrics import CLUSTERS_MAX, OTHERS
-from streams.worker.observer import Gauges, Look, bounded
+from streams.worker.report.metrics import CLUSTERS_MAX, OTHERS
+from streams.worker.report.observer import Gauges, Look, bounded
 
 
 def _cluster(name: str, nodes: int = 10, stale: int = 1, age_ms: int | None = 0) -> ClusterFigures:

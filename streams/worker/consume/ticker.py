@@ -37,9 +37,9 @@ from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.stage.records import OutputRecord
 from streams.worker.brokers import Brokers
-from streams.worker.intake import CLOCK_TOPIC, Intake
+from streams.worker.consume.intake import CLOCK_TOPIC, Intake
 from streams.worker.partitions import Partitions
-from streams.worker.publisher import Publisher
+from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 

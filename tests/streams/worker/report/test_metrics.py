@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import Counts
-from streams.worker.metrics import CLUSTERS_MAX, OTHERS, Metrics
+from streams.worker.report.metrics import CLUSTERS_MAX, OTHERS, Metrics
 
 
 def _request(timestamp_ms: int, topic: str = "scheduling-requests") -> InputRecord:

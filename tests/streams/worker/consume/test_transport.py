@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from faust.types import TP
 
-from streams.worker.transport import PARCEL_RECORDS, WorkerApp
+from streams.worker.consume.transport import PARCEL_RECORDS, WorkerApp
 from tests.conftest import RunningBroker
 
 INPUT, TABLE = "node-usage", "table-changelog"

@@ -20,11 +20,11 @@ from prometheus_client.registry import Collector
 from schemas.connection import KafkaSettings
 from streams.stage.statistics import ClusterFigures, Figures
 from streams.worker.brokers import Brokers
-from streams.worker.health import Health
-from streams.worker.metrics import CLUSTERS_MAX, OTHERS
 from streams.worker.partitions import Partitions
-from streams.worker.pipeline import Pipeline
-from streams.worker.publisher import Publisher
+from streams.worker.report.health import Health
+from streams.worker.report.metrics import CLUSTERS_MAX, OTHERS
+from streams.worker.store.pipeline import Pipeline
+from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
 

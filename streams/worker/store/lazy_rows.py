@@ -17,9 +17,9 @@ from schemas.rows import JournalPositionRow
 from streams.stage.journal import PLACES, Place
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
-from streams.worker.checkpointer import CLOCKS, Checkpointer, References
 from streams.worker.event_loop import Pace
-from streams.worker.fence import FencedPublisher
+from streams.worker.store.checkpointer import CLOCKS, Checkpointer, References
+from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
 
 #: Longest time that a changed row stays unwritten, in seconds: bounds what is redone after a crash.
