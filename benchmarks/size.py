@@ -20,14 +20,15 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings
 
 import connectors
+import loadstream
 import schemas.policy
 import streams
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.topics import TABLES, TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")
-PRODUCT = ("schemas", "streams", "connectors")
+PRODUCT = ("schemas", "streams", "connectors", "loadstream")
 #: The parts of the product that simulate a cluster, or show one.
 SIMULATION = (
     "connectors/closed_loop",
@@ -35,6 +36,10 @@ SIMULATION = (
     "connectors/demo",
     "connectors/kubernetes/demo",
     "connectors/kubernetes/control_plane",
+    "loadstream/closed_loop.py",
+    "loadstream/demo.py",
+    "loadstream/kubernetes_demo.py",
+    "loadstream/simulate.py",
 )
 
 
@@ -74,7 +79,7 @@ def measure() -> dict[str, int]:
         "policy fields": sum(map(_count_own_fields, _find_models(schemas.policy, BaseModel))),
         "settings": sum(
             _count_own_fields(model)
-            for package in (schemas, streams, connectors)
+            for package in (schemas, streams, connectors, loadstream)
             for model in _find_models(package, BaseSettings)
         ),
         "commands": _count_commands(typer.main.get_command(app)),

@@ -14,6 +14,7 @@ import logging
 from functools import partial
 from typing import Any
 
+from connectors.process.metrics_endpoint import serve
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
@@ -29,7 +30,6 @@ from streams.worker.broker import broker_credentials, broker_urls
 from streams.worker.consume.batches import BatchLimits
 from streams.worker.consume.ticker import Ticks
 from streams.worker.consume.transport import WorkerApp
-from streams.worker.endpoints import serve
 from streams.worker.membership import Membership
 from streams.worker.report.health import Health
 from streams.worker.report.metrics import Metrics
@@ -216,7 +216,8 @@ def _add_endpoints(
     for runner in runners:
         observer.watch(runner.partitions, runner.pipeline, runner.publisher)
     app.companions = (*app.companions, observer.run)
-    serve(worker.metrics_host, worker.metrics_port, metrics.registry, health)
+    checks = {"/healthz": health.deadly, "/readyz": health.hindering}
+    serve(worker.metrics_host, worker.metrics_port, metrics.registry, checks)
 
 
 def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:

@@ -11,7 +11,7 @@ import grimp
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGES = ("benchmarks", "connectors", "schemas", "streams")
+_PACKAGES = ("benchmarks", "connectors", "loadstream", "schemas", "streams")
 
 #: A module, and an import in it that a contract forbids.
 _FORBIDDEN = {
@@ -28,11 +28,13 @@ _FORBIDDEN = {
     "streams.worker.store.pipeline": "streams.cluster.stage",
     "schemas.base": "asyncio",
     "connectors.units": "benchmarks.figures",
+    "connectors.process.wall_clock": "streams.stage.records",
+    "streams.replay.start": "connectors.units",
 }
 #: The module may import it, and the decision core, which imports the module, may not.
 _INDIRECT = ("schemas.rows", "random")
 #: With it two packages import each other.
-_CIRCLE = ("connectors.kafka.presence", "connectors.policy.entries")
+_CIRCLE = ("connectors.queries.presence", "connectors.policy.entries")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from connectors.closed_loop.comparison import Comparison, means, spreads
-from connectors.kafka.rebalancing import count_text
+from connectors.queries.rebalancing_wording import count_text
 
 #: Columns: figure, heading, decimals.
 COLUMNS = (

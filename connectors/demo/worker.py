@@ -1,6 +1,6 @@
 """One `loadstream worker` in a process of its own, which never outlives the demo.
 
-`connectors.guard` ends it with the demo, however that comes.
+A guard (`connectors.process.child_process`) ends it with the demo, however that ends.
 """
 
 import os
@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from connectors.guard import Guard
-from connectors.startable import Startable
+from connectors.process.child_process import Guard, Startable
 
 #: A worker that does not end within this time is killed.
 _STOP_TIMEOUT_S = 8.0
@@ -40,7 +39,7 @@ class WorkerProcess(Startable):
             for name, value in os.environ.items()
             if not name.upper().startswith(("LOADSTREAM_KAFKA_", "LOADSTREAM_WORKER_"))
         }
-        command = [sys.executable, "-c", "from connectors.cli import main; main()", "worker"]
+        command = [sys.executable, "-m", "loadstream", "worker"]
         with self.log.open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo, which ends the worker in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own command

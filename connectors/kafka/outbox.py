@@ -20,7 +20,6 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.patience import never_expire
 from connectors.kafka.records import Place, place
-from connectors.kafka.wording import sentence
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
@@ -36,8 +35,6 @@ REQUEST_S = 60.0
 CLOSE_S = 15.0
 #: Records under way: more wait before they are handed over, and with them who sends them.
 UNDER_WAY_MAX = 5_000
-#: Of the sentence about a record, what an error has room for.
-_SENTENCE_MAX = 200
 
 
 class RecordTooLong(ValueError):
@@ -99,7 +96,7 @@ class Outbox:
         if len(value) > VALUE_BYTES_MAX:
             raise RecordTooLong(
                 f"topic {topic}: the record has {len(value)} bytes; allowed are at most "
-                f"{VALUE_BYTES_MAX}: {sentence(message)[:_SENTENCE_MAX]}"
+                f"{VALUE_BYTES_MAX}"
             )
         target = place(TOPIC_BY_NAME[topic], message)
         await self._room.acquire()

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from connectors import wall_clock
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
@@ -23,6 +22,7 @@ from connectors.kafka.reader import read_range
 from connectors.kafka.records import Place
 from connectors.kafka.sender import Sender
 from connectors.kafka.topics import changelog_name, expected_names
+from connectors.process import wall_clock
 from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.connection import APP_ID

@@ -1,14 +1,14 @@
 """A policy of a cluster's history, as a line and as JSON."""
 
-from connectors import wall_clock
 from connectors.known_plugins import known_plugins
 from connectors.policy.entries import PolicyEntry
+from connectors.process import wall_clock
 from schemas.printable import one_line
 
 
 def as_line(entry: PolicyEntry, state: str) -> str:
     """When and where it was written, what it holds, and whether it was applied."""
-    from connectors.kafka.rebalancing import ago_text
+    from connectors.queries.rebalancing_wording import ago_text
     from connectors.units import time_text
 
     record = entry.record
@@ -42,7 +42,7 @@ def as_json(entry: PolicyEntry, state: str) -> str:
 
 def _summary(document: str) -> str:
     """A document in a few words: its digest and mode, or that it cannot be read."""
-    from connectors.kafka.rebalancing import count_text
+    from connectors.queries.rebalancing_wording import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from connectors import wall_clock
 from connectors.node_agent.cpu import CpuTimes, parse_cpu_times
 from connectors.node_agent.memory import Memory, parse_memory
 from connectors.ports.usage_source import UsageSource
+from connectors.process import wall_clock
 from schemas.usage import HostApplicationUsage, MemoryReadings, NodeUsage
 
 PROC = Path("/proc")

@@ -4,8 +4,8 @@
                             ▲
     recovered tables ───────┘ (takeover builds a partition's stage from its rows)
 
-The stages themselves are pure. This package, `streams.app` and `streams.cli` are the only ones of
-the streams that may import Faust, aiokafka or asyncio.
+The stages themselves are pure. This package and `streams.app` are the only ones of the streams that
+may import Faust, aiokafka or asyncio.
 
     runner      puts the parts of a stage's worker together
     partitions  the partitions of a stage that this worker owns, and what is wrong around them
@@ -17,14 +17,12 @@ the streams that may import Faust, aiokafka or asyncio.
     event_loop  background work in short turns, rare garbage collection
     shutdown    Faust's worker, with an end that comes in any case
 
-Kafka and the process:
+Kafka:
 
     broker      Kafka settings as Faust wants them
     brokers     asks brokers where partitions begin and end
     reader      reads a stretch of one partition
     membership  whether the worker is in its consumer group, and what keeps it out
     patience    waits for brokers that are away
-    settings    settings of a worker and of its log
-    endpoints   `/metrics`, `/healthz`, `/readyz`
-    logs        one line of JSON per event, or plain text
+    settings    settings of a worker
 """

@@ -45,7 +45,7 @@ class Mark:
 
 def main(file: Path) -> None:
     """Run the worker with its journal watched."""
-    from connectors.cli import main as loadstream
+    from loadstream.__main__ import main as loadstream
     from streams import app
     from streams.stage.journal import Place
     from streams.stage.records import AppliedBatch

@@ -7,13 +7,13 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from connectors.cli import app
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.control_plane.users import DUTIES
 from connectors.kubernetes.sources.base import known_settings
 from connectors.kubernetes.sources.settings import read_sources
+from loadstream.__main__ import app
 from schemas.connection import KafkaSettings
 
 _ROOT = Path(__file__).parents[2]

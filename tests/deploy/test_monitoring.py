@@ -14,11 +14,12 @@ from prometheus_client import CollectorRegistry
 from connectors.kubernetes.duties.telemetry import Telemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.process.logs import LogSettings
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.report.metrics import Metrics
 from streams.worker.report.observer import LOOK_S, Gauges, Look
-from streams.worker.settings import LogSettings, WorkerSettings
+from streams.worker.settings import WorkerSettings
 from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]

@@ -58,7 +58,7 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     (layers,) = (
         each["layers"]
         for each in project["tool"]["importlinter"]["contracts"]
-        if each["type"] == "layers" and each["containers"] == ["streams"]
+        if each["type"] == "layers" and each.get("containers") == ["streams"]
     )
     checked = [set(re.findall(r"\w+", layer)) for layer in layers]
     text = _ARCHITECTURE.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for

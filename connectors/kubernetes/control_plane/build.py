@@ -17,7 +17,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from connectors.made_once import made_once
+from connectors.process.child_process import made_once
 from schemas.announcement import cache_directory
 
 #: Names the directory of the Go module where a caller names none.

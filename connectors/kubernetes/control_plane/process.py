@@ -14,8 +14,8 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.child_process import ChildProcess
 from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable
+from connectors.process.child_process import ChildProcess
 
 #: A machine on which dozens of tests run starts an API server in 20 s.
 _START_TIMEOUT_S = 120.0

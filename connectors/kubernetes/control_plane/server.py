@@ -32,8 +32,8 @@ from connectors.kubernetes.control_plane.users import (
     write_kubeconfig,
     write_tokens,
 )
-from connectors.local_ports import HOST, free_port, own_address
-from connectors.startable import Startable
+from connectors.process.child_process import Startable
+from connectors.process.local_ports import HOST, free_port, own_address
 
 _CONFIGURATION = Path(__file__).parent / "configuration"
 _BIND_ATTEMPTS = 3

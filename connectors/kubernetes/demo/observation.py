@@ -15,10 +15,10 @@ from typing import Any
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.wire import Wire
-from connectors.kafka.wording import sentence
 from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
 from connectors.kubernetes.demo.processes import duty, worker
 from connectors.kubernetes.demo.runner import environment, policy, running
+from connectors.queries.wording import sentence
 from schemas.nodes import NodeState
 from schemas.pods import PodLifecycle
 from schemas.quantities import amount

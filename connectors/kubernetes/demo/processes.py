@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.child_process import ChildProcess
+from connectors.process.child_process import ChildProcess
 
-_COMMAND = [sys.executable, "-c", "from connectors.cli import main; main()"]
+_COMMAND = [sys.executable, "-m", "loadstream"]
 _SHOWN_LINES = 15
 
 

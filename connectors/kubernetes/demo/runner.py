@@ -34,6 +34,7 @@ def environment(kafka: KafkaSettings) -> dict[str, str]:
     return {
         f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
+        "LOADSTREAM_LOG_FORMAT": "console",
     }
 
 

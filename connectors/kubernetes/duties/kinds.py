@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
-from connectors import wall_clock
 from connectors.kafka.membership import Beginning
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.turn import Turn
@@ -35,6 +34,7 @@ from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
+from connectors.process import wall_clock
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import decode

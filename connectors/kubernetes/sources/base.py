@@ -13,7 +13,7 @@ from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.ports.registry import usage_sources
 from connectors.ports.usage_source import UsageSource
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.complaints import complaints
 from schemas.contract import json_schema
 from schemas.metrics import NodeMetric

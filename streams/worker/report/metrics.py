@@ -1,6 +1,6 @@
 """What a worker counts as it happens, for Prometheus. `observer` shows what is true now.
 
-The registry is an argument, so that tests and several workers in one process do not share figures.
+Each has its own registry, so that tests and several workers in one process do not share figures.
 Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
 values: stages, topics, tables, categories, outcomes, filters, and a limited number of clusters.
 """
@@ -10,15 +10,15 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import Counter, Gauge, Histogram
 
+from connectors.process.metrics_endpoint import process_registry
 from schemas.decisions import PlacementDecision
 from schemas.migrations import Trigger
 from schemas.moves import MOVE_COUNTS
 from schemas.refusals import Category
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
-from streams.stage.version import VERSION
 
 #: Topic whose records wait for an answer.
 REQUESTS = "scheduling-requests"
@@ -38,23 +38,17 @@ _RECOVERY_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
 class Metrics:
     """Counters of one worker; `stage` is aggregate or cluster."""
 
-    def __init__(
-        self, registry: CollectorRegistry | None = None, *, wall_clock: bool = True
-    ) -> None:
+    def __init__(self, *, wall_clock: bool = True) -> None:
         """Make all metrics, so that each is there before anything has happened.
 
-        `registry`: none is one of its own, which nobody scrapes. `wall_clock`: records carry the
-        time of this clock; otherwise latencies would compare two times that have nothing to do with
-        each other, and are not counted.
+        `wall_clock`: records carry the time of this clock; otherwise latencies would compare two
+        times that have nothing to do with each other, and are not counted.
         """
-        self.registry = registry = registry or CollectorRegistry()
+        self.registry = process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
         self._named: dict[str, None] = {}
         """Clusters with a label of their own."""
-        ProcessCollector(registry=registry)
-        build = Info("loadstream_build", "The version that runs.", registry=registry)
-        build.info({"version": VERSION})
         self._make_counters()
         self._make_histograms()
         self._make_gauges()

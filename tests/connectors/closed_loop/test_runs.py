@@ -75,7 +75,7 @@ def test_runs_that_nobody_waits_for_any_more_are_ended() -> None:
 def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
     options = ["--nodes", "50", "--jobs", "2", "--contenders", "least-allocated,random-choice"]
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-c", "from connectors.cli import main; main()", "closed-loop", *options],
+        [sys.executable, "-m", "loadstream", "closed-loop", *options],
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     begun = Path(f"/proc/{process.pid}/task/{process.pid}/children")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
@@ -28,7 +28,7 @@ PATIENCE_S = 180
 
 @contextmanager
 def _demo(cwd: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-c", "from connectors.cli import main; main()", "demo", *options]
+    command = [sys.executable, "-m", "loadstream", "demo", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LOADSTREAM_CACHE": str(cwd / "cache")}
     with subprocess.Popen(  # noqa: S603 - our own command
         command,

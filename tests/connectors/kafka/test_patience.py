@@ -8,8 +8,8 @@ from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from connectors import event_loop
 from connectors.kafka import patience
+from connectors.process import event_loop
 from tests.conftest import RunningBroker
 
 

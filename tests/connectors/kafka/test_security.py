@@ -169,7 +169,7 @@ def test_a_worker_that_logs_all_it_can_logs_no_password(
         "LOADSTREAM_LOG_LEVEL": "debug",
         "LOADSTREAM_WORKER_DATA_DIR": str(tmp_path / "data"),
     }
-    command = [sys.executable, "-c", "from connectors.cli import main; main()", "worker"]
+    command = [sys.executable, "-m", "loadstream", "worker"]
     lines = []
     worker = subprocess.Popen(  # noqa: S603 - our own command
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

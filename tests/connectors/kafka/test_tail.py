@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from connectors.cli import app
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
 from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
+from loadstream.__main__ import app
 from schemas.codec import decode, encode
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal

@@ -16,7 +16,7 @@ from connectors.kubernetes.control_plane import cluster
 from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.metrics import NodeMetric
 from tests.connectors.kubernetes.sources.builders import document
 from tests.connectors.kubernetes.sources.harness import (

@@ -23,7 +23,7 @@ from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResource
 from connectors.kubernetes.sources.scraper import Scraper
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.usage import NodeUsage
 from tests.connectors.kubernetes.sources.builders import (
     Line,

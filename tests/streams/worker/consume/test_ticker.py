@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.clock import AHEAD_MAX_MS, ClockTick
 from schemas.codec import decode_as, encode
 from schemas.connection import KafkaSettings
