@@ -173,7 +173,8 @@ def add_cluster(
     checkpointer = None
     if checkpoint_interval_s:
         count = partial(metrics.count_checkpoint, "cluster")
-        checkpointer = Checkpointer(publisher.separate(), checkpoint_interval_s, count)
+        separate = publisher.separate(compression_type="zstd")
+        checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
     tables = [RowTable(app, name, kafka.partitions) for name in (*TABLES, PLACES)]
     runner = StageRunner(
         app,

@@ -70,9 +70,12 @@ class Publisher:
         """Started, and not stopped since."""
         return self._producer is not None
 
-    def separate(self) -> "Publisher":
-        """Another one, which this one's writes do not wait for; it starts and stops with this one."""
-        other = Publisher(self._settings, **self._options)
+    def separate(self, **options: Any) -> "Publisher":
+        """Another one, which this one's writes do not wait for; it starts and stops with this one.
+
+        `options` replace those of this one.
+        """
+        other = Publisher(self._settings, **{**self._options, **options})
         other.written_bytes = self.written_bytes
         self._separate.append(other)
         return other
