@@ -2,7 +2,7 @@
 
 A retry of the client doubles nothing. Keys choose partitions by the contract's partitioner. The
 worker does not write through this module: its producers are fenced by partition
-(`streams.worker.fence`).
+(`streams.worker.store.fence`).
 """
 
 from functools import partial

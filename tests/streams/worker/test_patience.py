@@ -15,8 +15,8 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from streams.worker import patience
-from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
+from streams.worker.store.publisher import Publisher
 from tests.conftest import RunningBroker, create_named, delete_topic, running
 
 pytestmark = pytest.mark.timeout(400)
