@@ -36,7 +36,6 @@ The way of a record:
     broker              Kafka settings as Faust wants them
     brokers             asks brokers where partitions begin and end
     membership          whether the worker is in its consumer group, and what keeps it out
-    patience            waits for brokers that are away
     settings            settings of a worker
     shutdown            Faust's worker, with an end that comes in any case
     garbage_collection  when Python looks for cycles of objects

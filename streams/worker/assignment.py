@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
-from streams.worker.patience import answered
+from connectors.kafka.reconnect import answered
 from streams.worker.topic_identity import check_ends
 
 #: Offset applied last of a topic and partition; -1: none.
