@@ -49,11 +49,11 @@ def worker(
     from connectors.process import logs
     from connectors.process.settings import read_settings
     from schemas.connection import KafkaSettings, SettingsError
-    from streams.worker import garbage_collection, story
+    from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 
     # Before the rest is imported: nothing of it is garbage.
-    garbage_collection.look_rarely()
+    event_loop.collect_garbage_rarely()
     uvloop.install()
     mend_connections()
     try:
@@ -66,7 +66,6 @@ def worker(
 
         logs.configure(log, kafka.secrets())
         app = build(settings, kafka)
-        story.began(settings, kafka)
     except (SettingsError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None

@@ -26,10 +26,15 @@ M = TypeVar("M", bound=BaseModel)
 
 def encode(message: BaseModel) -> bytes:
     """The message as JSON, absent optionals left out; equal messages give equal bytes."""
-    return orjson.dumps(
-        message.__pydantic_serializer__.to_python(message, exclude_none=True),
-        option=orjson.OPT_SORT_KEYS,
-    )
+    return encode_fields(message.__pydantic_serializer__.to_python(message, exclude_none=True))
+
+
+def encode_fields(fields: dict[str, Any]) -> bytes:
+    """The bytes that `encode` makes of the message with these fields.
+
+    `fields` are JSON values, with defaults and without optionals that are None.
+    """
+    return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
 def decode(topic: str, value: bytes | None) -> Any | Refusal:

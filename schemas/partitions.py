@@ -10,11 +10,10 @@ The topics whose key is a partition (`clock`, `journal`) are written to that par
 are no matter for `misplaced`.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from schemas.collect import CollectPolicyRecord, key_node
+from schemas.collect import key_node
 from schemas.refusals import Refusal
 from schemas.topics import key_of, node_key
 
@@ -79,17 +78,9 @@ def mislabelled(topic: str, key: bytes | None, message: Any) -> Refusal | None:
     )
 
 
-def for_each_partition(
-    record: CollectPolicyRecord, partitions: int
-) -> Iterator[CollectPolicyRecord]:
-    """The record as each partition gets it, in their order: its number makes its key hash there."""
-    for number in _numbers(record.cluster, partitions):
-        yield record.model_copy(update={"number": number})
-
-
 @lru_cache(maxsize=1_024)
-def _numbers(cluster: str, partitions: int) -> tuple[int, ...]:
-    """For each partition the least number with which the key hashes to it."""
+def partition_numbers(cluster: str, partitions: int) -> tuple[int, ...]:
+    """For each partition, the least `number` of a collect policy whose key hashes to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:

@@ -12,7 +12,6 @@ from connectors.whynot.wording import (
     rounds_hot_text,
     verdict_text,
 )
-from schemas.decisions import fleet_estimate_text
 
 
 def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
@@ -151,8 +150,6 @@ def _not_looked_at(
         when = evidence.at(decision.decided_at_ms)
         if decision.outcome == "placed" and decision.node is not None:
             yield f"It was placed on node {decision.node} at {when}."
-            if decision.fleet_estimate is not None:
-                yield f"It was {fleet_estimate_text(decision.fleet_estimate)}."
             yield from _on(evidence, decision.node)
         else:
             said = f": {decision.message}" if decision.message else ""

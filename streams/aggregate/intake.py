@@ -14,7 +14,7 @@ refused for as long as its clock had been ahead.
 
 from collections import Counter
 
-from schemas.codec import decode
+from schemas.codec import decode, encode_fields
 from schemas.collect import CollectPolicyRecord
 from schemas.partitions import misplaced
 from schemas.refusals import Refusal, from_the_future
@@ -24,7 +24,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import SampleFigures, read
-from streams.aggregate.report import encoded, report
+from streams.aggregate.report import report
 from streams.aggregate.rows import SampleEntry
 from streams.aggregate.shortcut import shortcut
 from streams.stage.records import InputRecord, OutputRecord
@@ -165,7 +165,7 @@ class Intake:
         since_ms: int,
     ) -> Refusal | None:
         metric = report(node, policy, reading.pressure, reading.source, since_ms)
-        value = encoded(metric)
+        value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:
             refusal = Refusal(
@@ -174,7 +174,7 @@ class Intake:
                 f"{self._limits.metric_bytes}: it is emitted without its pods and host applications",
             )
             metric.pop("lives", None)
-            value = encoded({**metric, "pods": [], "host_applications": []})
+            value = encode_fields({**metric, "pods": [], "host_applications": []})
         self.metrics[offset] = OutputRecord(OUTPUT, node.cluster, value)
         self._counts["reported"] += 1
         return refusal

@@ -12,8 +12,6 @@ Pressure is that of the newest sample, and so is the source. The kernel has aver
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from schemas.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.lives import MemberLife
@@ -92,15 +90,6 @@ def report(
         "samples": len(figures),
         **{name: said for name, said in optional.items() if said is not None},
     }
-
-
-def encoded(metric: dict[str, Any]) -> bytes:
-    """The bytes that `schemas.codec.encode` makes of the metric.
-
-    The metric is not built as a message first: with thirty pods that would cost more than all its
-    figures, and they are what the message class allows by construction.
-    """
-    return orjson.dumps(metric, option=orjson.OPT_SORT_KEYS)
 
 
 def _lives(lived: Sequence[tuple[MemberLife | None, dict[str, int]]]) -> dict[str, Any] | None:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schemas.codec import encode
-from schemas.decisions import AsOf
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
@@ -29,7 +28,7 @@ from streams.cluster.rounds import no_round
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.stored import Parts, Row, restored, rows_by_cluster
 from streams.cluster.tables import ROWS, changed_rows, last_rows, settle
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
 
@@ -243,9 +242,10 @@ class Clusters:
         """Publish a sentence about a cluster as the result of a record, where `why-not` finds it."""
         if record.now_ms is None:
             return
-        as_of = AsOf(partition=self._partition, offsets=record.offsets, policy_digest="default")
-        source = record.record
-        cause = Cause(cluster, source.topic, self._partition, source.offset, record.now_ms, as_of)
+        source, found_in = record.record, as_of(self._partition, record.offsets)
+        cause = Cause(
+            cluster, source.topic, self._partition, source.offset, record.now_ms, found_in
+        )
         record.notices.append(encode_output(no_round(cause, text, dry_run=True), record.now_ms))
 
     # --- rows -----------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from functools import partial
 from zlib import crc32
 
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from schemas.rounds import RebalanceRound
 from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import no_round, round_record
 from streams.inventory.cause import Cause
@@ -24,7 +23,9 @@ from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import NodeStanding, Phase, RoundOutcome
+from streams.rebalance.candidates import Phase
+from streams.rebalance.outcome import NodeStanding, RoundOutcome
+from streams.stage.records import OutputMessage
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Rebalancer:
 
     # --- rounds -----------------------------------------------------------------------------------
 
-    def tick(self, cause: Cause) -> list[RebalanceRound]:
+    def tick(self, cause: Cause) -> list[OutputMessage]:
         """Time has passed: make a round if one is due."""
         if not self._ready(cause.now_ms):
             if self._due(cause.now_ms + AHEAD_MS):

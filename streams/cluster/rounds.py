@@ -4,23 +4,13 @@ Bounded, and what is left out is counted.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from schemas.limits import VALUE_BYTES_MAX
-from schemas.pods import PodRef
-from schemas.rounds import (
-    HOT_NODES_MAX,
-    PERCENT_MAX,
-    PODS_PER_NODE_MAX,
-    HotNode,
-    MoveCosts,
-    PodVerdict,
-    PoolRound,
-    Reading,
-    RebalanceRound,
-    ThresholdsInForce,
-)
-from streams.inventory.cause import Cause, reference
+from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
+from streams.inventory.cause import Cause, reference_fields
 from streams.rebalance import outcome as made
+from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500
 #: Characters of all verdicts on pods in one record: whatever they are, it stays below the longest
@@ -33,35 +23,42 @@ _VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24
 Begun = Mapping[str, str]
 
 
+#: Fields of a part of the record.
+Fields = dict[str, Any]
+
+
 def round_record(
     cause: Cause, outcome: made.RoundOutcome, begun: Begun, *, dry_run: bool
-) -> RebalanceRound:
+) -> OutputMessage:
     """What a round came to."""
     room = HOT_NODES_MAX
     verdicts = _Verdicts(begun)
     pools = []
     for pool in outcome.pools:
         pools.append(_pool(pool, verdicts, room))
-        room -= len(pools[-1].hot)
+        room -= len(pools[-1]["hot"])
     gate = "rebalancing is paused" if outcome.paused else outcome.ended
     return _record(cause, gate, pools, dry_run)
 
 
-def no_round(cause: Cause, why: str, *, dry_run: bool) -> RebalanceRound:
+def no_round(cause: Cause, why: str, *, dry_run: bool) -> OutputMessage:
     """That a round was due and was not made."""
     return _record(cause, why, [], dry_run)
 
 
-def _record(cause: Cause, gate: str, pools: list[PoolRound], dry_run: bool) -> RebalanceRound:
-    return RebalanceRound(
-        round_id=f"r-{cause.decision_id('')}",
-        cluster=cause.cluster,
-        decided_at_ms=cause.now_ms,
-        dry_run=dry_run,
-        gate=gate[:_GATE_MAX],
-        pools=tuple(pools),
-        as_of=cause.as_of,
-    )
+def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> OutputMessage:
+    fields = {
+        "schema_version": 1,
+        "kind": "round",
+        "round_id": f"r-{cause.decision_id('')}",
+        "cluster": cause.cluster,
+        "decided_at_ms": cause.now_ms,
+        "dry_run": dry_run,
+        "gate": gate[:_GATE_MAX],
+        "pools": pools,
+        "as_of": cause.as_of,
+    }
+    return OutputMessage("status", fields)
 
 
 class _Verdicts:
@@ -71,7 +68,7 @@ class _Verdicts:
         self._begun = begun
         self._room = _VERDICTS_CHARACTERS_MAX
 
-    def of(self, node: made.HotNode) -> tuple[PodVerdict, ...]:
+    def of(self, node: made.HotNode) -> list[Fields]:
         """The first of a hot node's."""
         found = []
         for each in node.pods[:PODS_PER_NODE_MAX]:
@@ -80,90 +77,89 @@ class _Verdicts:
             if self._room < 0:
                 break
             found.append(verdict)
-        return tuple(found)
+        return found
 
 
-def _characters(verdict: PodVerdict) -> int:
-    pod = verdict.pod
-    texts = (pod.namespace, pod.name, pod.uid, verdict.gate, verdict.target or "", *verdict.usage)
-    amounts = _AMOUNT_CHARACTERS * len(verdict.usage)
+def _characters(verdict: Fields) -> int:
+    texts = (
+        *verdict["pod"].values(), verdict["gate"], verdict.get("target", ""), *verdict["usage"],
+    )  # fmt: skip
+    amounts = _AMOUNT_CHARACTERS * len(verdict["usage"])
     return _VERDICT_CHARACTERS + amounts + sum(map(len, texts))
 
 
-def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> PoolRound:
-    hot = tuple(_hot(node, verdicts) for node in pool.hot[:room])
-    return PoolRound(
-        pool=pool.name,
-        nodes=pool.counts(),
-        thresholds=_thresholds(pool.thresholds),
-        rounds_needed=pool.rounds_needed,
-        gate=pool.ended[:_GATE_MAX],
-        wanted=sum(node.moved + node.gates["gate"] for node in pool.hot),
-        leaving=len(pool.moves),
-        hot=hot,
-        hot_left_out=max(len(pool.hot), len(pool.hot_names)) - len(hot),
-    )
+def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
+    hot = [_hot(node, verdicts) for node in pool.hot[:room]]
+    return {
+        "pool": pool.name,
+        "nodes": pool.counts(),
+        "thresholds": _thresholds(pool.thresholds),
+        "rounds_needed": pool.rounds_needed,
+        "gate": pool.ended[:_GATE_MAX],
+        "wanted": sum(node.moved + node.gates["gate"] for node in pool.hot),
+        "leaving": len(pool.moves),
+        "hot": hot,
+        "hot_left_out": max(len(pool.hot), len(pool.hot_names)) - len(hot),
+    }
 
 
-def _thresholds(thresholds: made.Thresholds) -> ThresholdsInForce:
+def _thresholds(thresholds: made.Thresholds) -> Fields:
     maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
     words = []
     if any(percent > PERCENT_MAX for percents in maps for percent in percents.values()):
         words.append(f"what is above {PERCENT_MAX} % is said as that")
     words.append(thresholds.source)
-    low, high, prod_low, prod_high = map(_percents, maps)
-    return ThresholdsInForce(
-        low=low,
-        high=high,
-        prod_low=prod_low,
-        prod_high=prod_high,
-        source="; ".join(words)[:_GATE_MAX],
-    )
+    return {
+        "low": _percents(thresholds.low),
+        "high": _percents(thresholds.high),
+        "prod_low": _percents(thresholds.prod_low),
+        "prod_high": _percents(thresholds.prod_high),
+        "source": "; ".join(words)[:_GATE_MAX],
+    }
 
 
 def _percents(percents: made.Percents) -> dict[str, float]:
     return {name: min(float(percent), float(PERCENT_MAX)) for name, percent in percents.items()}
 
 
-def _hot(node: made.HotNode, verdicts: _Verdicts) -> HotNode:
+def _hot(node: made.HotNode, verdicts: _Verdicts) -> Fields:
     pods = verdicts.of(node)
-    return HotNode(
-        node=node.name,
-        phase=node.phase,
-        readings={
-            name: Reading(used=used, limit=node.limits[name], capacity=node.capacity[name])
+    fields = {
+        "node": node.name,
+        "phase": node.phase,
+        "readings": {
+            name: {"used": used, "limit": node.limits[name], "capacity": node.capacity[name]}
             for name, used in node.usage.items()
             if used > node.limits[name]
         },
-        abnormal_rounds=node.rounds,
-        gate=node.ended[:_GATE_MAX],
-        cost=None if node.cost is None else max(0.0, node.cost),
-        leaving=node.moved,
-        pods=pods,
-        pods_left_out=node.looked_at - len(pods),
-    )
+        "abnormal_rounds": node.rounds,
+        "gate": node.ended[:_GATE_MAX],
+        "leaving": node.moved,
+        "pods": pods,
+        "pods_left_out": node.looked_at - len(pods),
+    }
+    if node.cost is not None:
+        fields["cost"] = _cost(node.cost)
+    return fields
 
 
-def _verdict(verdict: made.Verdict, begun: Begun) -> PodVerdict:
-    pod: PodRef = reference(verdict.pod)
-    return PodVerdict(
-        pod=pod,
-        gate=verdict.message[:_GATE_MAX],
-        target=verdict.target,
-        usage=dict(verdict.usage),
-        migration_id=begun.get(pod.uid) if not verdict.gate else None,
-        costs=_costs(verdict.costs),
-    )
+def _verdict(verdict: made.Verdict, begun: Begun) -> Fields:
+    pod = verdict.pod
+    fields: Fields = {
+        "pod": reference_fields(pod),
+        "gate": verdict.message[:_GATE_MAX],
+        "usage": dict(verdict.usage),
+    }
+    if verdict.target is not None:
+        fields["target"] = verdict.target
+    if not verdict.gate and pod.uid in begun:
+        fields["migration_id"] = begun[pod.uid]
+    if verdict.costs is not None:
+        names = ("source_before", "source_after", "target_before", "target_after")
+        fields["costs"] = dict(zip(names, map(_cost, verdict.costs), strict=True))
+    return fields
 
 
-def _costs(costs: made.Costs | None) -> MoveCosts | None:
-    """Costs before and after a move; rounding must not make them negative."""
-    if costs is None:
-        return None
-    source_before, source_after, target_before, target_after = (max(0.0, each) for each in costs)
-    return MoveCosts(
-        source_before=source_before,
-        source_after=source_after,
-        target_before=target_before,
-        target_after=target_after,
-    )
+def _cost(cost: float) -> float:
+    """Rounding must not make it negative."""
+    return max(0.0, float(cost))

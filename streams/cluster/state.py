@@ -10,13 +10,9 @@ from typing import Any
 from weakref import proxy
 
 from schemas.clock import ClockTick
-from schemas.collect import CollectPolicyRecord
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.moves import MoveOutcome
+from schemas.migrations import MigrationRequest
 from schemas.namespaces import NamespaceState, PriorityClassState
 from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
@@ -25,7 +21,6 @@ from schemas.policies import PolicyRecord
 from schemas.policy import Policy, PolicyError, read_policy
 from schemas.refusals import Refusal, from_the_future
 from schemas.requests import SchedulingRequest
-from schemas.rounds import RebalanceRound
 from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
@@ -36,7 +31,7 @@ from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.row_counts import RowCounts
 from streams.cluster.unlisted import Unlisted
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
 from streams.inventory.metric import beyond_any_machine
@@ -48,6 +43,7 @@ from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 
 #: Most nodes of one cluster.
@@ -67,17 +63,7 @@ class Position:
     """Offset applied last of each input topic, this record included."""
 
 
-#: What a cluster says: decisions, commands and the records that go with them.
-Output = (
-    PlacementDecision
-    | EvictionCommand
-    | MigrationStatus
-    | DrainStatus
-    | RebalanceRound
-    | MoveOutcome
-    | CollectPolicyRecord
-)
-Answer = Sequence[Output] | Refusal
+Answer = Sequence[OutputMessage] | Refusal
 
 
 class ClusterState:
@@ -88,8 +74,6 @@ class ClusterState:
         self.policy_record: PolicyRecord | None = None
         self.policy_changed = False
         """The row of table `cluster_policies` is to be written."""
-        self.policy_since_ms: int | None = None
-        """The log's time when the policy came, if the cluster was large."""
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         self.placement = Placement(self.inventory, self.memory.moves)
@@ -251,7 +235,7 @@ class ClusterState:
 
     def _settle(
         self, lifecycle: PodLifecycle, change: PodChange, cause: Cause
-    ) -> list[PlacementDecision]:
+    ) -> list[OutputMessage]:
         """What a pod's change means for its request."""
         pod = change.after
         if lifecycle.event == "deleted":
@@ -296,28 +280,23 @@ class ClusterState:
             return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
         self.policy_changed = True
-        self.policy_since_ms = self.now_ms if self.rebalancer.large else None
         self.set_policy(policy)
         return self.collect.relay(policy.collect, self._cause(position))
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
-        # All nodes are looked at by a policy for the first time.
-        new_policy = self.policy_since_ms is not None and self.policy_since_ms == self.now_ms
         self.advance(tick.now_ms)
         cause = self._cause(position)
-        self.inventory.recount()
         self.inventory.renew_fleet()
         self._unlisted.remove_nodes(cause)
         gone = self._unlisted.remove_pods(cause)
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)
-        part = 0.0 if new_policy else 0.5 if large_round else 1.0
+        part = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
         decisions = self.placement.tick(cause, Effort(part))
-        rounds = [] if new_policy else self.rebalancer.tick(cause)
-        self.migrations.tick(cause, passed_ms, busy=new_policy or large_round)
+        rounds = self.rebalancer.tick(cause)
+        self.migrations.tick(cause, passed_ms)
         collect = []
         if self.policy_record is not None:
             collect = self.collect.tick(self.policy.collect, cause)
@@ -371,9 +350,9 @@ class ClusterState:
             partition=position.partition,
             offset=position.offset,
             now_ms=self.inventory.now_ms,
-            as_of=AsOf(
-                partition=position.partition,
-                offsets=dict(position.offsets),
-                policy_digest=self.policy.digest if self.policy_record else "default",
+            as_of=as_of(
+                position.partition,
+                position.offsets,
+                self.policy.digest if self.policy_record else "default",
             ),
         )

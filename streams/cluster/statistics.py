@@ -4,13 +4,13 @@ Walks over the nodes once, which takes about two milliseconds for 5,000 of them:
 few seconds, not for every batch.
 """
 
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.migrations import LIVE, MigrationStatus
-from schemas.moves import MOVE_COUNTS, MoveOutcome
-from schemas.rounds import RebalanceRound
-from streams.cluster.state import ClusterState, Output
+from typing import Any
+
+from schemas.migrations import LIVE
+from schemas.moves import MOVE_COUNTS
+from streams.cluster.state import ClusterState
 from streams.migration.registry import live
+from streams.stage.records import OutputMessage
 from streams.stage.statistics import ClusterFigures, Counts
 
 #: Class of reason of a decision that needs none: placed, withdrawn, expired.
@@ -22,47 +22,50 @@ UNPLACEABLE = "unplaceable"
 POSTPONED = "postponed"
 
 
-def reason_class(decision: PlacementDecision) -> str:
+def reason_class(decision: dict[str, Any]) -> str:
     """Why a pod has no node, as one of few words: the filter that refused most nodes, or one of
     above.
 
     Of filters that refused as many, the first by name.
     """
-    if decision.outcome == "refused":
+    if decision["outcome"] == "refused":
         return UNPLACEABLE
-    if decision.outcome != "waiting":
+    if decision["outcome"] != "waiting":
         return NO_REASON
-    if not decision.refused_by:
+    refused_by: dict[str, int] = decision["refused_by"]
+    if not refused_by:
         return POSTPONED
-    return min(decision.refused_by.items(), key=lambda item: (-item[1], item[0]))[0]
+    return min(refused_by.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def round_class(made: RebalanceRound) -> str:
+def round_class(made: dict[str, Any]) -> str:
     """What a round came to, as one of few words."""
-    if made.gate:
+    if made["gate"]:
         return "stopped"
-    if any(pool.leaving for pool in made.pools):
+    if any(pool["leaving"] for pool in made["pools"]):
         return "moves"
-    return "hot" if any(pool.hot for pool in made.pools) else "calm"
+    return "hot" if any(pool["hot"] for pool in made["pools"]) else "calm"
 
 
-def count_said(counts: Counts, message: Output) -> None:
+def count_said(counts: Counts, message: OutputMessage) -> None:
     """Count what a cluster has said."""
-    match message:
-        case PlacementDecision():
-            counts.decided[message.outcome, reason_class(message)] += 1
-        case EvictionCommand():
-            mode = "observe" if message.dry_run else "enforce"
-            counts.commands[message.cluster, message.trigger or "unknown", mode] += 1
-        case MigrationStatus():
-            if message.phase not in LIVE:
-                counts.migrations[message.cluster, message.phase, message.reason or "Complete"] += 1
-        case RebalanceRound():
-            counts.rounds[round_class(message)] += 1
-        case MoveOutcome():
+    fields = message.fields
+    match message.topic, fields.get("kind"):
+        case "placement-decisions", _:
+            counts.decided[fields["outcome"], reason_class(fields)] += 1
+        case "eviction-commands", _:
+            mode = "observe" if fields["dry_run"] else "enforce"
+            counts.commands[fields["cluster"], fields["trigger"], mode] += 1
+        case "status", "migration":
+            if fields["phase"] not in LIVE:
+                reason = fields["reason"] or "Complete"
+                counts.migrations[fields["cluster"], fields["phase"], reason] += 1
+        case "status", "round":
+            counts.rounds[round_class(fields)] += 1
+        case "status", "move":
             for name in MOVE_COUNTS:
-                if name == "all" or getattr(message, name):
-                    counts.moves[message.cluster, name] += 1
+                if name == "all" or fields.get(name):
+                    counts.moves[fields["cluster"], name] += 1
 
 
 def policy_words(state: ClusterState) -> str:

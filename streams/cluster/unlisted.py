@@ -2,7 +2,6 @@
 
 from itertools import islice
 
-from schemas.decisions import PlacementDecision
 from streams.inventory.cause import Cause
 from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
@@ -10,6 +9,7 @@ from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.placement import Placement
 from streams.rebalance.balancer import Balancer
+from streams.stage.records import OutputMessage
 
 #: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
@@ -49,14 +49,14 @@ class Unlisted:
                 self.balancer.node_gone(name)
         self.migrations.nodes_gone(cause)
 
-    def remove_pods(self, cause: Cause) -> list[PlacementDecision]:
+    def remove_pods(self, cause: Cause) -> list[OutputMessage]:
         """The same of pods."""
         ending = self.inventory.lists.ending.get("pod-lifecycle")
         if ending is None:
             return []
         list_id, begin = ending
         left = UNLISTED_PER_RECORD_MAX
-        decisions: list[PlacementDecision] = []
+        decisions: list[OutputMessage] = []
         for uid in self.placement.pending.unlisted(list_id, begin, left // UNLISTED_REQUEST):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)

@@ -5,8 +5,8 @@ Ids are derived from the input that caused the decision, so a replay gives the s
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
-from schemas.decisions import AsOf
 from schemas.pods import Pod, PodRef
 
 
@@ -19,7 +19,8 @@ class Cause:
     partition: int
     offset: int
     now_ms: int
-    as_of: AsOf
+    as_of: dict[str, Any]
+    """Fields of `AsOf`."""
 
     def decision_id(self, uid: str) -> str:
         """Id of the decision that this input causes for a pod."""
@@ -27,6 +28,18 @@ class Cause:
         return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+def as_of(
+    partition: int, offsets: dict[str, int], policy_digest: str = "default"
+) -> dict[str, Any]:
+    """Fields of `AsOf`."""
+    return {"partition": partition, "offsets": offsets, "policy_digest": policy_digest}
+
+
 def reference(pod: Pod) -> PodRef:
     """Which pod it is about."""
     return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
+def reference_fields(pod: Pod | PodRef) -> dict[str, str]:
+    """Fields of the `PodRef` of a pod."""
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

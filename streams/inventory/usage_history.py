@@ -8,8 +8,8 @@ looked at when a tick or a round has passed, never in a decision; rankings stay 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, fsum, sqrt
+from typing import Any
 
-from schemas.decisions import LoadThresholds
 from schemas.policy import LOAD_AWARE, Policy
 from schemas.policy.moving import RecentPast
 from streams.inventory.thresholds import Thresholds, policy_thresholds
@@ -83,8 +83,8 @@ class FilterInForce:
     """Thresholds of nodes that do not override them."""
 
     thresholds: Thresholds
-    reported: LoadThresholds | None
-    """What decisions say of them; None: they do not move, or the filter is off."""
+    reported: dict[str, Any] | None
+    """Fields of the `LoadThresholds` in decisions; None: they do not move, or the filter is off."""
 
 
 def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
@@ -115,10 +115,10 @@ def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> Filte
             aggregated = replace(aggregated, thresholds=merged)
     return FilterInForce(
         Thresholds(plain, prod, aggregated),
-        LoadThresholds(
-            usage=plain,
-            prod_usage=prod,
-            aggregated_usage={} if aggregated is None else dict(aggregated.thresholds),
-            source=source,
-        ),
+        {
+            "usage": plain,
+            "prod_usage": prod,
+            "aggregated_usage": {} if aggregated is None else dict(aggregated.thresholds),
+            "source": source,
+        },
     )

@@ -10,14 +10,15 @@ then the drain is over. A drain that began before waits until evictions are carr
 
 from bisect import bisect_left
 
-from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow, DrainStatus, ProtectedPod
-from streams.inventory.cause import Cause, reference
+from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow
+from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.node import Held, Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.
@@ -185,26 +186,24 @@ class Drains(TrackedRows[str, DrainRow]):
     def _report(
         self, row: DrainRow, phase: str, left: int, staying: list[tuple[Held, str]], cause: Cause
     ) -> None:
-        named = staying[:PROTECTED_NAMED_MAX]
-        self.lifecycle.said.append(
-            DrainStatus.model_validate(
-                {
-                    "cluster": row.cluster,
-                    "node": row.node,
-                    "phase": phase,
-                    "pods_left": left,
-                    "pods_protected": len(staying),
-                    "protected": tuple(
-                        ProtectedPod(pod=reference(held.pod), reason=why[:_REASON_MAX])
-                        for held, why in named
-                    ),
-                    "dry_run": row.dry_run,
-                    "request_id": row.request_id,
-                    "happened_at_ms": cause.now_ms,
-                    "as_of": cause.as_of,
-                }
-            )
-        )
+        fields = {
+            "schema_version": 1,
+            "kind": "drain",
+            "cluster": row.cluster,
+            "node": row.node,
+            "phase": phase,
+            "pods_left": left,
+            "pods_protected": len(staying),
+            "protected": [
+                {"pod": reference_fields(held.pod), "reason": why[:_REASON_MAX]}
+                for held, why in staying[:PROTECTED_NAMED_MAX]
+            ],
+            "dry_run": row.dry_run,
+            "request_id": row.request_id,
+            "happened_at_ms": cause.now_ms,
+            "as_of": cause.as_of,
+        }
+        self.lifecycle.said.append(OutputMessage("status", fields))
 
     # --- rows -------------------------------------------------------------------------------------
 

@@ -10,18 +10,20 @@ pods that are really placed need it.
 """
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
-from schemas.evictions import SOFT_EVICTION_ANNOTATION, DeleteOptions, EvictionCommand
+from schemas.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.migrations import MigrationRow
 from schemas.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from streams.inventory.cause import Cause, reference
+from schemas.policy.migration import DeleteOptions
+from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import commanded
 from streams.placement.pending import backoff_ms
 from streams.stage.fair_turns import fair_order
+from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
 #: Label of a pod that says how it is to be evicted.
@@ -186,51 +188,61 @@ class Execution:
         dry = row.dry_run or lifecycle.policy.dry_for(row.trigger)
         end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
-        options = args.default_delete_options
         soft = policy == "SoftEviction"
-        command = EvictionCommand(
-            command_id=command_id(row, attempt),
-            cluster=lifecycle.cluster,
-            pod=reference(pod),
-            node=row.source_node,
-            reason=row.cause or f"asked for by a {row.trigger}",
-            dry_run=dry,
-            policy=policy,
-            grace_period_s=None if options is None else options.grace_period_seconds,
-            decided_at_ms=cause.now_ms,
-            expires_at_ms=end_ms,
-            migration_id=row.migration_id,
-            attempt=attempt,
-            trigger=row.trigger,
-            retry_until_ms=row.deadline_ms,
-            delete_options=self._delete_options(),
-            annotations={SOFT_EVICTION_ANNOTATION: _soft(row, cause)} if soft else {},
-            as_of=cause.as_of,
-        )
+        command = command_id(row, attempt)
+        fields = {
+            "schema_version": 1,
+            "command_id": command,
+            "cluster": lifecycle.cluster,
+            "pod": reference_fields(pod),
+            "node": row.source_node,
+            "reason": row.cause or f"asked for by a {row.trigger}",
+            "dry_run": dry,
+            "policy": policy,
+            "decided_at_ms": cause.now_ms,
+            "expires_at_ms": end_ms,
+            "migration_id": row.migration_id,
+            "attempt": attempt,
+            "trigger": row.trigger,
+            "retry_until_ms": row.deadline_ms,
+            "annotations": {SOFT_EVICTION_ANNOTATION: _soft(row, cause)} if soft else {},
+            "as_of": cause.as_of,
+            **_delete_options(args.default_delete_options),
+        }
         lifecycle.budgets.charge(pod)
-        lifecycle.said.append(command)
+        lifecycle.said.append(OutputMessage("eviction-commands", fields))
         if dry and row.attempts and not row.dry_run:
             lifecycle.turns_dry(row)
         text = f"{'dry ' if dry else ''}command {attempt} is out"
         row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),
             reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
-            command_id=command.command_id, command_expires_at_ms=end_ms, dry_run=dry,
+            command_id=command, command_expires_at_ms=end_ms, dry_run=dry,
         )  # fmt: skip
         lifecycle.commanded(row, replicas)
 
-    def _delete_options(self) -> DeleteOptions | None:
-        given = self.lifecycle.policy.migration.default_delete_options
-        if given is None:
-            return None
-        preconditions = given.preconditions
-        return DeleteOptions(
-            propagation_policy=given.propagation_policy,
-            orphan_dependents=given.orphan_dependents,
-            resource_version=None if preconditions is None else preconditions.resource_version,
-            server_dry_run=bool(given.dry_run),
-            ignore_store_read_error=given.ignore_store_read_error_with_cluster_breaking_potential,
-        )
+
+def _delete_options(given: DeleteOptions | None) -> dict[str, Any]:
+    """What a command says of the policy's options."""
+    if given is None:
+        return {}
+    preconditions = given.preconditions
+    options = {
+        "propagation_policy": given.propagation_policy,
+        "orphan_dependents": given.orphan_dependents,
+        "resource_version": None if preconditions is None else preconditions.resource_version,
+        "server_dry_run": bool(given.dry_run),
+        "ignore_store_read_error": given.ignore_store_read_error_with_cluster_breaking_potential,
+    }
+    fields = {
+        "grace_period_s": given.grace_period_seconds,
+        "delete_options": _without_none(options),
+    }
+    return _without_none(fields)
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _soft(row: MigrationRow, cause: Cause) -> str:

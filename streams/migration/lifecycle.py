@@ -10,15 +10,11 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from schemas.base import EPOCH_MS_MAX
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
 from schemas.migrations import (
     Condition,
     ConditionType,
-    DrainStatus,
     Migration,
     MigrationRow,
-    MigrationStatus,
     Mode,
     Phase,
     Reason,
@@ -38,11 +34,9 @@ from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
+from streams.stage.records import OutputMessage
 
-#: What migrations say.
-Said = EvictionCommand | MigrationStatus | DrainStatus | PlacementDecision
-
-_REPORTED = tuple(Migration.model_fields)
+_REPORTED = set(Migration.model_fields)
 #: What is reported as soon as it changes.
 _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
@@ -117,7 +111,7 @@ class MigrationLifecycle:
             held_room,
             Protections(policy, self.namespaces, self.classes),
         )
-        self.said: list[Said] = []
+        self.said: list[OutputMessage] = []
         """What is to be said, in order."""
         self._listener = listener
         self._events: list[Callable[[], None]] = []
@@ -134,7 +128,7 @@ class MigrationLifecycle:
         self.limiters.set_policy(policy)
         self.gates.set_policy(policy)
 
-    def take(self) -> list[Said]:
+    def take(self) -> list[OutputMessage]:
         """What is to be said since the last call; the listener hears of it now, and not in between.
 
         What a listener notes would show in later steps of the same record otherwise.
@@ -261,13 +255,15 @@ class MigrationLifecycle:
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
         """Report the state of a migration."""
-        values = {name: getattr(row, name) for name in _REPORTED}
-        values["message"] = row.message[:_TEXT_MAX]
-        self.said.append(
-            MigrationStatus.model_construct(
-                **values, happened_at_ms=cause.now_ms, as_of=cause.as_of
-            )
-        )
+        fields = row.model_dump(include=_REPORTED, exclude_none=True)
+        fields |= {
+            "schema_version": 1,
+            "kind": "migration",
+            "message": row.message[:_TEXT_MAX],
+            "happened_at_ms": cause.now_ms,
+            "as_of": cause.as_of,
+        }
+        self.said.append(OutputMessage("status", fields))
 
 
 def condition(

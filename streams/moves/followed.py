@@ -5,11 +5,12 @@ replacement takes the owner's next new pod. No decision depends on the outcomes.
 """
 
 from collections.abc import Callable
+from typing import Any
 
-from schemas.decisions import AsOf
-from schemas.moves import FollowedEvictionRow, MoveOutcome, Phase
+from schemas.moves import FollowedEvictionRow, Phase
 from schemas.pods import Pod, PodRef
 from schemas.policy import Policy
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedRows
 
 #: Most evictions that are followed at once; beyond it the oldest ones are reported early.
@@ -79,7 +80,7 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
             if changed:
                 self.put(row.model_copy(update=changed))
 
-    def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
+    def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Return the outcomes of evictions that were followed for long enough, oldest first."""
         rows = sorted(self.rows.values(), key=_age)
         excess = len(rows) - self.followed_max
@@ -90,7 +91,10 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
         ]
         for row in ended:
             self.drop(row.command_id)
-        return [MoveOutcome(**dict(row), ended_at_ms=now_ms, as_of=as_of) for row in ended]
+        ending = {"kind": "move", "ended_at_ms": now_ms, "as_of": as_of}
+        return [
+            OutputMessage("status", row.model_dump(exclude_none=True) | ending) for row in ended
+        ]
 
     def put(self, row: FollowedEvictionRow) -> None:
         """Store a row in place of the one with its command id."""

@@ -6,14 +6,13 @@ The cluster hands on what happens, and asks before it moves a pod or places one.
 
 from typing import Any
 
-from schemas.decisions import AsOf
-from schemas.moves import MoveOutcome
 from schemas.pods import Pod
 from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.moves.unmovable import Unmovable
+from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 
 
@@ -68,7 +67,7 @@ class MoveMemory:
         """A pod has finished or was deleted."""
         self.unmovable.gone(uid)
 
-    def tick(self, now_ms: int, as_of: AsOf) -> list[MoveOutcome]:
+    def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Time has passed: what is over is forgotten; return the outcomes of moves that were followed."""
         self.moves.tick(now_ms)
         self.unmovable.tick(now_ms)

@@ -6,7 +6,6 @@ cooled, or another one has room. That they still wait is reported at the steps o
 only.
 """
 
-from schemas.decisions import PlacementDecision
 from schemas.policy import Policy
 from streams.inventory.cause import Cause
 from streams.moves.history import Moves
@@ -16,6 +15,7 @@ from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.stage.records import OutputMessage
 
 
 class ExcludedRequests:
@@ -35,7 +35,7 @@ class ExcludedRequests:
 
     def wait(
         self, waiting: Waiting, ranking: Ranking, excluded: Excluded, policy: Policy, cause: Cause
-    ) -> PlacementDecision:
+    ) -> OutputMessage:
         """Let a pod wait alone, or go on waiting."""
         waiting.excluded = True
         waiting.attempt += 1
@@ -51,10 +51,10 @@ class ExcludedRequests:
             retry_after_ms=alone_ms,
         )
 
-    def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+    def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[OutputMessage]:
         """Let pods join their groups that need not wait alone any more, at half of what effort is
         left."""
-        decisions: list[PlacementDecision] = []
+        decisions: list[OutputMessage] = []
         for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
             effort.look(waiting.kind)
             ranking = self._placer.rank(waiting.kind)

@@ -1,27 +1,23 @@
-"""Decisions as messages: what was decided, from what, and why.
+"""Decisions as messages of `placement-decisions`: what was decided, from what, and why.
 
 Ids are derived from the input that caused the decision, so a replay gives the same ones.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from schemas.decisions import (
-    RUNNERS_UP_MAX,
-    LoadThresholds,
-    PlacementDecision,
-    ReasonCount,
-    fleet_estimate_text,
-)
+from schemas.decisions import RUNNERS_UP_MAX
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.cause import Cause, reference
+from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.kind import Kind
 from streams.inventory.load import Lacking, whose_statistics
 from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.stage.records import OutputMessage
 
 #: Longest list of reasons in a decision.
 REASONS_MAX = 20
@@ -34,10 +30,10 @@ class Refusals:
     nodes: int
     stale_nodes: int
     refused_by: dict[str, int]
-    reasons: tuple[ReasonCount, ...]
-    load_thresholds: LoadThresholds | None = None
+    reasons: tuple[tuple[str, int], ...]
+    """Reasons and nodes refused for them, most nodes first."""
+    load_thresholds: dict[str, Any] | None = None
     by_estimates: dict[str, int] | None = None
-    fleet_estimate: dict[str, int] | None = None
 
     @property
     def message(self) -> str:
@@ -45,13 +41,11 @@ class Refusals:
         if not self.nodes:
             return "there are no nodes"
         notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
-        if self.fleet_estimate:
-            notes.append(f"the pod is {fleet_estimate_text(self.fleet_estimate)}")
         said = self._counted()
         return f"{said} ({'; '.join(notes)})" if notes else said
 
     def _counted(self) -> str:
-        counts = [(count.nodes, count.reason.removeprefix("node(s) ")) for count in self.reasons]
+        counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
         others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
         if others:
             counts.append((others, "other reasons"))
@@ -70,22 +64,10 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
         refused_by=_refused_by(placer, ranking, excluded),
-        reasons=tuple(
-            ReasonCount(reason=reason, nodes=nodes) for reason, nodes in counts[:REASONS_MAX]
-        ),
+        reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
-        fleet_estimate=fleet_estimate(placer, ranking),
     )
-
-
-def fleet_estimate(placer: Placer, ranking: Ranking) -> dict[str, int] | None:
-    """Return the pod's estimate by what the cluster's pods use, by resource.
-
-    None if the policy estimates by requests, or if no filter or score reads the estimate.
-    """
-    reads = placer.scored_by_load if ranking.kind.daemon else placer.by_load
-    return placer.inventory.estimator.estimate_by_fleet(ranking.kind) or None if reads else None
 
 
 def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
@@ -118,36 +100,28 @@ def placed(
     attempt: int,
     expires_at_ms: int,
     excluded: Excluded | None = None,
-) -> PlacementDecision:
+) -> OutputMessage:
     """A node was found; call before the room is taken, while the ranking is as it decided."""
     if excluded is None:
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
     lacking = by_estimates(placer.inventory.freshness.lacking, ranking.kind)
-    # Validated as a whole: a decision has a dozen parts, and making them one by one takes three
-    # times as long.
-    return PlacementDecision.model_validate(
-        {
-            "decision_id": cause.decision_id(pod.uid),
-            "cluster": cause.cluster,
-            "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-            "outcome": "placed",
-            "node": placer.index.nodes[row].name,
-            "decided_at_ms": cause.now_ms,
-            "expires_at_ms": expires_at_ms,
-            "attempt": attempt,
-            "nodes": placer.index.size,
-            "stale_nodes": placer.inventory.stale_nodes,
-            "refused_by": _refused_by(placer, ranking, excluded),
-            "winner": _node_score(placer, ranking, row),
-            "runners_up": tuple(_node_score(placer, ranking, other) for other in others),
-            "load_thresholds": placer.inventory.in_force.reported,
-            "judged_by_estimates": lacking,
-            "fleet_estimate": fleet_estimate(placer, ranking),
-            "message": "" if lacking is None else estimates_text(lacking),
-            "as_of": cause.as_of,
-        }
+    return _decision(
+        cause,
+        pod,
+        "placed",
+        "" if lacking is None else estimates_text(lacking),
+        node=placer.index.nodes[row].name,
+        expires_at_ms=expires_at_ms,
+        attempt=attempt,
+        nodes=placer.index.size,
+        stale_nodes=placer.inventory.stale_nodes,
+        refused_by=_refused_by(placer, ranking, excluded),
+        winner=_node_score(placer, ranking, row),
+        runners_up=[_node_score(placer, ranking, other) for other in others],
+        load_thresholds=placer.inventory.in_force.reported,
+        judged_by_estimates=lacking,
     )
 
 
@@ -159,43 +133,56 @@ def waiting(
     attempt: int,
     retry_after_ms: int,
     note: str = "",
-) -> PlacementDecision:
+) -> OutputMessage:
     """No node now; it will be tried again."""
-    return PlacementDecision(
-        decision_id=cause.decision_id(pod.uid),
-        cluster=cause.cluster,
-        pod=reference(pod),
-        outcome="waiting",
-        decided_at_ms=cause.now_ms,
+    if why is None:
+        return _decision(
+            cause, pod, "waiting", note, attempt=attempt, retry_after_ms=retry_after_ms
+        )
+    return _decision(
+        cause,
+        pod,
+        "waiting",
+        note or why.message,
         attempt=attempt,
-        nodes=why.nodes if why else 0,
-        stale_nodes=why.stale_nodes if why else 0,
-        refused_by=why.refused_by if why else {},
-        reasons=why.reasons if why else (),
-        message=note or (why.message if why else ""),
+        nodes=why.nodes,
+        stale_nodes=why.stale_nodes,
+        refused_by=why.refused_by,
+        reasons=[{"reason": reason, "nodes": nodes} for reason, nodes in why.reasons],
         retry_after_ms=retry_after_ms,
-        load_thresholds=why.load_thresholds if why else None,
-        judged_by_estimates=why.by_estimates if why else None,
-        fleet_estimate=why.fleet_estimate if why else None,
-        as_of=cause.as_of,
+        load_thresholds=why.load_thresholds,
+        judged_by_estimates=why.by_estimates,
     )
 
 
 def ended(
     cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
-) -> PlacementDecision:
+) -> OutputMessage:
     """refused, withdrawn or expired, in words."""
-    return PlacementDecision.model_validate(
+    return _decision(cause, pod, outcome, message, node=node)
+
+
+def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
+    """A `PlacementDecision`; fields that are None are left out."""
+    return OutputMessage(
+        "placement-decisions",
         {
+            "schema_version": 1,
             "decision_id": cause.decision_id(pod.uid),
             "cluster": cause.cluster,
-            "pod": reference(pod),
+            "pod": reference_fields(pod),
             "outcome": outcome,
-            "node": node,
             "decided_at_ms": cause.now_ms,
+            "attempt": 0,
+            "nodes": 0,
+            "stale_nodes": 0,
+            "refused_by": {},
+            "reasons": (),
             "message": message,
+            "runners_up": (),
             "as_of": cause.as_of,
-        }
+            **{name: value for name, value in fields.items() if value is not None},
+        },
     )
 
 
@@ -215,7 +202,7 @@ def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]
     return {
         "node": placer.index.nodes[row].name,
         "total": sum(term.score * term.weight for term in terms),
-        "terms": tuple(
+        "terms": [
             {"plugin": term.plugin, "score": term.score, "weight": term.weight} for term in terms
-        ),
+        ],
     }

@@ -11,7 +11,6 @@ so may have come before the request.
 """
 
 from schemas.base import EPOCH_MS_MAX
-from schemas.decisions import PlacementDecision
 from schemas.outcomes import CommandOutcome
 from schemas.pods import Pod
 from schemas.refusals import Refusal
@@ -37,6 +36,7 @@ from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
 from streams.placement.unplaceable import unplaceable
+from streams.stage.records import OutputMessage
 
 #: Shares of a tick's effort that are left when it is the turn of what comes next: after
 #: reservations that end, after requests from before the first tick.
@@ -70,9 +70,7 @@ class Placement:
         for uid in self.pending.shorten_backoffs(self.inventory.policy, now_ms):
             self.changed_requests[uid] = None
 
-    def request(
-        self, request: SchedulingRequest, cause: Cause
-    ) -> list[PlacementDecision] | Refusal:
+    def request(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage] | Refusal:
         """A pod wants a node, or does not want one any more."""
         uid = request.pod.uid
         if request.withdrawn:
@@ -94,7 +92,7 @@ class Placement:
         ]
         return [decision for decisions in judged for decision in decisions]
 
-    def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[PlacementDecision]:
+    def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[OutputMessage]:
         """The outcome of a binding.
 
         A pod that is gone never comes back under its uid, so its request ends with any outcome that
@@ -117,7 +115,7 @@ class Placement:
         why = f"binding to {node.name} came to nothing: {outcome.result}"
         return self._again(held, cause, f"{why}, {outcome.reason}" if outcome.reason else why)
 
-    def gone(self, uid: str, cause: Cause, why: str) -> list[PlacementDecision]:
+    def gone(self, uid: str, cause: Cause, why: str) -> list[OutputMessage]:
         """A pod does not want a node any more; a reservation for it is given up."""
         waiting = self._forget(uid)
         if waiting is not None:
@@ -128,7 +126,7 @@ class Placement:
             return self._ended(cause, found[1].pod, why, found[0].name)
         return []
 
-    def bound(self, uid: str, node: str, cause: Cause) -> list[PlacementDecision]:
+    def bound(self, uid: str, node: str, cause: Cause) -> list[OutputMessage]:
         """A pod was seen on a node; if it still waited for one, another program placed it."""
         waiting = self._forget(uid)
         if waiting is None:
@@ -143,7 +141,7 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def tick(self, cause: Cause, effort: Effort | None = None) -> list[PlacementDecision]:
+    def tick(self, cause: Cause, effort: Effort | None = None) -> list[OutputMessage]:
         """Time has passed: reservations end, what waits is tried again, within the effort."""
         effort = effort or Effort()
         decisions = self._expire_all(effort, cause)
@@ -157,16 +155,16 @@ class Placement:
 
     # --- attempts -------------------------------------------------------------------------------
 
-    def _judge_kept(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+    def _judge_kept(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
         """Decide about the first of the requests that were only kept so far."""
-        decisions: list[PlacementDecision] = []
+        decisions: list[OutputMessage] = []
         for request in self.pending.take_unseen(1):
             effort.look(kind_of(request.pod))
             self.changed_requests[request.pod.uid] = None
             decisions += self._judge(request, cause)
         return decisions
 
-    def _judge(self, request: SchedulingRequest, cause: Cause) -> list[PlacementDecision]:
+    def _judge(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
         """Decide about a request for the first time."""
         pod = request.pod
         hopeless = unplaceable(pod)
@@ -185,7 +183,7 @@ class Placement:
         waits = behind or self.inventory.context.paused
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
-    def _attempt(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
+    def _attempt(self, waiting: Waiting, cause: Cause) -> list[OutputMessage]:
         ranking, row = self._look(waiting, cause)
         if row is not None:
             return [self._place(waiting, row, ranking, cause)]
@@ -202,7 +200,7 @@ class Placement:
         ranking = self.placer.rank(waiting.kind)
         return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
 
-    def _retry(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+    def _retry(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
 
         Where a tick does not do for all, half of it is for kinds that are due longest, so that no
@@ -214,7 +212,7 @@ class Placement:
         backoff_max_ms = self.inventory.policy.max_backoff_seconds * 1000
         queue = DueGroups(self.pending, cause.now_ms, index.version, backoff_max_ms)
         half = effort.left // 2
-        decisions: list[PlacementDecision] = []
+        decisions: list[OutputMessage] = []
         while queue and effort.left > 0:
             if effort.left <= half:
                 queue.longest_due_first()
@@ -234,9 +232,7 @@ class Placement:
             queue.put_back(group)
         return decisions
 
-    def _place(
-        self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause
-    ) -> PlacementDecision:
+    def _place(self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause) -> OutputMessage:
         """Decide, and take the room at once, on the best node that the owner may go to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
@@ -264,7 +260,7 @@ class Placement:
             pod=shared(request.pod, waiting.kind),
             demand=waiting.kind.demand,
             assigned_at_ms=cause.now_ms,
-            decision_id=decision.decision_id,
+            decision_id=decision.fields["decision_id"],
             expires_at_ms=expires_at_ms,
             requested_at_ms=request.requested_at_ms,
             attempt=waiting.attempt,
@@ -277,7 +273,7 @@ class Placement:
 
     # --- waiting --------------------------------------------------------------------------------
 
-    def _wait(self, waiting: Waiting, cause: Cause) -> list[PlacementDecision]:
+    def _wait(self, waiting: Waiting, cause: Cause) -> list[OutputMessage]:
         """Join the group without an attempt: its result holds for this pod too."""
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
@@ -309,7 +305,7 @@ class Placement:
         group.version = self.inventory.index.version
         self.pending.group_changed(group)
 
-    def _all_failed(self, group: Group, ranking: Ranking, cause: Cause) -> list[PlacementDecision]:
+    def _all_failed(self, group: Group, ranking: Ranking, cause: Cause) -> list[OutputMessage]:
         why = explain.refusals(self.placer, ranking)
         self._failed(group, cause)
         reported = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
@@ -317,7 +313,7 @@ class Placement:
 
     def _report(
         self, waiting: Waiting, group: Group, why: Refusals, cause: Cause, note: str = ""
-    ) -> PlacementDecision:
+    ) -> OutputMessage:
         waiting.attempt += 1
         self.changed_requests[waiting.request.pod.uid] = None
         return explain.waiting(
@@ -329,7 +325,7 @@ class Placement:
             note=note,
         )
 
-    def _again(self, held: Held, cause: Cause, why: str) -> list[PlacementDecision]:
+    def _again(self, held: Held, cause: Cause, why: str) -> list[OutputMessage]:
         """A reservation failed: the pod waits for its own back-off, then for a node."""
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
@@ -342,7 +338,7 @@ class Placement:
         kept = explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=alone_ms, note=why)
         return [kept]
 
-    def _expire_all(self, effort: Effort, cause: Cause) -> list[PlacementDecision]:
+    def _expire_all(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
         """Reservations whose time is over, the earliest first; others wait for another tick."""
         decisions = []
         for node, held in self.reservations.over(cause.now_ms):
@@ -357,7 +353,7 @@ class Placement:
 
     def _ended(
         self, cause: Cause, pod: Pod, why: str, node: str | None = None
-    ) -> list[PlacementDecision]:
+    ) -> list[OutputMessage]:
         """A pod wants no node any more; of a request that was only kept nothing was reported."""
         if not self.inventory.context.begun:
             return []

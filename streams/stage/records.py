@@ -8,7 +8,7 @@ the events.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from streams.stage.statistics import Counts, Figures
 
@@ -28,6 +28,19 @@ class InputRecord:
     """Of `clock`: the worker's own time when it refused the tick, as too far from it; none: it did
     not. No stage reads a wall clock, so the worker judges, and the journal keeps the result for a
     replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputMessage:
+    """A message to be published.
+
+    Messages are not built from their classes in `schemas`, which would validate each of them: tests
+    check that the classes accept them and encode them in the same way.
+    """
+
+    topic: str
+    fields: dict[str, Any]
+    """All fields as JSON values; optional fields without a value are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,24 @@ class StageResult:
     """The newest state of each changed row; a key occurs once."""
     dead_letters: tuple[OutputRecord, ...] = ()
     """Records that could not be read or were refused, ready to be published to `dead-letters`."""
+
+    @property
+    def published(self) -> tuple[OutputRecord, ...]:
+        """All that is published, in its order: the outputs, then the dead letters."""
+        return (*self.outputs, *self.dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBatch:
+    """One batch of one partition, and what it came to."""
+
+    partition: int
+    records: Sequence[InputRecord]
+    result: StageResult
+
+
+#: Rows of one partition by table and key.
+PartitionRows = dict[str, dict[str, bytes]]
 
 
 class Stage(Protocol):

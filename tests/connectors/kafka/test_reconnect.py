@@ -15,8 +15,8 @@ from connectors.kafka.client import connect
 from connectors.kafka.reconnect import mend_connections
 from connectors.kafka.topics import expected_topics
 from connectors.process import event_loop
-from streams.worker.publisher import Publisher
 from streams.worker.reader import read_range
+from streams.worker.store.publisher import Publisher
 from tests.conftest import RunningBroker, create_named, delete_topic, running
 
 pytestmark = pytest.mark.timeout(400)

@@ -3,11 +3,11 @@
 import pytest
 
 from connectors.whynot.wording import readings_text, thresholds_text
-from schemas.decisions import AsOf
 from schemas.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
+from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World
 
 DEVIATION = """
@@ -22,9 +22,10 @@ rebalance:
 def recorded(world: World) -> RebalanceRound:
     """The record of a round."""
     world.round()
-    as_of = AsOf(partition=0, offsets={}, policy_digest="default")
-    cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of)
-    return round_record(cause, world.outcome, {}, dry_run=True)
+    cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of(0, {}))
+    made = read_message(round_record(cause, world.outcome, {}, dry_run=True))
+    assert isinstance(made, RebalanceRound)
+    return made
 
 
 def test_by_deviation_limits_are_percentages_and_distances_are_said_to_be_some() -> None:

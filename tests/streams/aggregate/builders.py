@@ -8,7 +8,7 @@ import orjson
 from schemas.codec import decode, encode
 from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
 from schemas.decisions import AsOf
-from schemas.partitions import for_each_partition, partition_for
+from schemas.partitions import partition_for, partition_numbers
 from schemas.topics import key_of
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import Collecting, CollectPolicy
@@ -95,10 +95,13 @@ class Log:
     ) -> InputRecord:
         """Append a cluster's collect policy, as the cluster stage writes it."""
         policy = CollectPolicyRecord(
-            cluster=cluster, default=default, pools=dict(pools or {}), as_of=AS_OF
+            cluster=cluster,
+            number=partition_numbers(cluster, self.partitions)[self.partition],
+            default=default,
+            pools=dict(pools or {}),
+            as_of=AS_OF,
         )
-        each = list(for_each_partition(policy, self.partitions))[self.partition]
-        return self.add_raw(key_of("node-usage", each).encode(), encode(each))
+        return self.add_raw(key_of("node-usage", policy).encode(), encode(policy))
 
     def add_raw(
         self, key: bytes | None, value: bytes | None, timestamp_ms: int = T0

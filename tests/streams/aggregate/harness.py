@@ -10,6 +10,7 @@ from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from tests.streams.aggregate.builders import QUICK_COLLECTING, Log
+from tests.streams.outputs import read_output
 
 #: Rows of table `node_percentiles` by their keys.
 Table = dict[str, bytes]
@@ -42,7 +43,7 @@ def metrics(outputs: Iterable[OutputRecord]) -> list[NodeMetric]:
     found = []
     for output in outputs:
         assert output.topic == "node-metrics"
-        metric = decode("node-metrics", output.value)
+        metric = read_output(output.topic, output.value)
         assert isinstance(metric, NodeMetric), metric
         assert output.key == metric.cluster
         found.append(metric)

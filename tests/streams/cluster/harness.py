@@ -21,6 +21,7 @@ from streams.cluster.state import ClusterState
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, StageResult
 from tests.streams.cluster.builders import CLUSTER, metric, pod_metric, tick
+from tests.streams.outputs import read_output
 
 _TOPICS: dict[type, str] = {
     NodeState: "node-state",
@@ -88,11 +89,8 @@ class Run:
         """Apply records as one batch; answers with the decisions among what it says."""
         result = self.stage.apply(records)
         self.keep(result)
-        return [
-            decision(output.value)
-            for output in result.outputs
-            if output.topic == "placement-decisions"
-        ]
+        said = [read_output(output.topic, output.value) for output in result.outputs]
+        return [each for each in said if isinstance(each, PlacementDecision)]
 
     def keep(self, result: StageResult) -> None:
         """Take over what a batch came to."""

@@ -2,17 +2,17 @@
 
 import pytest
 
-from schemas.codec import encode
-from schemas.decisions import AsOf
+from schemas.codec import encode_fields
 from schemas.limits import VALUE_BYTES_MAX
 from schemas.pods import Pod
 from schemas.policy import PolicyError, read_policy
 from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster.rounds import round_record
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from streams.rebalance import risk_moves
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from tests.streams.cluster.builders import CLUSTER
+from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World, risky, settled
 
 THRESHOLDS = """
@@ -26,12 +26,12 @@ rebalance:
 
 
 def recorded(outcome: RoundOutcome) -> RebalanceRound:
-    as_of = AsOf(partition=0, offsets={}, policy_digest="default")
-    record = round_record(
-        Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, as_of), outcome, {}, dry_run=True
-    )
-    assert len(encode(record)) <= VALUE_BYTES_MAX
-    return record
+    cause = Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, as_of(0, {}))
+    record = round_record(cause, outcome, {}, dry_run=True)
+    assert len(encode_fields(record.fields)) <= VALUE_BYTES_MAX
+    made = read_message(record)
+    assert isinstance(made, RebalanceRound)
+    return made
 
 
 def judged(document: str) -> World:

@@ -20,6 +20,7 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
+from tests.streams.outputs import read_message
 
 
 class World:
@@ -32,7 +33,8 @@ class World:
     def say(self, message: Any) -> Any:
         self.offset += 1
         position = Position("topic", 0, self.offset, {"topic": self.offset})
-        return self.state.apply(message, position)
+        answer = self.state.apply(message, position)
+        return answer if isinstance(answer, Refusal) else list(map(read_message, answer))
 
 
 def test_a_cluster_begins_with_the_default_policy_and_no_time() -> None:

@@ -120,7 +120,7 @@ def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
     assert thresholds.aggregated is not None
     assert thresholds.aggregated.thresholds == {"cpu": 77, "memory": 80}
     assert in_force.reported is not None
-    assert in_force.reported.aggregated_usage == {"cpu": 77, "memory": 80}
+    assert in_force.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
 
 
 def test_before_the_first_tick_no_window_is_open() -> None:
@@ -142,7 +142,7 @@ def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
     # Mean 20.45, deviation 10.45: rounded down, the bound that is meant is never passed.
     assert in_force.thresholds.plain == {"cpu": 30, "memory": 95}
     assert in_force.reported is not None
-    assert in_force.reported.source == (
+    assert in_force.reported["source"] == (
         "recent past: cpu: mean 20.4% + 1 x 10.4 of 4 rounds, within 20 and 80"
     )
     assert history.means == {WHOLE_CLUSTER: {"cpu": (10_000, 30_900, 10_000, 30_900)}}

@@ -1,10 +1,11 @@
 """A small cluster that moves pods, in few words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.collect import CollectPolicyRecord
-from schemas.decisions import AsOf, PlacementDecision
+from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.lists import ListBegin, ListEnd
 from schemas.migrations import DrainStatus, MigrationStatus
@@ -12,10 +13,12 @@ from schemas.pods import Pod
 from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
 from streams.cluster.state import ClusterState, Position
-from streams.inventory.cause import Cause
-from streams.rebalance.outcome import Candidate, Gate
+from streams.inventory.cause import Cause, as_of
+from streams.rebalance.candidates import Candidate, Gate
+from streams.stage.records import OutputMessage
 from tests.streams.cluster.builders import CLUSTER, at, lifecycle, node, policy_record, tick
 from tests.streams.migration.builders import FREE, ask, replica
+from tests.streams.outputs import read_message
 
 
 @dataclass
@@ -46,10 +49,11 @@ class Moving:
         position = Position(topic, 0, self.offset, {topic: self.offset})
         answer = self.state.apply(message, position)
         if not isinstance(answer, Refusal):
-            self.keep(answer)
+            return self.keep(answer)
         return answer
 
-    def keep(self, said: Any) -> None:
+    def keep(self, outputs: Sequence[OutputMessage]) -> list[Any]:
+        """Keep outputs; answers with their messages."""
         kept: dict[type, list[Any]] = {
             EvictionCommand: self.commands,
             MigrationStatus: self.reports,
@@ -57,9 +61,11 @@ class Moving:
             PlacementDecision: self.decisions,
             RebalanceRound: self.rounds,
         }
+        said = list(map(read_message, outputs))
         for each in said:
             if not isinstance(each, CollectPolicyRecord):
                 kept[type(each)].append(each)
+        return said
 
     def later(self, seconds: float = 1) -> list[Any]:
         """Let time pass to one tick."""
@@ -71,7 +77,7 @@ class Moving:
         self.offset += 1
         return Cause(
             CLUSTER, "t", 0, self.offset, at(self.seconds),
-            AsOf(partition=0, offsets={}, policy_digest="default"),
+            as_of(0, {}),
         )  # fmt: skip
 
     def propose(self, uid: str, node: str | None = None, **fields: Any) -> str | None:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from schemas.decisions import AsOf
 from schemas.moves import FollowedEvictionRow, RecentMove
 from schemas.pods import Pod, PodRef
 from schemas.policy import Policy, read_policy
+from streams.inventory.cause import as_of
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by
 
-AS_OF = AsOf(partition=0, offsets={}, policy_digest="default")
+AS_OF = as_of(0, {})
 
 
 def policy(mode: str = "enforce", **moves: Any) -> Policy:

@@ -7,6 +7,7 @@ from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from tests.streams.cluster.builders import CLUSTER, at
 from tests.streams.moves.builders import AS_OF, eviction, pod, policy, ref
+from tests.streams.outputs import read_message
 
 
 def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
@@ -20,7 +21,8 @@ def see(followed: FollowedEvictions, **hot: bool | None) -> None:
 
 def outcome(followed: FollowedEvictions, seconds: float = 600) -> MoveOutcome:
     """The one outcome at a time."""
-    (made,) = followed.tick(at(seconds), AS_OF)
+    (made,) = map(read_message, followed.tick(at(seconds), AS_OF))
+    assert isinstance(made, MoveOutcome)
     return made
 
 
@@ -40,7 +42,7 @@ def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
     assert (made.pod, made.source_node, made.evicted_at_ms) == (ref("old"), "a", at(0))
     assert (made.replacement, made.target_node) == (ref("new"), "b")
     assert (made.returned, made.moved_again) == (False, False)
-    assert (made.ended_at_ms, made.as_of) == (at(600), AS_OF)
+    assert (made.ended_at_ms, made.as_of.model_dump()) == (at(600), AS_OF)
     assert not followed
 
 
@@ -98,7 +100,7 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     for uid, node in (("x", "b"), ("x", "c"), ("y", "d"), ("z", "e")):
         followed.note_arrival("owner", pod(uid), node)
     followed.note_arrival("another", pod("w", "another"), "f")
-    made = followed.tick(at(601), AS_OF)
+    made = list(map(read_message, followed.tick(at(601), AS_OF)))
     assert [(each.pod.uid, each.target_node) for each in made] == [("one", "b"), ("two", "d")]
 
 

@@ -1,9 +1,8 @@
 import pytest
 
-from schemas.decisions import AsOf, ReasonCount
 from schemas.nodes import Taint
 from streams.cluster.statistics import figures_of
-from streams.inventory.cause import Cause
+from streams.inventory.cause import Cause, as_of
 from streams.placement.explain import REASONS_MAX, Refusals
 from tests.streams.cluster.builders import (
     aggregated,
@@ -20,8 +19,7 @@ from tests.streams.cluster.harness import Run, only
 
 
 def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int = 0) -> Cause:
-    as_of = AsOf(partition=partition, offsets={}, policy_digest="default")
-    return Cause(cluster, topic, partition, offset, now_ms=0, as_of=as_of)
+    return Cause(cluster, topic, partition, offset, now_ms=0, as_of=as_of(partition, {}))
 
 
 def test_an_id_is_of_one_input_and_one_pod() -> None:
@@ -55,7 +53,7 @@ def test_an_id_is_of_one_input_and_one_pod() -> None:
 def test_refusals_are_counted_in_one_line(
     nodes: int, counts: list[tuple[int, str]], message: str
 ) -> None:
-    reasons = tuple(ReasonCount(nodes=count, reason=reason) for count, reason in counts)
+    reasons = tuple((reason, count) for count, reason in counts)
     assert Refusals(nodes, 0, {"Some": nodes}, reasons).message == message
 
 
