@@ -146,4 +146,6 @@ def rig(kind: BrokerKind) -> Iterator[Rig]:
                 broker.kill_broker
             )  # nothing is read any more; to stop cleanly takes seconds
             create_topics(connect(broker.settings), expected_topics(broker.settings))
-        yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
+        place = Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
+        stack.callback(place.sender.close)
+        yield place

@@ -45,16 +45,17 @@ def worker(
     """
     import uvloop
 
+    from connectors.kafka.reconnect import mend_connections
     from connectors.process import logs
     from connectors.process.settings import read_settings
     from schemas.connection import KafkaSettings, SettingsError
-    from streams.worker import event_loop, patience
+    from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 
     # Before the rest is imported: nothing of it is garbage.
     event_loop.collect_garbage_rarely()
     uvloop.install()
-    patience.mend_connections()
+    mend_connections()
     try:
         overrides = {} if log_level is None else {"level": log_level}
         settings, log = read_settings({WorkerSettings: {}, logs.LogSettings: overrides})

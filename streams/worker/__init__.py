@@ -23,6 +23,5 @@ Kafka:
     brokers     asks brokers where partitions begin and end
     reader      reads a stretch of one partition
     membership  whether the worker is in its consumer group, and what keeps it out
-    patience    waits for brokers that are away
     settings    settings of a worker
 """

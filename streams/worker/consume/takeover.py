@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from connectors.kafka.reconnect import answered
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches
 from streams.worker.consume.intake import Intake
 from streams.worker.consume.ticker import Ticker
 from streams.worker.event_loop import without_garbage_collection
 from streams.worker.partitions import Partitions
-from streams.worker.patience import answered
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.topic_watch import TopicWatch, check_ends

@@ -13,11 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from connectors.kafka.producer import connect_producer
+from connectors.kafka.reconnect import answered
 from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
 from streams.stage.records import OutputRecord, RowChange
-from streams.worker.patience import answered, connected, never_expire
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.
 _BATCH_BYTES = 512 * 1024
@@ -81,19 +81,8 @@ class Publisher:
         return other
 
     async def _started(self) -> Any:
-        from aiokafka import AIOKafkaProducer
-
-        options = {
-            **self._settings.aiokafka_options(),
-            "enable_idempotence": True,
-            "linger_ms": 0,
-            "max_batch_size": _BATCH_BYTES,
-            "max_request_size": BATCH_BYTES_MAX,
-            **self._options,
-        }
-        producer = await connected(lambda: AIOKafkaProducer(**options))
-        never_expire(producer)
-        return producer
+        options = {"linger_ms": 0, "max_batch_size": _BATCH_BYTES, **self._options}
+        return await connect_producer(self._settings, **options)
 
     async def stop(self) -> None:
         """Disconnect, after what is on its way has arrived or failed."""

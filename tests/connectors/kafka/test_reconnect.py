@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
@@ -13,8 +12,9 @@ from aiokafka.protocol.metadata import MetadataRequest
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
+from connectors.kafka.reconnect import mend_connections
 from connectors.kafka.topics import expected_topics
-from streams.worker import patience
+from connectors.process import event_loop
 from streams.worker.reader import read_range
 from streams.worker.store.publisher import Publisher
 from tests.conftest import RunningBroker, create_named, delete_topic, running
@@ -42,16 +42,12 @@ def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
         await asyncio.sleep(0.1)
         await connection.send(MetadataRequest([]))
 
-    with uvloop_runner() as runner, pytest.raises(RuntimeError, match="closed") as raised:
-        runner.run(written())
+    with pytest.raises(RuntimeError, match="closed") as raised:
+        event_loop.run(written())
     assert not isinstance(raised.value, KafkaConnectionError)
-    patience.mend_connections()
-    with uvloop_runner() as runner, pytest.raises(KafkaConnectionError, match="broken"):
-        runner.run(written())
-
-
-def uvloop_runner() -> asyncio.Runner:
-    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    mend_connections()
+    with pytest.raises(KafkaConnectionError, match="broken"):
+        event_loop.run(written())
 
 
 @pytest.mark.kafka

@@ -1,12 +1,11 @@
-"""Brokers that go away are waited for: a missing answer never ends a worker.
+"""Brokers that go away are waited for: a missing answer never ends a process.
 
-aiokafka reconnects by itself, with three exceptions, which are handled here. A client that starts
-while no broker answers raises. A producer gives up records that no leader has taken for 40 s. And
-under uvloop a write to a connection that was just lost raises an error that aiokafka does not
-recognize as a lost connection, so the fetch that gets it ends the consumer.
+aiokafka reconnects by itself, with three exceptions, which are handled here:
 
-Health and metrics report how long brokers have been silent, and a stop does not wait for them
-(`shutdown`).
+1. A client that starts while no broker answers raises.
+2. A producer gives up records that no leader has taken for the time of a request.
+3. Under uvloop a write to a connection that was just lost raises an error that aiokafka does not
+   recognize as a lost connection, so the fetch that gets it ends the consumer without a message.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ RETRY_S = 1.0
 
 
 async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
-    """The answer to a question; asks again while no broker answers. `what` is logged once."""
+    """Return the answer to a question; asks again while no broker answers. `what` is logged once."""
     silent = False
     while True:
         try:
@@ -48,22 +47,23 @@ async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
 
 
 async def connected(make: Callable[[], Any]) -> Any:
-    """A client of aiokafka that has started; waits while no broker answers."""
+    """Return a client of aiokafka that has started; waits while no broker answers."""
+    return await answered(lambda: started(make), "connecting")
 
-    async def started() -> Any:
-        client = make()
-        try:
-            await client.start()
-        except BaseException:
-            await client.stop()
-            raise
-        return client
 
-    return await answered(started, "connecting")
+async def started(make: Callable[[], Any]) -> Any:
+    """Return a client of aiokafka that has started. Raises KafkaError if no broker answers."""
+    client = make()
+    try:
+        await client.start()
+    except BaseException:
+        await client.stop()
+        raise
+    return client
 
 
 def passes(error: KafkaError) -> bool:
-    """Whether an error is over when the brokers answer again, or the topic is there again."""
+    """Tell whether an error ends when the brokers answer again, or the topic is there again."""
     return error.retriable or isinstance(error, KafkaTimeoutError | UnknownTopicOrPartitionError)
 
 
@@ -73,7 +73,7 @@ def never_expire(producer: Any) -> None:
 
 
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no types
-    """A connection that is lost as one when a write fails, whatever the event loop says of it."""
+    """A connection that closes when a write fails, whatever error the event loop raises."""
 
     def send(self, *args: Any, **options: Any) -> Any:
         return self._sent(super().send, *args, **options)
