@@ -4,11 +4,10 @@ Nothing heavy is imported here. Each command imports what it needs when it runs,
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from connectors.known_plugins import know_plugins
 from connectors.process.terminal import echo
 from loadstream import (
     agent,
@@ -27,10 +26,6 @@ from loadstream import (
     why_not,
     worker,
 )
-
-if TYPE_CHECKING:
-    from connectors.closed_loop.stages import MakeStages
-    from schemas.policy import KnownPlugins
 
 app = typer.Typer(
     name="loadstream",
@@ -53,21 +48,8 @@ simulate.register(app)
 agent.register(app)
 
 
-def _stages() -> "MakeStages":
-    from streams.in_process.pipeline import Pipeline
-
-    return Pipeline
-
-
-def _known_plugins() -> "KnownPlugins":
-    from streams.placement.plugins.registry import KNOWN
-
-    return KNOWN
-
-
-demo.register(app, _stages)
-closed_loop.register(app, _stages)
-know_plugins(_known_plugins)
+demo.register(app)
+closed_loop.register(app)
 
 
 def _print_version(asked: bool) -> None:

@@ -7,7 +7,7 @@ command line or a trace is wrong.
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.closed_loop.parameters import BOUNDS, Parameters
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import number
+from simulation.closed_loop.parameters import BOUNDS, Parameters
 
 if TYPE_CHECKING:
-    from connectors.closed_loop.comparison import Comparison
-    from connectors.closed_loop.stages import MakeStages
+    from simulation.closed_loop.comparison import Comparison
 
 #: Most seeds of one call.
 SEEDS_MAX = 1_000
@@ -98,8 +97,8 @@ _Keep = Annotated[
 ]
 
 
-def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
-    """Add the command; `load_stages` imports what makes a pair of stages."""
+def register(app: typer.Typer) -> None:
+    """Add the command."""
 
     def closed_loop(
         nodes: _Nodes = 100,
@@ -134,9 +133,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
             wrong = each.wrong()
             if wrong is not None:
                 raise typer.BadParameter(_by_options(wrong))
-        compared = _compare(
-            given, _seeds(seeds), trace, contenders, policy or [], load_stages(), keep, jobs
-        )
+        compared = _compare(given, _seeds(seeds), trace, contenders, policy or [], keep, jobs)
         if report is not None:
             _write_report(report, compared)
         if json:
@@ -153,21 +150,20 @@ def _compare(
     trace: Path | None,
     names: str,
     files: list[Path],
-    make_stages: "MakeStages",
     keep: Path | None,
     jobs: int | None,
 ) -> "list[Comparison]":
     from importlib.metadata import version
 
-    from connectors.closed_loop.comparison import compare
-    from connectors.closed_loop.contenders import contenders, known_contenders
-    from connectors.closed_loop.kept import KeptRuns
-    from connectors.closed_loop.runs import runs
-    from connectors.closed_loop.traces import model_traces, read_traces
+    from simulation.closed_loop.comparison import compare
+    from simulation.closed_loop.contenders import contenders, known_contenders
+    from simulation.closed_loop.kept import KeptRuns
+    from simulation.closed_loop.runs import runs
+    from simulation.closed_loop.traces import model_traces, read_traces
 
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
     with _as_messages():
-        make = contenders(chosen, files, make_stages)
+        make = contenders(chosen, files)
         traces = (
             model_traces()
             if trace is None
@@ -181,18 +177,18 @@ def _compare(
         definitions = {name: each.definition for name, each in make.items()}
         kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
-        several = runs(count, chosen, files, make_stages, traces, _say)
+        several = runs(count, chosen, files, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
 
 
 @contextmanager
 def _as_messages() -> Iterator[None]:
     """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
-    from connectors.closed_loop.contenders import UnknownContender, WrongPolicy
-    from connectors.closed_loop.kept import UnreadableRun
-    from connectors.closed_loop.runs import RunDied
-    from connectors.closed_loop.scenario import ImpossibleScenario
-    from connectors.simulated.tracefiles import TraceError
+    from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
+    from simulation.closed_loop.kept import UnreadableRun
+    from simulation.closed_loop.runs import RunDied
+    from simulation.closed_loop.scenario import ImpossibleScenario
+    from simulation.cluster.tracefiles import TraceError
 
     try:
         yield
@@ -235,9 +231,9 @@ def _writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
-    from connectors.closed_loop.chart import bars
-    from connectors.closed_loop.markdown import markdown
-    from connectors.closed_loop.page import page
+    from simulation.closed_loop.chart import bars
+    from simulation.closed_loop.markdown import markdown
+    from simulation.closed_loop.page import page
 
     if path.suffix != ".md":
         path.write_text(page(compared), encoding="utf-8")
@@ -248,7 +244,7 @@ def _write_report(path: Path, compared: "list[Comparison]") -> None:
 
 
 def _print_tables(compared: "list[Comparison]") -> None:
-    from connectors.closed_loop.table import LEGEND, lines
+    from simulation.closed_loop.table import LEGEND, lines
 
     for each in compared:
         for line in lines(each):

@@ -7,12 +7,12 @@ that ask for too much), which are not looked at here.
 
 from typing import Any
 
-from connectors.known_plugins import known_plugins
 from schemas.codec import decode
 from schemas.migrations import MigrationRequest
 from schemas.policies import PolicyRecord
 from schemas.policy import PolicyError, read_policy
 from schemas.refusals import Refusal
+from streams.placement.plugins.registry import KNOWN
 
 #: Fields of which a request of each kind needs one.
 _NEEDED = {
@@ -30,7 +30,7 @@ def read_as_consumer(topic: str, value: bytes | None) -> Any | Refusal:
     message = decode(topic, value)
     if isinstance(message, PolicyRecord):
         try:
-            read_policy(message.document, known_plugins())
+            read_policy(message.document, KNOWN)
         except PolicyError as error:
             return Refusal("invalid", f"the policy would not be applied: {error}")
     elif isinstance(message, MigrationRequest):

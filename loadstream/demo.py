@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from connectors.closed_loop.stages import MakeStages
-    from connectors.demo.runner import Run
-    from connectors.demo.scenario import Scenario
-    from connectors.demo.session import Session
     from schemas.usage import NodeUsage
+    from simulation.demo.runner import Run
+    from simulation.demo.scenario import Scenario
+    from simulation.demo.session import Session
 
 #: Seconds that a run may be asked to last: with start and end it stays below two minutes, and
 #: below three with the comparison.
@@ -58,8 +57,8 @@ Plain = Annotated[
 ]
 
 
-def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
-    """Add the command; `load_stages` imports what makes a pair of stages."""
+def register(app: typer.Typer) -> None:
+    """Add the command."""
 
     def demo(
         trace: Trace = None,
@@ -84,7 +83,7 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
             for line in (*scenario.complaints, *scenario.notes):
                 console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
             replayed = trace is not None
-            code = _run(console, scenario, measured, seconds, output, plain, replayed, load_stages)
+            code = _run(console, scenario, measured, seconds, output, plain, replayed)
             raise typer.Exit(code)
 
     app.command()(demo)
@@ -93,11 +92,11 @@ def register(app: typer.Typer, load_stages: "Callable[[], MakeStages]") -> None:
 @contextmanager
 def _as_exit_codes() -> Iterator[None]:
     """What may go wrong in a run ends the command with a message, or as interrupted."""
-    from connectors.demo.runner import WorkerSilent
-    from connectors.demo.worker import WorkerDied
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.wire import WireError
-    from connectors.simulated.tracefiles import TraceError
+    from simulation.cluster.tracefiles import TraceError
+    from simulation.demo.runner import WorkerSilent
+    from simulation.demo.worker import WorkerDied
 
     try:
         yield
@@ -111,13 +110,13 @@ def _as_exit_codes() -> Iterator[None]:
 def _scenario(
     trace: Path | None, nodes: int, seed: int, seconds: int
 ) -> "tuple[Scenario, Callable[[], NodeUsage] | None]":
-    from connectors.demo.scenario import (
+    from connectors.node_agent.this_machine import ThisMachine
+    from simulation.demo.scenario import (
         CLUSTER,
         LIVE_NODE,
         simulated_scenario,
         trace_scenario,
     )
-    from connectors.simulated.this_machine import ThisMachine
 
     if trace is not None:
         return trace_scenario(trace, nodes, seed, seconds), None
@@ -137,16 +136,15 @@ def _run(
     output: Path,
     plain: bool,
     traced: bool,
-    load_stages: "Callable[[], MakeStages]",
 ) -> int:
-    from connectors.demo.display import Display, LiveDisplay, PlainDisplay
-    from connectors.demo.runner import run
+    from simulation.demo.display import Display, LiveDisplay, PlainDisplay
+    from simulation.demo.runner import run
 
     display: Display = (
         PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
     )
     done = run(scenario, seconds, output, display, measured)
-    problems = _report(console, done, output, traced, load_stages)
+    problems = _report(console, done, output, traced)
     for problem in problems:
         echo(f"error: {problem}", err=True)
     return 130 if done.interrupted else 1 if problems else 0
@@ -157,13 +155,12 @@ def _report(
     done: "Run",
     output: Path,
     traced: bool,
-    load_stages: "Callable[[], MakeStages]",
 ) -> list[str]:
     """Print the summary, write the files; returns what was not as it should be."""
-    from connectors.demo.picture import draw
-    from connectors.demo.rebalance_summary import usage_staying
-    from connectors.demo.report import print_next, print_report, write_figures
-    from connectors.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
+    from simulation.demo.picture import can_draw, draw
+    from simulation.demo.rebalance_summary import usage_staying
+    from simulation.demo.report import print_next, print_report, write_figures
+    from simulation.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
 
     session = done.session
     if done.interrupted and not session.observed.metrics:
@@ -171,7 +168,7 @@ def _report(
         return []
     compared = usage_by_requests(session)
     staying = usage_staying(session)
-    koordinator = None if done.interrupted else _under_koordinator(console, session, load_stages)
+    koordinator = None if done.interrupted else _under_koordinator(console, session)
     figures = figures_of(session, compared, staying, done.real_s, koordinator)
     print_report(console, figures, thresholds(session))
     if not session.over:
@@ -183,8 +180,12 @@ def _report(
             markup=False,
             highlight=False,
         )
-    pictures = [output / "usage.png", output / "usage.svg"] if session.samples else []
-    draw(session, compared, staying, pictures)
+    pictures = []
+    if not can_draw():
+        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
+    elif session.samples:
+        pictures = [output / "usage.png", output / "usage.svg"]
+        draw(session, compared, staying, pictures)
     write_figures(figures, output / "summary.json")
     files = (
         "decisions.jsonl", "evictions.jsonl", "rounds.jsonl", "summary.json", "policy.yaml",
@@ -194,18 +195,16 @@ def _report(
     return [] if done.interrupted else problems_of(session, figures)
 
 
-def _under_koordinator(
-    console: "Console", session: "Session", load_stages: "Callable[[], MakeStages]"
-) -> "Session | None":
+def _under_koordinator(console: "Console", session: "Session") -> "Session | None":
     """The same run under Koordinator's policy; none: it took too long, which is said."""
     import time
 
-    from connectors.demo.alternative import koordinator_policy, run_under
+    from simulation.demo.alternative import koordinator_policy, run_under
 
     console.print("The same again under Koordinator's policy, for comparison ...", highlight=False)
     deadline_s = time.monotonic() + COMPARISON_MAX_S
     other = run_under(
-        koordinator_policy(session.relief.hot_above), session.scenario, load_stages(), session.now_ms,
+        koordinator_policy(session.relief.hot_above), session.scenario, session.now_ms,
         lambda: time.monotonic() > deadline_s,
     )  # fmt: skip
     if other is None:

@@ -26,7 +26,7 @@ Sources = Annotated[
 
 def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
     """The usage sources that a file names; without one the default ones."""
-    from connectors.kubernetes.sources.base import known_settings
+    from connectors.kubernetes.sources.known import known_settings
     from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 
     try:

@@ -10,8 +10,8 @@ from loadstream.arguments import make_directory, number
 from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
 
 if TYPE_CHECKING:
-    from connectors.kubernetes.demo.story import Story
-    from connectors.kubernetes.demo.summary import Summary
+    from simulation.kubernetes_demo.story import Story
+    from simulation.kubernetes_demo.summary import Summary
 
 Nodes = Annotated[
     int, typer.Option(parser=number("nodes", 20, 1000), metavar="NODES", help="How many nodes.")
@@ -72,11 +72,11 @@ def demo(
 
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.wire import WireError
-    from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
-    from connectors.kubernetes.demo.processes import ProcessDied
-    from connectors.kubernetes.demo.runner import run
-    from connectors.kubernetes.demo.story import Size
-    from connectors.kubernetes.demo.view import shown
+    from simulation.control_plane.build import ControlPlaneUnavailable, build
+    from simulation.kubernetes_demo.processes import ProcessDied
+    from simulation.kubernetes_demo.runner import run
+    from simulation.kubernetes_demo.story import Size
+    from simulation.kubernetes_demo.view import shown
 
     try:
         echo("the control plane is built, where it is not in the cache ...")
@@ -97,14 +97,19 @@ def demo(
 
 def _report(output: Path, story: "Story", summed: "Summary") -> None:
     """Print the summary, and write it and the picture."""
-    from connectors.kubernetes.demo.picture import draw
+    from simulation.demo.picture import can_draw
+    from simulation.kubernetes_demo.picture import draw
 
-    hottest = max(story.looks, key=lambda look: len(look.hot))
-    draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
+    if can_draw():
+        hottest = max(story.looks, key=lambda look: len(look.hot))
+        draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
+        echo(f"picture: {output / 'nodes.png'}")
+    else:
+        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
     text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)
-    echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
+    echo(f"logs and the audit log: {output}")
 
 
 def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:
@@ -128,8 +133,8 @@ def _observe(
     from connectors.kafka.wire import WireError
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
-    from connectors.kubernetes.demo.observation import Seen, observe
-    from connectors.kubernetes.demo.processes import ProcessDied
+    from simulation.kubernetes_demo.observation import Seen, observe
+    from simulation.kubernetes_demo.processes import ProcessDied
 
     read_source_file(sources)
 

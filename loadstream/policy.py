@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.known_plugins import known_plugins
 from connectors.policy.entries import TOPIC, is_set_apart, newest_entry, read_entries_of
 from connectors.policy.history import as_json, as_line
 from connectors.process import wall_clock
@@ -174,6 +173,7 @@ def history(
     Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
     """
     from connectors.kafka.applied import Applied
+    from streams.placement.plugins.registry import KNOWN
 
     with as_messages():
         connection = connect_as_configured()
@@ -184,7 +184,11 @@ def history(
         echo(f"cluster {cluster} has no policy: the default one holds")
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
-        echo(json_text(as_json(entry, state)) if json else one_line(as_line(entry, state)))
+        echo(
+            json_text(as_json(entry, state, KNOWN))
+            if json
+            else one_line(as_line(entry, state, KNOWN))
+        )
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
                 echo(f"    {one_line(line)}")
@@ -294,9 +298,10 @@ def _read(file: Path) -> "tuple[Policy, str]":
     """The policy of a file and its text; errors are printed and end the command."""
     from schemas.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
+    from streams.placement.plugins.registry import KNOWN
 
     name, text = read_file(file, DOCUMENT_BYTES_MAX)
     try:
-        return read_policy(text, known_plugins()), text.decode()
+        return read_policy(text, KNOWN), text.decode()
     except PolicyError as error:
         print_problems(name, error.problems)

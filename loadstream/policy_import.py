@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.known_plugins import known_plugins
 from connectors.process.terminal import echo
 from loadstream.policy_files import print_problems, read_file, write_new
 from schemas.printable import one_line, yaml_text
@@ -47,6 +46,7 @@ def import_(
     from connectors.policy.imports.output import write_policy
     from connectors.policy.imports.translation import GROUPS, Translation
     from schemas.policy import PolicyError, Problem, read_policy
+    from streams.placement.plugins.registry import KNOWN
 
     name, data = read_file(file, _FILE_BYTES_MAX)
     if len(data) > _FILE_BYTES_MAX:
@@ -57,7 +57,7 @@ def import_(
     text = write_policy(translation, name)
     if not translation.problems:
         try:
-            read_policy(text, known_plugins())
+            read_policy(text, KNOWN)
         except PolicyError as error:
             translation.add_policy_problems(error.problems)
     if translation.problems:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from connectors.kafka.wire import Wire
-    from connectors.simulated.continuous import ContinuousSimulation
+    from simulation.cluster.continuous import ContinuousSimulation
 
 #: Time between two steps, in seconds.
 _STEP_S = 0.2
@@ -74,10 +74,10 @@ def simulate(
         from connectors.kafka.extents import partitions_of
         from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
-        from connectors.simulated.continuous import ContinuousSimulation
         from loadstream.foreground import terminable
         from schemas.connection import KafkaSettings
         from schemas.partitions import partition_for
+        from simulation.cluster.continuous import ContinuousSimulation
 
         kafka = KafkaSettings.from_environment()
         connection = connect(kafka)

@@ -45,16 +45,17 @@ def worker(
     """
     import uvloop
 
+    from connectors.kafka.reconnect import mend_connections
     from connectors.process import logs
     from connectors.process.settings import read_settings
     from schemas.connection import KafkaSettings, SettingsError
-    from streams.worker import garbage_collection, patience, story
+    from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 
     # Before the rest is imported: nothing of it is garbage.
-    garbage_collection.look_rarely()
+    event_loop.collect_garbage_rarely()
     uvloop.install()
-    patience.mend_connections()
+    mend_connections()
     try:
         overrides = {} if log_level is None else {"level": log_level}
         settings, log = read_settings({WorkerSettings: {}, logs.LogSettings: overrides})
@@ -65,7 +66,6 @@ def worker(
 
         logs.configure(log, kafka.secrets())
         app = build(settings, kafka)
-        story.began(settings, kafka)
     except (SettingsError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None

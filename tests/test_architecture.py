@@ -19,17 +19,17 @@ _FORBIDDEN = {
     "streams.cluster.rounds": "random",
     "streams.inventory.load": "streams.worker.settings",
     "streams.migration.budgets": "faust",
-    "streams.moves.loops": "streams.worker.ticker",
+    "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",
     "streams.placement.plugins.fit": "faust",
     "streams.rebalance.balance": "streams.worker.runner",
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",
-    "streams.worker.pace": "streams.cluster.stage",
+    "streams.worker.store.pipeline": "streams.cluster.stage",
     "schemas.base": "asyncio",
     "connectors.units": "benchmarks.figures",
     "connectors.process.wall_clock": "streams.stage.records",
-    "streams.agents.cluster": "connectors.units",
+    "streams.replay.start": "connectors.units",
 }
 #: The module may import it, and the decision core, which imports the module, may not.
 _INDIRECT = ("schemas.rows", "random")

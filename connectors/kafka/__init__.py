@@ -14,7 +14,8 @@
     records           key, partition and time of a message
     sender            records out, acknowledged
     outbox            the same without blocking, for processes that stand between Kafka and others
-    patience          clients that do not block go on after brokers were away
+    producer          the one producer: compressed, idempotent
+    reconnect         clients wait for brokers that are away
     membership        a process's place in a group of which one at a time is active for a cluster;
                       turn: the time in which it is
     produce           JSON lines or messages into a topic

@@ -122,22 +122,25 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
     _delete_records(
         connection, {topic: ends[topic] for topic in (_JOURNAL, _CHECKPOINTS)}, partition
     )
-    writer = _Writer(connection, partition)
-    opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
-    opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
-    position_key = row_key(partition, "", POSITION).encode()
-    writer.write(_CLUSTER, [(position_key, None)])
-    for table in CLUSTER_TABLES:
-        topic = changelog_name(table)
-        writer.write(topic, ((key, None) for key in _keys(connection, topic, partition, extents)))
-    _reset_windows(connection, writer, plan)
-    tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
-    ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
-    offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
-    row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
-    writer.write(_CLUSTER, [(row_key(partition, "", PARTITION).encode(), encode(row))])
-    position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
-    writer.write(_CLUSTER, [(position_key, encode(position))])
+    with Sender(connection, keep_places=True) as sender:
+        writer = _Writer(sender, partition)
+        opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
+        opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
+        position_key = row_key(partition, "", POSITION).encode()
+        writer.write(_CLUSTER, [(position_key, None)])
+        for table in CLUSTER_TABLES:
+            topic = changelog_name(table)
+            writer.write(
+                topic, ((key, None) for key in _keys(connection, topic, partition, extents))
+            )
+        _reset_windows(connection, writer, plan)
+        tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
+        ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
+        offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
+        row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
+        writer.write(_CLUSTER, [(row_key(partition, "", PARTITION).encode(), encode(row))])
+        position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
+        writer.write(_CLUSTER, [(position_key, encode(position))])
 
 
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
@@ -158,8 +161,8 @@ def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> Non
 class _Writer:
     """Writes records into one partition of any topic."""
 
-    def __init__(self, connection: Connection, partition: int) -> None:
-        self._sender = Sender(connection, keep_places=True)
+    def __init__(self, sender: Sender, partition: int) -> None:
+        self._sender = sender
         self._partition = partition
 
     def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:

@@ -56,7 +56,7 @@ class WorkerSettings(BaseSettings):
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
     """How many other workers keep a copy of a partition's rows, so that taking it over reads few of
     them. The same in all workers. A copy costs its holder the memory of the rows."""
-    checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 21_600.0
+    checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 600.0
     """Time between two checkpoints of a partition, by the log's clock; a replay of a cluster that
     is older than its journal begins at one. 0: none are written. Three days or less, as the journal
     keeps seven."""

@@ -10,7 +10,18 @@ from tests.docs.pages import ROOT, spans
 
 _ARCHITECTURE = ROOT / "docs" / "architecture.md"
 _GLOSSARY = ROOT / "docs" / "glossary.md"
-_TOP = ("schemas", "streams", "connectors", "benchmarks", "tests", "docs", "deploy", "examples")
+_TOP = (
+    "schemas",
+    "streams",
+    "connectors",
+    "simulation",
+    "loadstream",
+    "benchmarks",
+    "tests",
+    "docs",
+    "deploy",
+    "examples",
+)
 #: Files that a reader would make, as an example.
 _NEW = "gpu_count"
 

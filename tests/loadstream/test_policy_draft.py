@@ -8,10 +8,6 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors.closed_loop.scenario import BEGIN_MS, CLUSTER
-from connectors.closed_loop.stages import Written
-from connectors.closed_loop.streamed import Streamed
-from connectors.closed_loop.world import run as run_world
 from connectors.process import wall_clock
 from loadstream.policy import app
 from schemas.clock import ClockTick
@@ -21,9 +17,12 @@ from schemas.nodes import NodeState
 from schemas.partitions import partition_for
 from schemas.pods import Container, Pod, PodLifecycle
 from schemas.policy import read_policy
-from streams.in_process.pipeline import Pipeline
+from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
+from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.world import run as run_world
+from streams.in_process.pipeline import Pipeline, Written
 from tests.conftest import RunningBroker
-from tests.connectors.closed_loop.days import EAGER, quiet, scenario
+from tests.simulation.closed_loop.days import EAGER, quiet, scenario
 
 _NODES = 8
 #: Outputs that a history is read from.
@@ -33,23 +32,19 @@ Records = list[tuple[str, bytes, bytes]]
 """Topic, key and value."""
 
 
-class Recording:
+class Recording(Pipeline):
     """Both stages, and every record that went through them."""
 
     def __init__(self) -> None:
-        self._pipeline = Pipeline()
+        super().__init__()
         self.records: Records = []
-        apply = self._pipeline.cluster.apply
+        apply = self.cluster.apply
 
         def recorded(batch):  # type: ignore[no-untyped-def]  # as the stage's own
             self.records += [(each.topic, each.key, each.value) for each in batch]
             return apply(batch)
 
-        self._pipeline.cluster.apply = recorded  # type: ignore[method-assign]
-
-    @property
-    def applied(self) -> int:
-        return self._pipeline.applied
+        self.cluster.apply = recorded  # type: ignore[method-assign]
 
     def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
         self.records += [
@@ -57,7 +52,7 @@ class Recording:
             for each in records
             if each.topic == "node-usage"
         ]
-        outputs = self._pipeline.apply(records)
+        outputs = super().apply(records)
         self.records += [
             (topic, CLUSTER.encode(), value) for topic, value in outputs if topic in _READ
         ]

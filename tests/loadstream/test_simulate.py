@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.simulated.continuous import ContinuousSimulation
 from loadstream.__main__ import app
 from schemas.codec import encode
 from schemas.partitions import partition_for
 from schemas.policies import PolicyRecord
+from simulation.cluster.continuous import ContinuousSimulation
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker, client
 
@@ -104,7 +104,7 @@ def test_its_clock_is_that_of_the_partition_where_the_topics_have_its_cluster(
             taken.append(self._partition)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("connectors.simulated.continuous.ContinuousSimulation", Ended)
+    monkeypatch.setattr("simulation.cluster.continuous.ContinuousSimulation", Ended)
     address = {
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
         "LOADSTREAM_KAFKA_PARTITIONS": "7",

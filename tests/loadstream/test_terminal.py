@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
-from connectors.demo.report import _names
 from loadstream.__main__ import app
 from schemas.codec import decode
 from schemas.examples import EXAMPLES
 from schemas.printable import json_text, printable, yaml_text
 from schemas.refusals import Refusal
 from schemas.topics import TOPICS
+from simulation.demo.report import _names
 from tests.conftest import RunningBroker
 
 ROOT = Path(__file__).parents[2]

@@ -21,8 +21,8 @@ from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from schemas.requests import SchedulingRequest
-from streams.worker.batches import BatchLimits
-from streams.worker.pipeline import in_flight_max
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.runner import in_flight_max
 from tests.conftest import running
 from tests.streams.builders import request
 from tests.streams.worker_process import PATIENCE_S, Worker

@@ -28,9 +28,10 @@ from connectors.kubernetes.duties.produce import Messages, Produce
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
-from connectors.kubernetes.sources.base import SourceContext, make_sources
+from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.known import make_sources
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken

@@ -48,7 +48,7 @@ KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
 #: Increases that were asked for once and are kept if they are asked for again.
 _MET_MAX, _KEY_BYTES = 1_024, 200
 #: Increases with more changed nodes than this share of all are worked out anew.
-_ANEW_SHARE = 1 / 32
+_ANEW_SHARE = 1 / 100
 
 _MILLION = 1_000_000
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION

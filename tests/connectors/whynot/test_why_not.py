@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors.closed_loop.stages import Written
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.kafka.records import place
@@ -40,7 +39,7 @@ from schemas.rounds import (
 )
 from schemas.topics import TOPIC_BY_NAME, key_of
 from schemas.workloads import DisruptionBudget
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import Pipeline, Written
 from streams.migration.budgets import describe
 from streams.migration.workloads import Replicas
 from tests.conftest import RunningBroker
