@@ -47,6 +47,7 @@ Messages, by topic:
     unknown_fields  fields that a reader passes over
     partitions      keys and partitions, by Kafka's partitioner
     limits          how long a record may be
+    pieces          longer content, cut into pieces
     quantities      Kubernetes quantities to exact integers
     capacity        what a node has to give, with overcommitment or without
     printable       text of others as text and nothing else

@@ -29,7 +29,7 @@ _STORY = f"""
 loadstream keeps the real load of Kubernetes clusters even. Everything it hears and says is a record of
 one of these Kafka topics.
 
-**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes; only in `journal` such an object may be the head
+**Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes; only in `journal` and `checkpoints` such an object may be the head
 of other bytes. Numbers are integers of at most
 64 bits, written without fraction and exponent. Fields that a reader does not know are ignored; an absent
 optional field and null are the same; an unknown `schema_version` is refused. Times are milliseconds since

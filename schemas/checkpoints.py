@@ -1,8 +1,13 @@
 """`checkpoints`: the rows of a partition as they were at one place of the journal, in pieces.
 
-A replay of a cluster that is older than its journal begins at one of them. Pieces of several
-checkpoints may stand between each other; they belong together by their place. One without its
-closing piece, or with another digest than that names, is none.
+A replay of a cluster that is older than its journal begins at one of them. The rows are one content,
+which is cut into as many records as it takes, anywhere:
+
+    content   for each row its key and length in bytes as a line of JSON, a line break, then its bytes
+    record    the `CheckpointPiece` as a line of JSON, a line break, then a part of the content
+
+Pieces of several checkpoints may stand between each other; they belong together by their place. One
+without its closing piece, or with another digest than that names, is none.
 """
 
 from typing import Annotated
@@ -12,27 +17,16 @@ from pydantic import Field
 from schemas.base import Count, EpochMs, Message, Part
 
 
-class CheckpointRow(Part):
-    """A table row, or a part of one."""
-
-    key: str
-    """Key of the row."""
-    value: str
-    """The row as JSON; of a row that is continued the text so far."""
-    continued: bool = False
-    """The row is too long for one piece: its text goes on with the next row, of the same key."""
-
-
 class CheckpointEnd(Part):
     """What a whole checkpoint consists of."""
 
     pieces: Count
-    """How many pieces hold rows; the closing piece has this number."""
+    """How many pieces have content; the closing piece, which has none, has this number."""
     rows: Count
-    """How many rows there are, a continued one counted once."""
+    """How many rows there are: those of the tables of the cluster stage, all but how far they reflect
+    the journal."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Over the rows in their order: key and value, each followed by its length in bytes (8
-    bytes, big endian)."""
+    """Over the content."""
 
 
 class CheckpointPiece(Message):
@@ -52,7 +46,5 @@ class CheckpointPiece(Message):
     """The log's time there; none: before its clock ticked first."""
     piece: Count
     """Which piece this is, from 0."""
-    rows: Annotated[tuple[CheckpointRow, ...], Field(fail_fast=True)] = ()
-    """Rows of the tables of the cluster stage, all but how far they reflect the journal."""
     end: CheckpointEnd | None = None
     """The closing piece says here what came before it."""

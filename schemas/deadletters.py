@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base import INT64_MAX, Count, Message, published
+from schemas.pieces import split
 from schemas.refusals import REASON_CHARS_MAX, Category, Refusal
 
 #: Largest value that is kept uncompressed, so that it can be read with nothing but a base64 tool.
@@ -100,20 +101,16 @@ def dead_letter(
 def in_parts(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[DeadLetter]:
     """The letter as messages with at most `chars_max` characters of base64 each; most often itself."""
     key, value = letter.key_base64 or "", letter.value_base64
-    parts = max(1, -(-(len(key) + len(value)) // chars_max))
-    if parts == 1:
+    pieces = split(key + value, chars_max)
+    if len(pieces) == 1:
         yield letter
         return
-    for part in range(parts):
-        start = part * chars_max
-        stop = start + chars_max
-        update = {
-            "part": part,
-            "parts": parts,
-            "value_base64": value[max(0, start - len(key)) : max(0, stop - len(key))],
-        }
+    key_left = len(key)
+    for part, piece in enumerate(pieces):
+        update = {"part": part, "parts": len(pieces), "value_base64": piece[key_left:]}
         if letter.key_base64 is not None:
-            update["key_base64"] = key[start:stop]
+            update["key_base64"] = piece[:key_left]
+        key_left = max(0, key_left - len(piece))
         yield letter.model_copy(update=update)
 
 

@@ -107,6 +107,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",
+        framed=True,
         # Longer than the journal: what it still has must have something to begin at.
         retention_ms=8 * _DAY_MS,
     ),

@@ -177,12 +177,12 @@ def _(message: JournalRecord) -> str:
 @_sentence.register
 def _(message: CheckpointPiece) -> str:
     end = message.end
-    held = _count(len(message.rows), "row")
+    last = ""
     if end is not None:
-        held = f"the last; {_count(end.rows, 'row')} in all, sha256 {end.sha256[:12]}"
+        last = f", the last; {_count(end.rows, 'row')} in all, sha256 {end.sha256[:12]}"
     return (
         f"partition {message.partition} checkpoint of epoch {message.epoch} batch {message.sequence}, journal "
-        f"offset {message.offset}: piece {message.piece + 1}, {held}"
+        f"offset {message.offset}: piece {message.piece + 1}{last}"
     )
 
 

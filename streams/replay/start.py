@@ -124,7 +124,7 @@ def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
     while low < high:
         middle = (low + high) // 2
         times = [
-            piece.now_ms or 0
+            piece[0].now_ms or 0
             for _, value in stored.read(checkpoint.TOPIC, middle, middle)
             if (piece := read_piece(partition, value)) is not None
         ]
@@ -162,7 +162,7 @@ def _assembled(stored: Stored, partition: int, found: Found) -> Checkpoint | Non
     assembler = Assembler(found.place)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):
         piece = read_piece(partition, value)
-        whole = None if piece is None else assembler.take(piece)
+        whole = None if piece is None else assembler.take(*piece)
         if whole is not None:
             return whole
     return None

@@ -3,8 +3,8 @@
     rows at a place of the journal ──▶ `Cutter` ──▶ pieces, the last one with counts and a digest
     pieces ──▶ `Finder` ──▶ which checkpoints are whole ──▶ `Assembler` ──▶ the rows of one of them
 
-A piece is bounded whatever rows there are: a row too long for one goes on in the next. Pieces of
-two writers may stand between each other (one had lost the partition and did not know it yet); each
+The rows are one content, which is cut into pieces anywhere (`schemas.checkpoints`). Pieces of two
+writers may stand between each other (one had lost the partition and did not know it yet); each
 checkpoint is identified by its place, and no two writers have the same epoch. What is not whole is
 not there. Not judged here: whether the journal goes on at that place. Pure: rows in, bytes out, and
 back.
@@ -19,15 +19,16 @@ import orjson
 
 from schemas.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.codec import decode_as
+from schemas.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
+from schemas.pieces import split
 from schemas.refusals import Refusal
 from streams.stage.journal import Place
 from streams.stage.journal_records import read_record
 
 TOPIC = "checkpoints"
 
-#: Bytes of keys and values in one piece. JSON within JSON is at most twice as long, so a piece
-#: stays under the 1 MiB that brokers take by default.
-PIECE_BYTES = 400_000
+#: Bytes of content in one piece.
+PIECE_BYTES = PIECE_BYTES_MAX
 #: Most checkpoints that are followed at a time; for another one the oldest is given up.
 OPEN_MAX = 16
 
@@ -59,31 +60,13 @@ class Checkpoint:
     """Of the tables as they are written, packed ones packed."""
 
 
-class _Digest:
-    """Over rows in their order."""
-
-    def __init__(self) -> None:
-        self._hash = sha256()
-
-    def add(self, key: str, value: Iterable[bytes]) -> None:
-        for part in ((key.encode(),), value):
-            length = 0
-            for each in part:
-                self._hash.update(each)
-                length += len(each)
-            self._hash.update(length.to_bytes(8, "big"))
-
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
-
-
 class Cutter:
     """Makes the pieces of one checkpoint; `take` rows, then `close`."""
 
     def __init__(
         self, partition: int, place: Place, now_ms: int | None, piece_bytes: int = PIECE_BYTES
     ) -> None:
-        """`piece_bytes` bounds keys and values in a piece; a key is never cut."""
+        """`piece_bytes`: of the content of every piece but the last."""
         self._head: dict[str, Any] = {
             "schema_version": 1,
             "partition": partition,
@@ -94,49 +77,35 @@ class Cutter:
         if now_ms is not None:
             self._head["now_ms"] = now_ms
         self._piece_bytes = piece_bytes
-        self._digest = _Digest()
-        self._rows: list[dict[str, Any]] = []
-        self._size = 0
+        self._digest = sha256()
+        self._content = bytearray()
         self._pieces = 0
         self._count = 0
 
     def take(self, rows: Iterable[Row]) -> Iterator[bytes]:
-        """Add rows; gives the pieces that they fill. Values are JSON, thus UTF-8."""
+        """Add rows; gives the pieces that they fill."""
         for key, value in rows:
-            self._digest.add(key, (value,))
             self._count += 1
-            key_bytes = len(key.encode())
-            if self._rows and self._size + key_bytes + len(value) > self._piece_bytes:
-                yield self._piece()
-            begin, room = 0, max(4, self._piece_bytes - key_bytes)  # a character at least
-            while len(value) - begin > room:
-                end = begin + room
-                while value[end] & 0xC0 == 0x80:  # not within a character
-                    end -= 1
-                self._add(key, value[begin:end], continued=True)
-                yield self._piece()
-                begin = end
-            self._add(key, value[begin:])
+            self._content += orjson.dumps([key, len(value)], option=orjson.OPT_APPEND_NEWLINE)
+            self._content += value
+            full = len(self._content) // self._piece_bytes * self._piece_bytes
+            if full:
+                yield from map(self._piece, split(bytes(self._content[:full]), self._piece_bytes))
+                del self._content[:full]
 
     def close(self) -> Iterator[bytes]:
         """What is left, and the closing piece."""
-        if self._rows:
-            yield self._piece()
+        if self._content:
+            yield self._piece(bytes(self._content))
         end = CheckpointEnd(pieces=self._pieces, rows=self._count, sha256=self._digest.hexdigest())
-        yield orjson.dumps({**self._head, "piece": self._pieces, "end": end.model_dump()})
+        head = {**self._head, "piece": self._pieces, "end": end.model_dump()}
+        yield orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
 
-    def _add(self, key: str, value: bytes, *, continued: bool = False) -> None:
-        row: dict[str, Any] = {"key": key, "value": value.decode()}
-        if continued:
-            row["continued"] = True
-        self._rows.append(row)
-        self._size += len(key.encode()) + len(value)
-
-    def _piece(self) -> bytes:
-        piece = orjson.dumps({**self._head, "piece": self._pieces, "rows": self._rows})
+    def _piece(self, content: bytes) -> bytes:
+        head = {**self._head, "piece": self._pieces}
+        self._digest.update(content)
         self._pieces += 1
-        self._rows, self._size = [], 0
-        return piece
+        return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE) + content
 
 
 class Assembler:
@@ -149,14 +118,11 @@ class Assembler:
         self._begin()
 
     def _begin(self) -> None:
-        self._rows: list[Row] = []
-        self._digest = _Digest()
+        self._contents: list[bytes] = []
+        self._digest = sha256()
         self._following = 0
-        self._count = 0
-        self._open: tuple[str, list[bytes]] | None = None
-        """A row that is continued."""
 
-    def take(self, piece: CheckpointPiece) -> Checkpoint | None:
+    def take(self, piece: CheckpointPiece, content: bytes) -> Checkpoint | None:
         """Add the piece that follows; answers with the checkpoint that it completes."""
         if place_of(piece) != self._place:
             return None
@@ -166,35 +132,29 @@ class Assembler:
             self._following = -1  # one is missing: it never becomes whole
             return None
         self._following += 1
-        if not all(self._add(row.key, row.value.encode(), row.continued) for row in piece.rows):
-            self._following = -1
-            return None
         end = piece.end
         if end is None:
-            return None
-        whole = self._open is None and (end.pieces, end.rows, end.sha256) == (
-            piece.piece,
-            self._count,
-            self._digest.hexdigest(),
-        )
-        rows, self._following = tuple(self._rows), -1
-        return Checkpoint(self._place, piece.now_ms, rows) if whole else None
-
-    def _add(self, key: str, value: bytes, continued: bool) -> bool:
-        """Whether it is a row that may come here."""
-        parts = [value]
-        if self._open is not None:
-            of, parts = self._open
-            if of != key:
-                return False
-            parts.append(value)
-        self._open = (key, parts) if continued else None
-        if not continued:
-            self._digest.add(key, parts)
-            self._count += 1
+            self._digest.update(content)
             if self._keep:
-                self._rows.append((key, b"".join(parts)))
-        return True
+                self._contents.append(content)
+            return None
+        self._following = -1
+        if (end.pieces, end.sha256) != (piece.piece, self._digest.hexdigest()):
+            return None
+        rows = tuple(_read_rows(b"".join(self._contents)))
+        if self._keep and len(rows) != end.rows:
+            return None
+        return Checkpoint(self._place, piece.now_ms, rows)
+
+
+def _read_rows(content: bytes) -> Iterator[Row]:
+    """The rows of whole content, whose digest is right."""
+    begin = 0
+    while begin < len(content):
+        line_end = content.index(b"\n", begin)
+        key, length = orjson.loads(content[begin:line_end])
+        begin = line_end + 1 + length
+        yield key, content[line_end + 1 : begin]
 
 
 class Finder:
@@ -210,10 +170,11 @@ class Finder:
 
     def take(self, offset: int, value: bytes | None) -> Found | None:
         """Look at the record that follows; return the checkpoint that it completes."""
-        piece = read_piece(self.partition, value)
-        if piece is None:
+        read = read_piece(self.partition, value)
+        if read is None:
             self.unreadable += 1
             return None
+        piece, content = read
         place = place_of(piece)
         if piece.piece == 0:
             self._open.pop(place, None)
@@ -223,7 +184,7 @@ class Finder:
         if place not in self._open:
             return None  # its first piece is gone, or it was given up
         first, assembler = self._open[place]
-        whole = assembler.take(piece)
+        whole = assembler.take(piece, content)
         if piece.end is not None:
             del self._open[place]
         if whole is None:
@@ -238,10 +199,13 @@ class Finder:
         return len(self._open)
 
 
-def read_piece(partition: int, value: bytes | None) -> CheckpointPiece | None:
-    """A piece of the partition; None: it is none."""
-    piece = decode_as(CheckpointPiece, value)
-    return None if isinstance(piece, Refusal) or piece.partition != partition else piece
+def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, bytes] | None:
+    """Head and content of a piece of the partition; None: it is none."""
+    line, _, content = (value or b"").partition(b"\n")
+    piece = decode_as(CheckpointPiece, line, PIECE_HEAD_BYTES_MAX)
+    if isinstance(piece, Refusal) or piece.partition != partition:
+        return None
+    return piece, content
 
 
 def place_of(piece: CheckpointPiece) -> Place:

@@ -20,6 +20,7 @@ import orjson
 from schemas.codec import encode
 from schemas.journal import JournalRecord
 from schemas.limits import PIECE_BYTES_MAX
+from schemas.pieces import split
 from schemas.refusals import Refusal
 from schemas.tables import PARTITION, kind_of_key
 from streams.stage.journal_records import Batch, Record, read_record, says_ours, whole
@@ -95,22 +96,21 @@ def batch(
             *(each.value for each in outputs),
         )
     )
-    parts = max(1, -(-len(content) // PART_BYTES))
+    parts = split(content, PART_BYTES)
     head = {
         "schema_version": 1,
         "partition": partition,
         "epoch": place.epoch,
         "sequence": place.sequence + 1,
-        "parts": parts,
+        "parts": len(parts),
         "applied": len(applied),
         "rows": len(result.rows),
         "outputs": len(outputs),
         "positions": _positions(result.rows),
     }
     return [
-        orjson.dumps({**head, "part": part}, option=orjson.OPT_APPEND_NEWLINE)
-        + content[part * PART_BYTES : (part + 1) * PART_BYTES]
-        for part in range(parts)
+        orjson.dumps({**head, "part": number}, option=orjson.OPT_APPEND_NEWLINE) + part
+        for number, part in enumerate(parts)
     ]
 
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 import orjson
 
 from schemas.limits import PIECE_BYTES_MAX
+from schemas.pieces import split
 from schemas.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 
@@ -47,14 +48,15 @@ def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
         change: the row as it is now.
         present: keys of the chunks of this row that the changelog may have.
     """
-    chunks, value = [], change.value
+    chunks: list[RowChange] = []
+    value = change.value
     if value is not None and len(value) > CHUNK_BYTES:
-        cuts = range(0, len(value), CHUNK_BYTES)
         version = _version(value)
-        for number, begin in enumerate(cuts):
-            key = _chunk_key(change.key, version, number)
-            chunks.append(RowChange(key, value[begin : begin + CHUNK_BYTES]))
-        value = _MARK + orjson.dumps({"version": version, "chunks": len(cuts)})
+        chunks = [
+            RowChange(_chunk_key(change.key, version, number), piece)
+            for number, piece in enumerate(split(value, CHUNK_BYTES))
+        ]
+        value = _MARK + orjson.dumps({"version": version, "chunks": len(chunks)})
     yield from chunks
     yield RowChange(change.key, value)
     written = {chunk.key for chunk in chunks}

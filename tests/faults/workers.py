@@ -260,7 +260,7 @@ class ClusterWorker(Worker):
         whole: Checkpoint | None = None
         for value in (*cutter.take(rows), *cutter.close()):
             piece = read_piece(self.partition, value)
-            whole = None if piece is None else assembler.take(piece)
+            whole = None if piece is None else assembler.take(*piece)
         require(whole is not None, "a checkpoint is not whole")
         assert whole is not None
         return whole

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.checkpoints import CheckpointEnd, CheckpointPiece, CheckpointRow
+from schemas.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.collect import CollectPolicyRecord
@@ -172,10 +172,9 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "checkpoints",
         CheckpointPiece(
             partition=2, epoch=1, sequence=9, offset=12, now_ms=NOW_MS, piece=0,
-            rows=(CheckpointRow(table="nodes", key="k", value="{}"),),
         ),
         None,
-        "partition 2 checkpoint of epoch 1 batch 9, journal offset 12: piece 1, 1 row",
+        "partition 2 checkpoint of epoch 1 batch 9, journal offset 12: piece 1",
     ),
     (
         "checkpoints",
