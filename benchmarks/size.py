@@ -99,7 +99,7 @@ def _count_lines(folders: Iterable[str]) -> int:
 
 def _count_modules() -> Counter[str]:
     """Return the number of modules in each folder of the product, without `__init__.py`."""
-    modules = (path for path in _files("*.py", *PRODUCT) if path.stem != "__init__")
+    modules = (path for path in _files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__")
     return Counter(str(path.parent.relative_to(ROOT)) for path in modules)
 
 

@@ -157,7 +157,7 @@ def _report(
     traced: bool,
 ) -> list[str]:
     """Print the summary, write the files; returns what was not as it should be."""
-    from simulation.demo.picture import draw
+    from simulation.demo.picture import can_draw, draw
     from simulation.demo.rebalance_summary import usage_staying
     from simulation.demo.report import print_next, print_report, write_figures
     from simulation.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
@@ -180,8 +180,12 @@ def _report(
             markup=False,
             highlight=False,
         )
-    pictures = [output / "usage.png", output / "usage.svg"] if session.samples else []
-    draw(session, compared, staying, pictures)
+    pictures = []
+    if not can_draw():
+        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
+    elif session.samples:
+        pictures = [output / "usage.png", output / "usage.svg"]
+        draw(session, compared, staying, pictures)
     write_figures(figures, output / "summary.json")
     files = (
         "decisions.jsonl", "evictions.jsonl", "rounds.jsonl", "summary.json", "policy.yaml",

@@ -97,14 +97,19 @@ def demo(
 
 def _report(output: Path, story: "Story", summed: "Summary") -> None:
     """Print the summary, and write it and the picture."""
+    from simulation.demo.picture import can_draw
     from simulation.kubernetes_demo.picture import draw
 
-    hottest = max(story.looks, key=lambda look: len(look.hot))
-    draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
+    if can_draw():
+        hottest = max(story.looks, key=lambda look: len(look.hot))
+        draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
+        echo(f"picture: {output / 'nodes.png'}")
+    else:
+        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
     text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)
-    echo(f"picture: {output / 'nodes.png'}; logs and the audit log: {output}")
+    echo(f"logs and the audit log: {output}")
 
 
 def _refuse_without_effect(asked: typer.Context, *, observe: bool) -> None:

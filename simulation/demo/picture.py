@@ -3,6 +3,7 @@
 Drawn without a display, into files; matplotlib is loaded only here.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ _LOADSTREAM, _REQUESTS, _WAITING = "#0f766e", "#c2410c", "#d97706"
 _LEFT = "#1d4ed8"
 #: Most names that fit beside the heat map.
 _NAMES_MAX = 50
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed, which only the extra `simulation` requires."""
+    return find_spec("matplotlib") is not None
 
 
 def draw(session: Session, compared: UsageGrid, staying: UsageGrid, files: list[Path]) -> None:
