@@ -17,8 +17,8 @@ applied           whether a worker has applied a record
 records           key, partition and time of a message
 sender            messages out, acknowledged, for commands
 outbox            messages out for the duties, without blocking
-membership        a process's place in a group of which one at a time is active for a cluster;
-                  turn: the time in which it is
+leadership        a process's place in a group of which one at a time is active for a cluster;
+                  term: the time in which it is
 produce           JSON lines or messages into a topic
 wire              both ways at once, for simulated clusters
 partition_reset   rows, journal and checkpoints of a partition deleted

@@ -1,6 +1,6 @@
 """One process with one or several duties of a cluster, until it is ended.
 
-It joins the group of each duty and does the work when it is its turn. A broker or an API server
+It joins the group of each duty and does the work while it is the active one. A broker or an API server
 that does not answer is waited for; a duty that fails in any other way ends the process with its
 error, so that it is started again and takes its place in the groups anew. At SIGTERM what is being
 written comes to its end, and others take over at once.
@@ -13,7 +13,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
@@ -83,15 +83,15 @@ async def _run(
                 tasks.create_task(members[each.name].run(each.work))
             while True:
                 for name, member in members.items():
-                    telemetry.active(name, active=member.turn is not None)
+                    telemetry.active(name, active=member.term is not None)
                 telemetry.look(outbox.sent + outcomes.sent)
                 outbox.check()
                 outcomes.check()
                 await asyncio.sleep(_LOOK_S)
 
 
-def _member(around: Surroundings, duty: Duty) -> Membership:
-    return Membership(
+def _member(around: Surroundings, duty: Duty) -> Leadership:
+    return Leadership(
         around.kafka,
         around.cluster,
         duty.name,
