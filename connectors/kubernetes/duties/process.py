@@ -9,7 +9,6 @@ written comes to its end, and others take over at once.
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
@@ -19,6 +18,7 @@ from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
 from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.process.signals import run_until_stopped
 from schemas.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -44,27 +44,7 @@ async def run(
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
-    running = asyncio.create_task(_run(kafka, cluster, access, makes, telemetry))
-    ending = asyncio.create_task(ended.wait())
-    try:
-        await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        ending.cancel()
-        running.cancel()
-        (outcome,) = await asyncio.gather(running, return_exceptions=True)
-    if isinstance(outcome, Exception):
-        raise _first(outcome)
-
-
-def _first(error: Exception) -> Exception:
-    """The error itself, where tasks have gathered errors in groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    await run_until_stopped(_run(kafka, cluster, access, makes, telemetry))
 
 
 async def _run(
