@@ -18,12 +18,12 @@ from confluent_kafka.admin import NewPartitions
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.turn import LOCK, Turn, TurnOver
+from connectors.kafka.term import LOCK, Term, TermOver
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
-from tests.connectors.kafka.test_membership import (
+from tests.connectors.kafka.test_leadership import (
     _CLUSTER,
     _TOPIC,
     _Worker,
@@ -41,9 +41,9 @@ _SESSION_S = 6.0
 @pytest.fixture
 def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than the session takes as short as a broker allows."""
-    for module in ("membership", "turn"):
+    for module in ("leadership", "term"):
         monkeypatch.setattr(f"connectors.kafka.{module}.SESSION_S", _SESSION_S)
-    monkeypatch.setattr("connectors.kafka.turn.LEASE_S", _SESSION_S / 2)
+    monkeypatch.setattr("connectors.kafka.term.LEASE_S", _SESSION_S / 2)
 
 
 @pytest.mark.slow
@@ -53,14 +53,14 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
     log: list[str] = []
     writes = asyncio.Event()
 
-    async def slow(turn: Turn) -> None:
-        with suppress(TurnOver):
-            async with turn.writing():
+    async def slow(term: Term) -> None:
+        with suppress(TermOver):
+            async with term.writing():
                 log.append("slow: begins")
                 writes.set()
                 await asyncio.sleep(_SESSION_S * 1.5)
                 log.append("slow: ends")
-        await turn.over.wait()
+        await term.over.wait()
 
     async with joined(clean_kafka, slow):
         await writes.wait()
@@ -74,23 +74,23 @@ async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
     clean_kafka: RunningBroker, short_session: None
 ) -> None:
     """Otherwise the active one would be interrupted again."""
-    members: dict[str, Membership] = {}
+    members: dict[str, Leadership] = {}
     settled, ends = asyncio.Event(), asyncio.Event()
 
-    async def lingers(turn: Turn) -> None:
-        await turn.over.wait()
+    async def lingers(term: Term) -> None:
+        await term.over.wait()
         await settled.wait()  # however long that takes
         await asyncio.sleep(_SESSION_S * 3)
         ends.set()
 
     async with joined(clean_kafka, lingers) as members["first"]:
-        await until(lambda: members["first"].turn)
+        await until(lambda: members["first"].term)
         # The member whose id comes first is active: give it away until it is the other's.
         async with joined(clean_kafka, lingers) as members["second"]:
-            while not any(each.turn and each.turn.over.is_set() for each in members.values()):
+            while not any(each.term and each.term.over.is_set() for each in members.values()):
                 for each in members.values():
                     coordinator = each._consumer._coordinator
-                    if each.turn is not None and coordinator.generation > 0:
+                    if each.term is not None and coordinator.generation > 0:
                         await coordinator._maybe_leave_group()  # comes back under another id
                 await asyncio.sleep(1)
             generation = await _settled(members.values())
@@ -100,7 +100,7 @@ async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
     assert now == {generation}
 
 
-async def _settled(members: Collection[Membership]) -> int:
+async def _settled(members: Collection[Leadership]) -> int:
     """The group's generation, once all have it and none comes after it by itself."""
     found: set[int] = set()
     while True:
@@ -123,7 +123,7 @@ async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -
         return 0
 
     worker = _Worker("first", [])
-    member = Membership(broker.settings, _CLUSTER, "test", topics=[_TOPIC], begin=begin)
+    member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC], begin=begin)
     running = asyncio.create_task(member.run(worker))
     try:
         await until(lambda: worker.log)
@@ -139,16 +139,16 @@ async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
     handed_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     begun = asyncio.Event()
 
-    async def hands_over(turn: Turn) -> None:
-        async with turn.writing():
-            turn.under_way(handed_over)
+    async def hands_over(term: Term) -> None:
+        async with term.writing():
+            term.under_way(handed_over)
         begun.set()
-        await turn.over.wait()
+        await term.over.wait()
 
     async with joined(broker, hands_over) as member:
         await begun.wait()
-        assert member.turn is not None
-        giving_up = asyncio.create_task(member.turn.suspend())
+        assert member.term is not None
+        giving_up = asyncio.create_task(member.term.suspend())
         await asyncio.sleep(1)
         assert not giving_up.done()
         handed_over.set_result(None)
@@ -171,7 +171,7 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
         for name in (f"c{number}" for number in range(100))
         if partition_for(name.encode(), count) >= (count + 1) // 2
     )
-    members = [Membership(clean_kafka.settings, cluster, "test", topics=[_TOPIC]) for _ in range(2)]
+    members = [Leadership(clean_kafka.settings, cluster, "test", topics=[_TOPIC]) for _ in range(2)]
     running = [asyncio.create_task(each.run(_Worker("w", []))) for each in members]
     await asyncio.wait(running, timeout=60, return_when=asyncio.FIRST_COMPLETED)
     for each in running:
@@ -183,12 +183,12 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
 
 
 async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -> None:
-    async def ends(turn: Turn) -> None:
-        async with turn.writing():
+    async def ends(term: Term) -> None:
+        async with term.writing():
             pass
 
-    member = Membership(broker.settings, _CLUSTER, "test")
-    with pytest.raises(RuntimeError, match="the work has ended before its turn"):
+    member = Leadership(broker.settings, _CLUSTER, "test")
+    with pytest.raises(RuntimeError, match="the work has ended before its term"):
         await asyncio.wait_for(member.run(ends), 60)
 
 
@@ -196,31 +196,31 @@ async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -
 #: them: between two, as what it was about to write when it stopped it may write when it goes on.
 _CHILD = """
     import asyncio, json, os, signal, sys
-    from connectors.kafka import membership, turn
+    from connectors.kafka import leadership, term
     from schemas.connection import KafkaSettings
 
     address, path, session_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    membership.SESSION_S = turn.SESSION_S = session_s
-    turn.LEASE_S = session_s / 2
-    turns = written = 0
+    leadership.SESSION_S = term.SESSION_S = session_s
+    term.LEASE_S = session_s / 2
+    terms = written = 0
 
     async def work(turn_):
-        global turns, written
-        turns += 1
+        global terms, written
+        terms += 1
         with open(path, "a", buffering=1) as out:
             try:
                 while True:
                     async with turn_.writing():
-                        out.write(json.dumps(["child", turns]) + chr(10))
+                        out.write(json.dumps(["child", terms]) + chr(10))
                     written += 1
                     if written == 100:
                         os.kill(os.getpid(), signal.SIGSTOP)
                     await asyncio.sleep(0.01)
-            except turn.TurnOver:
+            except term.TermOver:
                 pass
 
     settings = KafkaSettings.local(address).model_copy(update={"client_id": sys.argv[4]})
-    asyncio.run(membership.Membership(settings, "c1", "test").run(work))
+    asyncio.run(leadership.Leadership(settings, "c1", "test").run(work))
 """
 
 
@@ -257,28 +257,28 @@ async def test_a_process_that_stood_still_writes_nothing_after_another_took_over
     """The member whose id comes first is active: "a" gets the partition back when it wakes up."""
     path = tmp_path / "written"
 
-    async def parent(turn: Turn) -> None:
-        with path.open("a", buffering=1, encoding="utf-8") as out, suppress(TurnOver):
+    async def parent(term: Term) -> None:
+        with path.open("a", buffering=1, encoding="utf-8") as out, suppress(TermOver):
             while True:
-                async with turn.writing():
+                async with term.writing():
                     out.write(json.dumps(["parent", 1]) + "\n")
                 await asyncio.sleep(0.01)
 
     async with _child(clean_kafka, path, client_id) as child:
         await until(lambda: _stands_still(child))
-        *_, (_, turn) = _lines(path)
-        member = Membership(clean_kafka.settings, _CLUSTER, "test")
+        *_, (_, term) = _lines(path)
+        member = Leadership(clean_kafka.settings, _CLUSTER, "test")
         running = asyncio.create_task(member.run(parent))
         await until(lambda: _lines(path)[-1][0] == "parent")
         os.kill(child.pid, signal.SIGCONT)
         await asyncio.sleep(_SESSION_S)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await until(lambda: max(of for name, of in _lines(path) if name == "child") > turn)
+        await until(lambda: max(of for name, of in _lines(path) if name == "child") > term)
     written = _lines(path)
     begun = written.index(["parent", 1])
     assert {name for name, _ in written[:begun]} == {"child"}
-    assert ["child", turn] not in written[begun:]
+    assert ["child", term] not in written[begun:]
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.turn import Turn, TurnOver
+from connectors.kafka.term import Term, TermOver
 from schemas.codec import decode
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
@@ -39,36 +39,36 @@ class _Worker:
     log: list[str]
     read: list[str] = field(default_factory=list)
     mark_done: bool = True
-    turns: int = 0
+    terms: int = 0
 
-    async def __call__(self, turn: Turn) -> None:
-        self.turns += 1
+    async def __call__(self, term: Term) -> None:
+        self.terms += 1
         name = self.name
-        reading = asyncio.create_task(self._read(turn))
-        with suppress(TurnOver):
+        reading = asyncio.create_task(self._read(term))
+        with suppress(TermOver):
             while True:
-                async with turn.writing():
+                async with term.writing():
                     self.log.append(f"{name}: begins")
                     await asyncio.sleep(0.02)
                     self.log.append(f"{name}: ends")
                 await asyncio.sleep(0.02)
         await reading
 
-    async def _read(self, turn: Turn) -> None:
-        async for record in turn.records(_TOPIC):
+    async def _read(self, term: Term) -> None:
+        async for record in term.records(_TOPIC):
             message = decode(record.topic, record.value)
             assert isinstance(message, CommandOutcome)
             self.read.append(message.command_id)
             if self.mark_done:
-                turn.done(record.topic, record.offset + 1)
+                term.done(record.topic, record.offset + 1)
 
 
 @asynccontextmanager
 async def joined(
-    broker: RunningBroker, work: Callable[[Turn], Awaitable[None]]
-) -> AsyncIterator[Membership]:
+    broker: RunningBroker, work: Callable[[Term], Awaitable[None]]
+) -> AsyncIterator[Leadership]:
     """A member while it is in the group."""
-    member = Membership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
+    member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
     running = asyncio.create_task(member.run(work))
     try:
         yield member
@@ -106,7 +106,7 @@ async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: Runni
     first, second = _Worker("first", log), _Worker("second", log)
     async with joined(broker, first) as member:
         await until(lambda: len(log) > 10)
-        assert member.turn is not None
+        assert member.term is not None
         async with joined(broker, second):
             await until(lambda: len(log) > 40)
     async with joined(broker, second):
@@ -133,8 +133,8 @@ async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
 ) -> None:
     """A standby that joins or leaves does not make the active one begin anew."""
     # The embedded broker rebalances for all of a session but its last second: any pause of a slow
-    # machine would break the turn.
-    monkeypatch.setattr("connectors.kafka.turn.SESSION_S", 60.0)
+    # machine would break the term.
+    monkeypatch.setattr("connectors.kafka.term.SESSION_S", 60.0)
     worker = _Worker("first", [])
     async with joined(broker, worker) as member, Outbox(broker.settings) as outbox:
         await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
@@ -144,7 +144,7 @@ async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
             await grown(worker.log)
             await outbox.deliver(_TOPIC, [outcome(4 + count)])
             await until(lambda count=count: len(worker.read) == 5 + count)  # type: ignore[misc]
-    assert worker.turns == 1
+    assert worker.terms == 1
     assert worker.read == [f"command-{number:04}" for number in range(7)]
 
 
@@ -168,11 +168,11 @@ async def test_what_is_not_marked_as_done_comes_again(broker: RunningBroker) -> 
 
 
 async def test_work_that_fails_ends_the_membership_with_its_error(broker: RunningBroker) -> None:
-    async def fails(turn: Turn) -> None:
-        async with turn.writing():
+    async def fails(term: Term) -> None:
+        async with term.writing():
             raise ZeroDivisionError("it fails")
 
-    member = Membership(broker.settings, _CLUSTER, "test")
+    member = Leadership(broker.settings, _CLUSTER, "test")
     with pytest.raises(ZeroDivisionError, match="it fails"):
         await asyncio.wait_for(member.run(fails), 60)
 
@@ -180,23 +180,23 @@ async def test_work_that_fails_ends_the_membership_with_its_error(broker: Runnin
 async def test_nothing_is_written_while_the_coordinator_does_not_answer(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.kafka.turn.LEASE_S", 0.5)
+    monkeypatch.setattr("connectors.kafka.term.LEASE_S", 0.5)
     log: list[str] = []
     worker = _Worker("first", log)
     async with joined(embedded, worker) as member:
         await until(lambda: len(log) > 10)
-        turn = member.turn
-        assert turn is not None
+        term = member.term
+        assert term is not None
 
         async def refused(offsets: object) -> None:
             raise TimeoutError("no answer")
 
-        commit, turn._consumer.commit = turn._consumer.commit, refused
+        commit, term._consumer.commit = term._consumer.commit, refused
         await asyncio.sleep(0.6)
         size = len(log)
         await asyncio.sleep(1)
         assert len(log) <= size + 2
-        turn._consumer.commit = commit
+        term._consumer.commit = commit
         await until(lambda: len(log) > size + 10)
 
 
@@ -215,7 +215,7 @@ class _Answering:
 async def test_who_is_cancelled_while_the_coordinator_answers_is_cancelled(later: int) -> None:
     """Otherwise a process that is ended would stay the active one for ever."""
     consumer = _Answering()
-    confirming = asyncio.create_task(Turn(consumer, 0, {}, ()).confirm())
+    confirming = asyncio.create_task(Term(consumer, 0, {}, ()).confirm())
     await consumer.asked.wait()
     consumer.answers.set()
     for _ in range(later):  # turns of the event loop

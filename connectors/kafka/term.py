@@ -5,7 +5,7 @@ So `writing` asks the group's coordinator, by a commit, unless it has confirmed 
 that the coordinator gives the partition to nobody else for the session timeout, and a confirmation
 counts for half of it.
 
-Not guaranteed: that a request which was sent before the turn was over does not arrive later. What
+Not guaranteed: that a request which was sent before the term was over does not arrive later. What
 is written must bear that: bindings and evictions name the pod's uid.
 """
 
@@ -36,11 +36,11 @@ RETRY_S = 0.25
 END_S = 75.0
 
 
-class TurnOver(Exception):
+class TermOver(Exception):
     """Another member is the active one, or will be: nothing more may be written."""
 
 
-class Turn:
+class Term:
     """The time in which this process is the active one."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Turn:
         }
 
     async def records(self, topic: str) -> AsyncIterator[Any]:
-        """The records of a topic that is read, in their order; ends when the turn is over."""
+        """The records of a topic that is read, in their order; ends when the term is over."""
         while not self.over.is_set():
             record = await self._arrived[topic].get()
             if record is None:
@@ -89,7 +89,7 @@ class Turn:
     def done(self, topic: str, next_offset: int) -> None:
         """Records of a topic before this offset need not come again.
 
-        After the turn it means nothing: the next active one begins with what was committed.
+        After the term it means nothing: the next active one begins with what was committed.
         """
         self._done[topic] = next_offset
 
@@ -97,7 +97,7 @@ class Turn:
     async def writing(self) -> AsyncIterator[None]:
         """Around each write; waits while the group is being rebalanced or does not confirm.
 
-        Raises TurnOver.
+        Raises TermOver.
         """
         await self._permitted()
         self._begin_write()
@@ -112,7 +112,7 @@ class Turn:
         written.add_done_callback(self._end_write)
 
     async def during(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work until it ends, or drop it when the turn is over; raises what it raises."""
+        """Do work until it ends, or drop it when the term is over; raises what it raises."""
         working = asyncio.ensure_future(work)
         over = asyncio.ensure_future(self.over.wait())
         try:
@@ -177,7 +177,7 @@ class Turn:
         return time.monotonic() - self._suspended_at_s < SESSION_S
 
     def resume(self) -> None:
-        """The partition has come back to this process, and the turn is unbroken."""
+        """The partition has come back to this process, and the term is unbroken."""
         self._going.set()
 
     def end(self) -> None:
@@ -206,7 +206,7 @@ class Turn:
         while True:
             await self._going.wait()
             if self.over.is_set():
-                raise TurnOver
+                raise TermOver
             if time.monotonic() - self._confirmed_at_s < LEASE_S:
                 return
             if not await self.confirm():

@@ -1,15 +1,15 @@
 """A process's place in a consumer group of which one member at a time is active for a cluster.
 
-    Membership.run(work)      joins the group and stays in it
-    work(turn)                runs as long as this process is the active one
-    async with turn.writing() comes in as soon as no other process can be active; around each write
+    Leadership.run(work)      joins the group and stays in it
+    work(term)                runs as long as this process is the active one
+    async with term.writing() comes in as soon as no other process can be active; around each write
 
 The member that is assigned the cluster's partition of `placement-decisions` is active. When the
 group is rebalanced, the active process begins no new write, finishes those under way and commits
 how far it is; only then does the group go on. If the partition comes back to this process, and no
-other process can have had it in between, the turn goes on where it was; otherwise it is over.
+other process can have had it in between, the term goes on where it was; otherwise it is over.
 
-What a turn permits, and when: `connectors.kafka.turn`.
+What a term permits, and when: `connectors.kafka.term`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import BrokerUnavailable
-from connectors.kafka.turn import END_S, LOCK, SESSION_S, Turn, TurnOver
+from connectors.kafka.term import END_S, LOCK, SESSION_S, Term, TermOver
 from schemas.connection import KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.partitions import partition_for
@@ -43,7 +43,7 @@ _RECORDS_PER_POLL = 500
 Beginning = Callable[[str, int], Awaitable[int]]
 
 
-class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka exports no types
+class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka exports no types
     """Joins a group; `run` is called once."""
 
     def __init__(
@@ -68,15 +68,15 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
                 record that there is.
         """
         self.group = f"loadstream-{duty}-{cluster}"
-        self.turn: Turn | None = None
-        """The turn of this process; none: it stands by."""
+        self.term: Term | None = None
+        """The term of this process; none: it stands by."""
         self._kafka = kafka
         self._home = TopicPartition(LOCK, partition_for(cluster.encode(), kafka.partitions))
         self._kept = sorted(topics)
         self._newest = sorted(newest)
         self._read = (*self._kept, *self._newest)
         self._begin = begin
-        self._work: Callable[[Turn], Awaitable[None]] = _nothing
+        self._work: Callable[[Term], Awaitable[None]] = _nothing
         self._task: asyncio.Future[None] | None = None
         self._assigned: frozenset[Any] = frozenset()
         """What the group has given to this process; nothing while it is being rebalanced."""
@@ -85,8 +85,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         """Why it is out of the group, as the log has it; none: it has joined since."""
         self._consumer: Any = None
 
-    async def run(self, work: Callable[[Turn], Awaitable[None]]) -> None:
-        """Stay in the group, and do the work whenever it is this process's turn.
+    async def run(self, work: Callable[[Term], Awaitable[None]]) -> None:
+        """Stay in the group, and do the work whenever this process is the active one.
 
         Returns only by cancellation, or raises what `work` raises; where that is aiokafka's
         KafkaError the group is joined again. The group is left either way.
@@ -126,35 +126,35 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         finally:
             self._leaving = True  # what the group assigns meanwhile is not taken
             try:
-                if self.turn is not None:
-                    await self.turn.suspend()
+                if self.term is not None:
+                    await self.term.suspend()
                     await self._end()
             finally:
                 await self._consumer.stop()
 
     async def _step(self) -> None:
-        """Begin or end a turn, take records, commit, and look whether the work has failed."""
-        if self.turn is not None and self.turn.over.is_set():
+        """Begin or end a term, take records, commit, and look whether the work has failed."""
+        if self.term is not None and self.term.over.is_set():
             await self._end()
-        if self.turn is None and self._home in self._assigned:
+        if self.term is None and self._home in self._assigned:
             await self._take_over()
         found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS_PER_POLL)
-        turn, task = self.turn, self._task
-        if turn is None or task is None or turn.over.is_set():
+        term, task = self.term, self._task
+        if term is None or task is None or term.over.is_set():
             return
         for place, records in found.items():
             if self._wanted(place):
-                turn.arrived(place.topic, records)
+                term.arrived(place.topic, records)
         for place in filter(self._wanted, self._consumer.assignment()):
-            if turn.ahead(place.topic) >= AHEAD_MAX:
+            if term.ahead(place.topic) >= AHEAD_MAX:
                 self._consumer.pause(place)
-            elif turn.ahead(place.topic) < AHEAD_MAX // 2:
+            elif term.ahead(place.topic) < AHEAD_MAX // 2:
                 self._consumer.resume(place)
         if task.done():
             await task
-            raise RuntimeError(f"{self.group}: the work has ended before its turn")
-        if turn.is_commit_due:
-            await turn.confirm()
+            raise RuntimeError(f"{self.group}: the work has ended before its term")
+        if term.is_commit_due:
+            await term.confirm()
 
     def _wanted(self, place: Any) -> bool:
         return place.partition == self._home.partition and place.topic in self._read
@@ -162,8 +162,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
         """Before the group is rebalanced; it waits for this, and heartbeats go on meanwhile."""
         self._assigned = frozenset()
-        if self.turn is not None:
-            await self.turn.suspend()
+        if self.term is not None:
+            await self.term.suspend()
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
         """After the group was rebalanced; nothing is waited for: there are no heartbeats until then.
@@ -174,14 +174,14 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             return
         self._assigned = frozenset(assigned)
         self._consumer.pause(*assigned)
-        turn = self.turn
-        if turn is None or turn.over.is_set():
+        term = self.term
+        if term is None or term.over.is_set():
             return
-        if self._foreign() or not turn.is_unbroken:
-            turn.end()  # a new one begins where the group is, if the partition is ours
+        if self._foreign() or not term.is_unbroken:
+            term.end()  # a new one begins where the group is, if the partition is ours
         else:
-            self._seek(turn.read_up_to)
-            turn.resume()
+            self._seek(term.read_up_to)
+            term.resume()
 
     def _foreign(self) -> list[str]:
         """Topics of which the cluster's partition is not assigned to this process."""
@@ -202,8 +202,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             return  # the group has been rebalanced meanwhile
         self._seek(positions)
         logger.info("%s: this process is the active one", self.group)
-        self.turn = Turn(self._consumer, self._home.partition, positions, self._kept)
-        self._task = asyncio.ensure_future(self._work(self.turn))
+        self.term = Term(self._consumer, self._home.partition, positions, self._kept)
+        self._task = asyncio.ensure_future(self._work(self.term))
 
     def _seek(self, positions: Mapping[str, int]) -> None:
         """Read on at these offsets."""
@@ -226,19 +226,19 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
 
     async def _end(self) -> None:
         """Another is the active one."""
-        if self.turn is None or self._task is None:
+        if self.term is None or self._task is None:
             return
-        self.turn.end()
+        self.term.end()
         _, late = await asyncio.wait([self._task], timeout=END_S)
         for each in late:
             each.cancel()
         (ended,) = await asyncio.gather(self._task, return_exceptions=True)
-        self.turn = self._task = None
-        if isinstance(ended, Exception) and not isinstance(ended, TurnOver):
+        self.term = self._task = None
+        if isinstance(ended, Exception) and not isinstance(ended, TermOver):
             logger.error("%s: the work has failed at its end", self.group, exc_info=ended)
         logger.info("%s: this process is not the active one any more", self.group)
 
 
-async def _nothing(turn: Turn) -> None:
+async def _nothing(term: Term) -> None:
     """The work before there is any."""
-    await turn.over.wait()
+    await term.over.wait()
