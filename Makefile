@@ -43,7 +43,7 @@ test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so w
 
 # Before the tests: a slow first build must not look like a test that hangs.
 control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with Go: some minutes, once.
-	@$(BIN)/python -c 'from pathlib import Path; from connectors.kubernetes.control_plane.build import build; build(Path("tests/control_plane"))'
+	@$(BIN)/python -c 'from pathlib import Path; from simulation.control_plane.build import build; build(Path("tests/control_plane"))'
 
 test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
@@ -90,7 +90,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 
 lock: ## Choose versions anew and lock them; needs uv.
 	@$(LOCK) -o locks/run.txt pyproject.toml
-	@$(LOCK) -c locks/run.txt -o locks/dev.txt --group dev pyproject.toml
+	@$(LOCK) -c locks/run.txt -o locks/dev.txt --extra simulation --group dev pyproject.toml
 	@$(LOCK) -c locks/dev.txt -o locks/build.txt --group build
 
 schemas: $(STAMP) ## Write the published schemas anew.

@@ -16,8 +16,8 @@ from benchmarks import (
 )
 from benchmarks.figures import Benchmark, Unproven
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable
-from connectors.simulated.tracefiles import TraceError
+from simulation.cluster.tracefiles import TraceError
+from simulation.control_plane.build import ControlPlaneUnavailable
 
 
 def benchmarks() -> dict[str, Benchmark]:

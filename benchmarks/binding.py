@@ -33,16 +33,16 @@ from benchmarks.cluster_rig import (
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig
 from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
-from connectors import event_loop
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
-from connectors.kubernetes.control_plane.cluster import create_pods, pod
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.demo.processes import Loadstream
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
+from connectors.process import event_loop
 from schemas.clock import ClockTick
 from schemas.decisions import PlacementDecision
 from schemas.partitions import partition_for
 from schemas.pods import PodRef
+from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.server import ControlPlane
+from simulation.kubernetes_demo.processes import Loadstream
 
 NODES = 100
 #: Bindings of each side in a round, and rounds that count. The one before them warms up.

@@ -17,11 +17,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.figures import Benchmark, Figure, Unproven
-from connectors.closed_loop.comparison import Comparison, compare
-from connectors.closed_loop.parameters import Parameters
-from connectors.closed_loop.runs import runs
-from connectors.closed_loop.traces import model_traces, read_traces
-from streams.in_process.pipeline import Pipeline
+from simulation.closed_loop.comparison import Comparison, compare
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.runs import runs
+from simulation.closed_loop.traces import model_traces, read_traces
 
 OURS = "loadstream"
 OTHERS = {"least_allocated": "least-allocated", "koordinator": "koordinator-lownodeload-75"}
@@ -43,7 +42,7 @@ def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> 
     parameters = Parameters(nodes=nodes, hours=hours, load=load_percent / 100)
     thresholds = gc.get_threshold()
     try:
-        in_turn = runs(1, names, (), Pipeline, traces, lambda _: None)
+        in_turn = runs(1, names, (), traces, lambda _: None)
         (compared,) = compare([parameters], seeds, names, traces.files, in_turn)
     finally:
         gc.set_threshold(*thresholds)

@@ -16,13 +16,13 @@ from benchmarks import messages
 from benchmarks.figures import Unproven
 from benchmarks.rig import Rig, usage
 from benchmarks.wire import PATIENCE_S
-from connectors import event_loop
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane.build import build
-from connectors.kubernetes.control_plane.cluster import create_namespace, create_nodes, node
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.demo.processes import Loadstream, duty
-from connectors.kubernetes.demo.runner import environment
+from connectors.process import event_loop
+from simulation.control_plane.build import build
+from simulation.control_plane.cluster import create_namespace, create_nodes, node
+from simulation.control_plane.server import ControlPlane
+from simulation.kubernetes_demo.processes import Loadstream, duty
+from simulation.kubernetes_demo.runner import environment
 
 NAMESPACE = "bench"
 #: A real broker answers at the first record, so a short wait would only cost it.

@@ -28,11 +28,11 @@ from benchmarks.cluster_rig import FETCH_WAIT_MS, NAMESPACE, control_plane, cpu_
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import rig
 from benchmarks.wire import PATIENCE_S, Receiver, encoded
-from connectors import event_loop
 from connectors.kubernetes.api.list_watch import Changed, ListWatch
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane.cluster import create_pods, pod
-from connectors.kubernetes.control_plane.server import ControlPlane
+from connectors.process import event_loop
+from simulation.control_plane.cluster import create_pods, pod
+from simulation.control_plane.server import ControlPlane
 
 NODES = 1_000
 PER_S = 100

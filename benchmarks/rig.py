@@ -17,11 +17,11 @@ from benchmarks.figures import Unproven
 from benchmarks.wire import PATIENCE_S, Arrival, Receiver, Sender, encoded
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
-from connectors.demo.worker import WorkerProcess
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import changelog_name, expected_topics
 from schemas.connection import ENV_PREFIX, KafkaSettings
+from simulation.demo.worker import WorkerProcess
 
 BrokerKind = Literal["kafka", "embedded"]
 
@@ -146,4 +146,6 @@ def rig(kind: BrokerKind) -> Iterator[Rig]:
                 broker.kill_broker
             )  # nothing is read any more; to stop cleanly takes seconds
             create_topics(connect(broker.settings), expected_topics(broker.settings))
-        yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
+        place = Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
+        stack.callback(place.sender.close)
+        yield place

@@ -20,21 +20,23 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings
 
 import connectors
+import loadstream
 import schemas.policy
 import streams
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.topics import TABLES, TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")
-PRODUCT = ("schemas", "streams", "connectors")
-#: The parts of the product that simulate a cluster, or show one.
-SIMULATION = (
-    "connectors/closed_loop",
-    "connectors/simulated",
-    "connectors/demo",
-    "connectors/kubernetes/demo",
-    "connectors/kubernetes/control_plane",
+PRODUCT = ("schemas", "streams", "connectors", "loadstream")
+#: Clusters that are simulated or shown; counted apart from the product.
+SIMULATION = ("simulation",)
+#: Commands that run them.
+SIMULATION_COMMANDS = (
+    "loadstream/closed_loop.py",
+    "loadstream/demo.py",
+    "loadstream/kubernetes_demo.py",
+    "loadstream/simulate.py",
 )
 
 
@@ -62,8 +64,8 @@ def measure() -> dict[str, int]:
     """Return every count by its name."""
     modules = _count_modules()
     return {
-        "lines of the product": _count_lines(PRODUCT) - _count_lines(SIMULATION),
-        "lines of the simulation": _count_lines(SIMULATION),
+        "lines of the product": _count_lines(PRODUCT) - _count_lines(SIMULATION_COMMANDS),
+        "lines of the simulation": _count_lines((*SIMULATION, *SIMULATION_COMMANDS)),
         "lines of tests": _count_lines(("tests",)),
         "lines of benchmarks": _count_lines(("benchmarks",)),
         "words of documentation": sum(len(path.read_text().split()) for path in _files("*.md")),
@@ -74,7 +76,7 @@ def measure() -> dict[str, int]:
         "policy fields": sum(map(_count_own_fields, _find_models(schemas.policy, BaseModel))),
         "settings": sum(
             _count_own_fields(model)
-            for package in (schemas, streams, connectors)
+            for package in (schemas, streams, connectors, loadstream)
             for model in _find_models(package, BaseSettings)
         ),
         "commands": _count_commands(typer.main.get_command(app)),
@@ -97,7 +99,7 @@ def _count_lines(folders: Iterable[str]) -> int:
 
 def _count_modules() -> Counter[str]:
     """Return the number of modules in each folder of the product, without `__init__.py`."""
-    modules = (path for path in _files("*.py", *PRODUCT) if path.stem != "__init__")
+    modules = (path for path in _files("*.py", *PRODUCT, *SIMULATION) if path.stem != "__init__")
     return Counter(str(path.parent.relative_to(ROOT)) for path in modules)
 
 

@@ -14,8 +14,8 @@ from benchmarks.decisions import check_decisions
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
-from connectors.demo.worker import WorkerProcess
 from connectors.kafka.topics import changelog_name
+from simulation.demo.worker import WorkerProcess
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30

@@ -30,9 +30,9 @@ from benchmarks.cluster_rig import FETCH_WAIT_MS, cpu_s, running
 from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig, usage
 from benchmarks.wire import PATIENCE_S, Receiver
-from connectors.guard import Guard
-from connectors.kubernetes.demo.processes import Loadstream, duty
-from connectors.kubernetes.demo.runner import environment
+from connectors.process.child_process import Guard
+from simulation.kubernetes_demo.processes import Loadstream, duty
+from simulation.kubernetes_demo.runner import environment
 
 _KUBECONFIG = """
 apiVersion: v1

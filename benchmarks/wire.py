@@ -53,6 +53,7 @@ class Sender:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._sender = KafkaSender(connect(settings), linger_ms=1)
+        self.close = self._sender.close
 
     def hand_over(self, record: Encoded) -> None:
         """Give a record to the client; it is on its way a moment later."""

@@ -1,7 +1,8 @@
 """The worst record or tick of each kind, within the limits: `worst_record_ms.<kind>`.
 
 CPU time on 5,000 nodes with 30 pods each, as the stage applies the record: reading it, deciding,
-and writing rows and outputs as bytes. Aim: 250 ms. Packing rows for the tables and the journal is
+and writing rows and outputs as bytes. Aim: 250 ms, and 3 s for the rare records that change every
+pod or node at once. Packing rows for the tables and the journal is
 the worker's own and not part of it.
 """
 
@@ -14,7 +15,14 @@ from benchmarks import worst_ticks as ticks
 from benchmarks.dense_cluster import NODES, PODS_PER_NODE, DenseCluster, in_a_copy
 from benchmarks.figures import Benchmark, Figure
 
-_AIM_MS = 250
+_AIM_MS, _RARE_AIM_MS = 250, 3_000
+_RARE = (
+    "policy_estimates",
+    "policy_risk",
+    "policy_risk_resources",
+    "list_end_pods",
+    "list_end_nodes",
+)
 
 
 def benchmarks() -> dict[str, Benchmark]:
@@ -32,7 +40,6 @@ def benchmarks() -> dict[str, Benchmark]:
         "policy_moving": (busy, partial(records.policy, records.moving())),
         "policy_thresholds": (busy, partial(records.policy, records.THRESHOLDS)),
         "policy_estimates": (busy, partial(records.policy, records.ESTIMATES)),
-        "request_estimates_renewed": (busy, records.estimates_renewed),
         "policy_risk": (busy, records.policy_risk),
         "policy_risk_resources": (busy, records.policy_risk_resources),
         "tick_policy_risk": (busy, ticks.policy_risk),
@@ -69,4 +76,5 @@ def _figure(
     name: str, world: Callable[[], DenseCluster] | None, measure: Callable[..., float]
 ) -> Figure:
     value = in_a_copy(measure if world is None else partial(measure, world()))
-    return Figure(name, value, "ms", {"nodes": NODES, "aim_ms": _AIM_MS, "clock": "cpu"})
+    aim_ms = _RARE_AIM_MS if name.rpartition(".")[2] in _RARE else _AIM_MS
+    return Figure(name, value, "ms", {"nodes": NODES, "aim_ms": aim_ms, "clock": "cpu"})

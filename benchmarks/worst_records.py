@@ -133,18 +133,6 @@ def policy(document: str, world: DenseCluster) -> float:
     return world.timed_ms([world.policy(document), world.request(pod("after"))])
 
 
-def estimates_renewed(world: DenseCluster) -> float:
-    """No pod is measured yet, all are estimated by the fleet's figures, and these change."""
-    known_for_long = "{estimateBy: fleet, nodeMetricExpirationSeconds: 86400}"
-    document = f"loadAware: {known_for_long}\ndescheduling: {{deschedulingInterval: 24h}}\n"
-    changed = f"{document}overutilizationRisk: {{usagePriorPercent: 30}}\n"
-    for each in (document, changed):
-        # Until all are counted and summed up; figures are renewed later.
-        world.apply(world.policy(each), *(world.tick_record(1) for _ in range(50)))
-    world.apply(world.request(pod("before")))
-    return world.timed_ms([world.tick_record(300), world.request(pod("after"))])
-
-
 def policy_risk(world: DenseCluster) -> float:
     """A cluster that went by load goes by risk: mean and variance of all pods are asked for."""
     world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))

@@ -26,23 +26,22 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from connectors.closed_loop.contenders import POLICIES, contenders, known_contenders
-from connectors.closed_loop.parameters import Parameters
-from connectors.closed_loop.runs import GC_THRESHOLDS
-from connectors.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
-from connectors.closed_loop.stages import Written
-from connectors.closed_loop.streamed import Streamed
-from connectors.closed_loop.traces import model_traces
-from connectors.closed_loop.world import Contender, World
-from connectors.simulated.cluster import Observer
-from connectors.simulated.kubelet import PodEvent
 from schemas.base import Message
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.migrations import MigrationRequest
 from schemas.policies import PolicyRecord
-from streams.in_process.pipeline import Pipeline
+from simulation.closed_loop.contenders import POLICIES, contenders, known_contenders
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.runs import GC_THRESHOLDS
+from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
+from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.traces import model_traces
+from simulation.closed_loop.world import Contender, World
+from simulation.cluster.cluster import Observer
+from simulation.cluster.kubelet import PodEvent
+from streams.in_process.pipeline import Pipeline, Written
 
 DIGESTS = Path(__file__).with_name("yardstick.json")
 INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
@@ -95,7 +94,7 @@ class _ObservedStages(Pipeline):
         super().__init__()
         self._observe = observe
 
-    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:  # type: ignore[override]
+    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
         outputs = super().apply(records)
         self._observe(records, outputs)
         return outputs

@@ -5,7 +5,6 @@ and for which reasons, the score terms of the winner and of the runners-up, how 
 stale.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -25,7 +24,6 @@ from schemas.base import (
     StateMs,
 )
 from schemas.pods import PodRef
-from schemas.quantities import amount_text
 
 DecisionId = Annotated[str, Field(min_length=8, max_length=64)]
 
@@ -99,14 +97,6 @@ class LoadThresholds(Part):
     """How they came about: configured, by which window, or by which mean and deviation."""
 
 
-def fleet_estimate_text(estimate: Mapping[str, int]) -> str:
-    """Return `PlacementDecision.fleet_estimate` in words."""
-    amounts = ", ".join(
-        f"{amount_text(name, amount)} of {name}" for name, amount in estimate.items()
-    )
-    return f"expected to use {amounts}, by what pods of the cluster use"
-
-
 class PlacementDecision(Message):
     """What was decided for one pod (key: cluster)."""
 
@@ -150,10 +140,6 @@ class PlacementDecision(Message):
     judged_by_estimates: Counts | None = None
     """How many nodes were judged by the estimates of their pods, by the statistic that the policy
     asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
-    fleet_estimate: Counts | None = None
-    """Estimate of the pod by what the pods of the cluster use, by resource in millicores, bytes or
-    pieces; other resources are estimated by requests and limits. None: the policy estimates by
-    requests alone, or no filter or score reads the estimate."""
     as_of: AsOf
     """The state that it was computed from."""
 

@@ -5,13 +5,11 @@ large cluster reads thousands of rows and not hundreds of thousands. Keys begin 
 since a worker that owns several partitions holds the rows of all of them in one store.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from schemas.base import (
-    INT64_MAX,
-    INT64_MIN,
     ClusterName,
     Count,
     Counts,
@@ -19,7 +17,6 @@ from schemas.base import (
     Message,
     NodeName,
     Part,
-    ResourceName,
     StateMs,
     StringMap,
     published,
@@ -133,63 +130,12 @@ class WaitingGroupRow(Message):
     """Nothing has changed since the last failure."""
 
 
-#: As a policy says it, which may say less than nothing.
-_Seconds = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX, json_schema_extra=published(unit="s"))]
-
-
-class Counting(Part):
-    """What of a policy the estimates of pods depend on."""
-
-    resources: Annotated[
-        tuple[ResourceName, ...], Field(max_length=COUNTED_RESOURCES_MAX, fail_fast=True)
-    ]
-    """Estimated ones, in ascending order."""
-    factors: Annotated[
-        dict[ResourceName, Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]],
-        Field(
-            max_length=COUNTED_RESOURCES_MAX, fail_fast=True, json_schema_extra=published(unit="%")
-        ),
-    ]
-    """Percent of a request or limit, by resource."""
-    by_annotations: bool = False
-    """Annotations of a pod may say otherwise."""
-    after_scheduled_s: _Seconds | None = None
-    """How long a pod is estimated after it was scheduled, whatever is measured."""
-    after_initialized_s: _Seconds | None = None
-    """The same after it was initialised."""
-    by: Literal["requests", "fleet"] = "requests"
-    """Who says what a pod that is not measured uses."""
-    margin_percent: Annotated[
-        int, Field(ge=0, le=10_000, json_schema_extra=published(unit="%"))
-    ] = 0
-    """Percentage of its standard deviation that is added."""
-
-
-class Recount(Part):
-    """How far pods have been counted anew under a policy that estimates them otherwise."""
-
-    before: Counting
-    """By which they count from `next_node` on."""
-    to: Counting | None = None
-    """By which they count before it; none: by the policy in force."""
-    next_node: Annotated[str, Field(max_length=253)] = ""
-    """The first node, by name, whose turn has not come."""
-
-
 class ClusterPolicyRow(Message):
     """Table `cluster_policies`: the policy in force in a cluster; none: defaults."""
 
     cluster: ClusterName
     policy: PolicyRecord
     """The policy as it came."""
-    recount: Recount | None = None
-    """Nodes whose pods are not counted by it yet; none: all are."""
-    summing_next_node: Annotated[str, Field(max_length=253)] | None = None
-    """The first node, by name, whose mean and variance of usage are not summed up for it yet; none:
-    all are."""
-    since_ms: EpochMs | None = None
-    """The log's time when it came, where the cluster has many nodes and the next tick does little
-    else."""
 
 
 class ClusterRow(Message):

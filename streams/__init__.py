@@ -1,6 +1,5 @@
 """What is decided. Each line imports only lines below it, and of ours otherwise `schemas` only.
 
-cli        commands of the streams; the only module that imports connectors
 app        the worker: Faust's app, stages and endpoints, put together
 agents     the two Faust agents: a stage, its topics, its tables
 in_process both stages joined without Kafka, for simulations

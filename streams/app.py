@@ -4,20 +4,50 @@
     node-state, pod-lifecycle, policies, ───────┼──▶ cluster ──▶ placement-decisions, dead-letters,
     scheduling-requests, command-outcomes, clock┘                collect policies into node-usage
 
-Nothing happens at import. `build` makes the Faust app; the caller runs it.
+Each stage is one Faust agent with one writer per partition. This is the only module that knows the
+stages and the worker both. Nothing happens at import. `build` makes the Faust app; the caller runs
+it.
 """
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import logging
+from functools import partial
+from typing import Any
 
+from connectors.process.metrics_endpoint import serve
 from schemas.connection import APP_ID, KafkaSettings
-from streams.worker.batches import BatchLimits
+from schemas.topics import CLUSTER_INPUTS
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.intake import INPUT
+from streams.aggregate.restore import restore
+from streams.aggregate.rows import TABLE
+from streams.aggregate.stage import AggregateStage
+from streams.cluster.stage import TABLES, ClusterStage
+from streams.stage.journal import PLACES
+from streams.stage.records import PartitionRows
+from streams.stage.version import VERSION
+from streams.worker.broker import broker_credentials, broker_urls
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.consume.ticker import Ticks
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.membership import Membership
-from streams.worker.publisher import Publisher
+from streams.worker.report.health import Health
+from streams.worker.report.metrics import Metrics
+from streams.worker.report.observer import Gauges, Observer
+from streams.worker.runner import StageRunner
 from streams.worker.settings import WorkerSettings
-from streams.worker.telemetry import Telemetry
+from streams.worker.store.checkpointer import Checkpointer
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.writethrough import WriteThrough
+from streams.worker.tables import RowTable
 
-if TYPE_CHECKING:
-    from streams.worker.runner import StageRunner
+logger = logging.getLogger(__name__)
+
+#: Inputs of the cluster stage whose senders wait for an answer: a decision, a command, or that time
+#: goes on. The others say what is, and what comes after them sees it.
+ANSWERED = frozenset({"scheduling-requests", "migration-requests", "policies", "clock"})
 
 
 def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
@@ -28,9 +58,6 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         SettingsError: the data directory cannot be written, or the collect file holds no policy.
         PortUnusable: the metrics port cannot be listened on.
     """
-    from streams.worker.broker import broker_credentials, broker_urls
-    from streams.worker.transport import WorkerApp
-
     worker.make_data_dir()
     app = WorkerApp(
         APP_ID if worker.stages == "all" else f"{APP_ID}-{worker.stages}",
@@ -57,89 +84,152 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
         bytes=worker.batch_bytes,
         wait_s=worker.batch_wait_ms / 1000,
     )
-    telemetry = Telemetry(wall_clock=worker.clock == "wall")
+    metrics = Metrics(wall_clock=worker.clock == "wall")
     runners = []
     if worker.stages != "cluster":
-        runners.append(_add_aggregate(app, worker, kafka, limits, telemetry))
+        document = worker.collect_policy()
+        collecting = Collecting() if document is None else Collecting.of(*document.collect.of_nodes)
+        runners.append(add_aggregate(app, kafka, limits, metrics, collecting))
     if worker.stages != "aggregate":
-        runners.append(_add_cluster(app, worker, kafka, limits, telemetry))
-    app.companions = (Membership(app, runners).run,)
+        ticks = Ticks(worker.tick_interval_s, worker.clock_hold_s)
+        runners.append(
+            add_cluster(
+                app,
+                kafka,
+                limits,
+                metrics,
+                checkpoint_interval_s=worker.checkpoint_interval_s,
+                ticks=ticks if worker.clock == "wall" else None,
+            )
+        )
+    app.companions = (Membership(app, [runner.partitions for runner in runners]).run,)
     if worker.metrics_port:
-        _add_endpoints(app, worker, kafka, telemetry, runners)
+        _add_endpoints(app, worker, kafka, metrics, runners)
+    _log_start(worker, kafka)
     return app
 
 
-def _add_aggregate(
-    app: Any,
-    worker: WorkerSettings,
+def add_aggregate(
+    app: WorkerApp,
     kafka: KafkaSettings,
     limits: BatchLimits,
-    telemetry: Telemetry,
-) -> "StageRunner":
-    from streams.agents import aggregate
-    from streams.aggregate.collect import Collecting
+    metrics: Metrics,
+    collecting: Collecting,
+    aggregate_limits: AggregateLimits | None = None,
+) -> StageRunner:
+    """Add the aggregate stage to an app that has not started yet."""
+    bounds = aggregate_limits or AggregateLimits()
 
-    collecting = Collecting()
-    document = worker.collect_policy()
-    if document is not None:
-        collecting = Collecting.of(*document.collect.of_nodes)
-    return aggregate.register(
+    def build_stage(partition: int, rows: PartitionRows) -> AggregateStage:
+        state = restore(partition, rows[TABLE], collecting)
+        return AggregateStage(state, kafka.partitions, bounds)
+
+    publisher = FencedPublisher(kafka)
+    table = RowTable(app, TABLE, kafka.partitions)
+    runner = StageRunner(
         app,
-        partitions=kafka.partitions,
-        kafka=kafka,
+        name="aggregate",
+        topics=(INPUT,),
+        tables=(table,),
+        publisher=publisher,
+        durability=WriteThrough(kafka, publisher, table),
+        settings=kafka,
+        build=build_stage,
         limits=limits,
-        collecting=collecting,
-        telemetry=telemetry,
+        metrics=metrics,
     )
 
+    async def aggregate(stream: Any) -> None:
+        await runner.run(stream)
 
-def _add_cluster(
-    app: Any,
-    worker: WorkerSettings,
+    app.agent(app.inputs((INPUT,)), name="aggregate")(aggregate)
+    return runner
+
+
+def add_cluster(
+    app: WorkerApp,
     kafka: KafkaSettings,
     limits: BatchLimits,
-    telemetry: Telemetry,
-) -> "StageRunner":
-    from streams.agents import cluster
-    from streams.worker.ticker import Ticker
+    metrics: Metrics,
+    *,
+    checkpoint_interval_s: float = 0.0,
+    ticks: Ticks | None = None,
+) -> StageRunner:
+    """Add the cluster stage to an app that has not started yet.
 
-    runner = cluster.register(
-        app,
-        partitions=kafka.partitions,
-        kafka=kafka,
-        limits=limits,
-        checkpoint_interval_s=worker.checkpoint_interval_s,
-        telemetry=telemetry,
-    )
-    if worker.clock == "wall":
-        ticker = runner.clock = Ticker(
-            kafka, Publisher(kafka), worker.tick_interval_s, worker.clock_hold_s
+    Records of all its inputs come through one stream, so that what one partition's clusters receive
+    meets in one place. An interval of 0: no checkpoints are written.
+    """
+
+    def build_stage(partition: int, rows: PartitionRows) -> ClusterStage:
+        return ClusterStage.restored(
+            partition,
+            kafka.partitions,
+            ((table, key, value) for table in TABLES for key, value in rows[table].items()),
+            recall=lambda cluster: runner.rows_of(partition, f"{partition}/{cluster}"),
         )
 
-        async def clock() -> None:
-            await ticker.run(app, runner)
+    publisher = FencedPublisher(kafka)
+    checkpointer = None
+    if checkpoint_interval_s:
+        count = partial(metrics.count_checkpoint, "cluster")
+        separate = publisher.separate(compression_type="zstd")
+        checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
+    tables = [RowTable(app, name, kafka.partitions) for name in (*TABLES, PLACES)]
+    runner = StageRunner(
+        app,
+        name="cluster",
+        topics=CLUSTER_INPUTS,
+        tables=tables,
+        publisher=publisher,
+        durability=JournalFirst(kafka, publisher, LazyRows(tables, publisher, checkpointer)),
+        settings=kafka,
+        build=build_stage,
+        limits=limits,
+        metrics=metrics,
+        patient=frozenset(CLUSTER_INPUTS) - ANSWERED,
+        ticks=ticks,
+    )
 
-        app.task(clock)
+    async def cluster(stream: Any) -> None:
+        beside = None if checkpointer is None else asyncio.create_task(checkpointer.run())
+        try:
+            await runner.run(stream)
+        finally:
+            if beside is not None:
+                beside.cancel()
+
+    app.agent(app.inputs(CLUSTER_INPUTS), name="cluster")(cluster)
     return runner
 
 
 def _add_endpoints(
-    app: Any,
+    app: WorkerApp,
     worker: WorkerSettings,
     kafka: KafkaSettings,
-    telemetry: Telemetry,
-    runners: "list[StageRunner]",
+    metrics: Metrics,
+    runners: list[StageRunner],
 ) -> None:
-    from streams.worker.endpoints import serve
-    from streams.worker.gauges import Gauges
-    from streams.worker.health import Health
-    from streams.worker.observer import Observer
-
     gauges = Gauges(wall_clock=worker.clock == "wall")
-    telemetry.registry.register(gauges)
+    metrics.registry.register(gauges)
     health = Health(lag_records_max=worker.ready_lag_records)
     observer = Observer(kafka, gauges, health)
     for runner in runners:
-        observer.watch(runner)
+        observer.watch(runner.partitions, runner.pipeline, runner.publisher)
     app.companions = (*app.companions, observer.run)
-    serve(worker.metrics_host, worker.metrics_port, telemetry.registry, health)
+    checks = {"/healthz": health.deadly, "/readyz": health.hindering}
+    serve(worker.metrics_host, worker.metrics_port, metrics.registry, checks)
+
+
+def _log_start(worker: WorkerSettings, kafka: KafkaSettings) -> None:
+    port = f"{worker.metrics_host or '*'}:{worker.metrics_port}" if worker.metrics_port else "none"
+    logger.info(
+        "loadstream %s begins: stages %s, brokers %s, %d partitions a topic, metrics on %s",
+        VERSION,
+        worker.stages,
+        ",".join(kafka.servers()),
+        kafka.partitions,
+        port,
+    )
+    for variable, why in worker.without_effect().items():
+        logger.info("%s has no effect: %s", variable, why)

@@ -39,11 +39,11 @@ from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import compare_all, expected_topics
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.build import ControlPlaneUnavailable, build
-from connectors.kubernetes.control_plane.process import Part
-from connectors.kubernetes.control_plane.server import ControlPlane
 from schemas.connection import ENV_PREFIX, KafkaSettings
+from simulation.control_plane import cluster
+from simulation.control_plane.build import ControlPlaneUnavailable, build
+from simulation.control_plane.process import Part
+from simulation.control_plane.server import ControlPlane
 from tests.shared_servers import KAFKAS, SharedServers
 
 # No deadlines: machines are slow and shared, and nothing here is about time. `ci` draws the same examples
@@ -68,7 +68,7 @@ ON_CONTROL_PLANE = "control-plane"
 #: Tests that look at runs of the demo which processes share, some seconds of CPU each: one process runs
 #: them all.
 DEMO_RUNS = tuple(
-    f"tests/connectors/demo/test_{name}.py"
+    f"tests/simulation/demo/test_{name}.py"
     for name in ("picture", "relief", "session", "summary", "view")
 )
 #: One of so many processes takes tests from the end of the order, where those are that compute.

@@ -11,7 +11,7 @@ import grimp
 import pytest
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGES = ("benchmarks", "connectors", "schemas", "streams")
+_PACKAGES = ("benchmarks", "connectors", "loadstream", "schemas", "streams")
 
 #: A module, and an import in it that a contract forbids.
 _FORBIDDEN = {
@@ -19,20 +19,22 @@ _FORBIDDEN = {
     "streams.cluster.rounds": "random",
     "streams.inventory.load": "streams.worker.settings",
     "streams.migration.budgets": "faust",
-    "streams.moves.loops": "streams.worker.ticker",
+    "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",
     "streams.placement.plugins.fit": "faust",
     "streams.rebalance.balance": "streams.worker.runner",
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",
-    "streams.worker.pace": "streams.cluster.stage",
+    "streams.worker.store.pipeline": "streams.cluster.stage",
     "schemas.base": "asyncio",
     "connectors.units": "benchmarks.figures",
+    "connectors.process.wall_clock": "streams.stage.records",
+    "streams.replay.start": "connectors.units",
 }
 #: The module may import it, and the decision core, which imports the module, may not.
 _INDIRECT = ("schemas.rows", "random")
 #: With it two packages import each other.
-_CIRCLE = ("connectors.kafka.presence", "connectors.policy.entries")
+_CIRCLE = ("connectors.queries.presence", "connectors.policy.entries")
 
 
 @pytest.fixture(scope="module")

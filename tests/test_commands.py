@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.connection import KafkaSettings, SettingsError
 from streams.app import build
 from streams.worker.settings import WorkerSettings
@@ -17,7 +17,7 @@ from streams.worker.settings import WorkerSettings
 _HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
 _PROBE = """
 import sys
-from connectors.cli import app
+from loadstream.__main__ import app
 from typer.testing import CliRunner
 result = CliRunner().invoke(app, {arguments})
 assert result.exit_code == 0, result.output
@@ -48,7 +48,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_help_names_every_command_of_the_readme() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from connectors.cli import main; main()", "--help"],
+        [sys.executable, "-m", "loadstream", "--help"],
         capture_output=True,
         text=True,
         check=True,
@@ -88,8 +88,7 @@ def test_the_short_option_for_help_is_understood_everywhere(arguments: list[str]
 
 
 def test_shells_can_complete_commands_and_topics() -> None:
-    code = "import sys; sys.argv[0] = 'loadstream'; from connectors.cli import main; main()"
-    script = [sys.executable, "-c", code]
+    script = [sys.executable, "-m", "loadstream"]
     typed = {"COMP_WORDS": "loadstream tail node-u", "COMP_CWORD": "2"}
     done = subprocess.run(  # noqa: S603 - our own code
         script, capture_output=True, text=True, check=False,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kubernetes.control_plane.process import Part
+from simulation.control_plane.process import Part
 from tests.conftest import COMPUTES_EVERY, ON_CONTROL_PLANE, SECURED_FILE, Groups
 
 _ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from connectors.kafka.client import BrokerUnavailable
-from connectors.made_once import made_once
+from connectors.process.child_process import made_once
 from schemas.announcement import cache_directory
 
 DISTRIBUTION = Path(__file__).parent / "distribution"

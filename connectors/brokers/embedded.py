@@ -16,7 +16,7 @@ It is no Kafka, and what it does differently must be known:
 from typing import Any, Self
 
 from connectors.kafka.topics import expected_names
-from connectors.startable import Startable
+from connectors.process.child_process import Startable
 from schemas.connection import KafkaSettings
 
 #: Of every topic; nothing can change it.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.brokers.distribution import LOG_CONFIGURATION, fetch_jars
-from connectors.child_process import ChildProcess
+from connectors.process.child_process import ChildProcess
 
 #: Little memory and few threads. Code is compiled once and fast: what compiling it a second time
 #: takes, a third of a short run's CPU, pays for itself after some minutes only.

@@ -24,8 +24,8 @@ from connectors.brokers.storage import format_storage
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.topics import expected_topics
-from connectors.local_ports import HOST, free_port
-from connectors.startable import Startable
+from connectors.process.child_process import Startable
+from connectors.process.local_ports import HOST, free_port
 from schemas.connection import KafkaSettings
 
 _START_TIMEOUT_S = 120.0

@@ -14,16 +14,15 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from connectors.kafka.client import BrokerUnavailable
-from connectors.kafka.patience import never_expire
+from connectors.kafka.producer import start_producer
+from connectors.kafka.reconnect import never_expire
 from connectors.kafka.records import Place, place
-from connectors.kafka.wording import sentence
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from schemas.limits import VALUE_BYTES_MAX
 from schemas.topics import TOPIC_BY_NAME
 
 logger = logging.getLogger(__name__)
@@ -36,8 +35,6 @@ REQUEST_S = 60.0
 CLOSE_S = 15.0
 #: Records under way: more wait before they are handed over, and with them who sends them.
 UNDER_WAY_MAX = 5_000
-#: Of the sentence about a record, what an error has room for.
-_SENTENCE_MAX = 200
 
 
 class RecordTooLong(ValueError):
@@ -51,26 +48,23 @@ class Outbox:
         """`linger_ms` is how long a record may wait for others to be sent with."""
         self.sent = 0
         """Records handed over so far."""
-        self._producer: Any = AIOKafkaProducer(
-            **kafka.aiokafka_options(),
-            enable_idempotence=True,
-            linger_ms=linger_ms,
-            max_request_size=BATCH_BYTES_MAX,
-            max_batch_size=256 * 1024,
-            request_timeout_ms=round(REQUEST_S * 1000),
-        )
+        self._kafka = kafka
+        self._linger_ms = linger_ms
+        self._producer: Any = None
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
         self._under_way: set[asyncio.Future[Any]] = set()
         self._failed: BaseException | None = None
 
     async def __aenter__(self) -> Self:
         try:
-            await self._producer.start()
-        except BaseException as error:
-            await self._producer.stop()
-            if isinstance(error, KafkaError):
-                raise BrokerUnavailable(f"no broker answers: {error}") from error
-            raise
+            self._producer = await start_producer(
+                self._kafka,
+                linger_ms=self._linger_ms,
+                max_batch_size=256 * 1024,
+                request_timeout_ms=round(REQUEST_S * 1000),
+            )
+        except KafkaError as error:
+            raise BrokerUnavailable(f"no broker answers: {error}") from error
         never_expire(self._producer)
         return self
 
@@ -99,7 +93,7 @@ class Outbox:
         if len(value) > VALUE_BYTES_MAX:
             raise RecordTooLong(
                 f"topic {topic}: the record has {len(value)} bytes; allowed are at most "
-                f"{VALUE_BYTES_MAX}: {sentence(message)[:_SENTENCE_MAX]}"
+                f"{VALUE_BYTES_MAX}"
             )
         target = place(TOPIC_BY_NAME[topic], message)
         await self._room.acquire()

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from connectors import wall_clock
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
@@ -23,6 +22,7 @@ from connectors.kafka.reader import read_range
 from connectors.kafka.records import Place
 from connectors.kafka.sender import Sender
 from connectors.kafka.topics import changelog_name, expected_names
+from connectors.process import wall_clock
 from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.connection import APP_ID
@@ -113,24 +113,29 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
     _delete_records(
         connection, {topic: ends[topic] for topic in (_JOURNAL, _CHECKPOINTS)}, partition
     )
-    writer = _Writer(connection, partition)
-    opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
-    opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
-    tables = [
-        "journal_positions",
-        *sorted({table.name for table in TABLES} - {"journal_positions", _WINDOWS}),
-    ]
-    for table in tables:
-        topic = changelog_name(table)
-        writer.write(topic, ((key, None) for key in _keys(connection, topic, partition, extents)))
-    _reset_windows(connection, writer, plan)
-    tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
-    ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
-    offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
-    row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
-    writer.write(changelog_name("partitions"), [(str(partition).encode(), encode(row))])
-    position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
-    writer.write(changelog_name("journal_positions"), [(str(partition).encode(), encode(position))])
+    with Sender(connection, keep_places=True) as sender:
+        writer = _Writer(sender, partition)
+        opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
+        opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
+        tables = [
+            "journal_positions",
+            *sorted({table.name for table in TABLES} - {"journal_positions", _WINDOWS}),
+        ]
+        for table in tables:
+            topic = changelog_name(table)
+            writer.write(
+                topic, ((key, None) for key in _keys(connection, topic, partition, extents))
+            )
+        _reset_windows(connection, writer, plan)
+        tick = ClockTick(partition=partition, now_ms=_log_time(connection, plan), state_lost=True)
+        ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
+        offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
+        row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
+        writer.write(changelog_name("partitions"), [(str(partition).encode(), encode(row))])
+        position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
+        writer.write(
+            changelog_name("journal_positions"), [(str(partition).encode(), encode(position))]
+        )
 
 
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
@@ -157,8 +162,8 @@ def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> Non
 class _Writer:
     """Writes records into one partition of any topic."""
 
-    def __init__(self, connection: Connection, partition: int) -> None:
-        self._sender = Sender(connection, keep_places=True)
+    def __init__(self, sender: Sender, partition: int) -> None:
+        self._sender = sender
         self._partition = partition
 
     def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:

@@ -69,37 +69,38 @@ def produce_lines(
     within 30 s; its message says which lines were not.
     """
     partitions = partitions_of(connection, topic.name)
-    sender, summary = Sender(connection), Summary()
+    summary = Summary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0
-    for number, line in read_lines(stream):
-        bytes_read += len(line)
-        value = line.strip()
-        if value:
-            summary.lines += 1
-            too_long = len(line) > VALUE_BYTES_MAX + 1
-            target = _too_long() if too_long else _target(topic, value, partitions, read)
-            if isinstance(target, Refusal):
-                summary.rejected += 1
-                on_rejection(Rejection(number, target.reason))
-                if on_error == "stop":
-                    summary.stopped = True
+    with Sender(connection) as sender:
+        for number, line in read_lines(stream):
+            bytes_read += len(line)
+            value = line.strip()
+            if value:
+                summary.lines += 1
+                too_long = len(line) > VALUE_BYTES_MAX + 1
+                target = _too_long() if too_long else _target(topic, value, partitions, read)
+                if isinstance(target, Refusal):
+                    summary.rejected += 1
+                    on_rejection(Rejection(number, target.reason))
+                    if on_error == "stop":
+                        summary.stopped = True
+                        break
+                else:
+                    for unknown in unknown_fields(topic.name, value):
+                        summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
+                    sender.send_value(topic.name, value, target, number)
+                    sent += 1
+                    summary.value_bytes += len(value)
+                    summary.expired += (
+                        target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
+                    )
+            if number % _LINES_PER_REPORT == 0:
+                on_progress(number, bytes_read)
+                if sender.has_failed:
                     break
-            else:
-                for unknown in unknown_fields(topic.name, value):
-                    summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
-                sender.send_value(topic.name, value, target, number)
-                sent += 1
-                summary.value_bytes += len(value)
-                summary.expired += (
-                    target.timestamp_ms is not None and target.timestamp_ms < oldest_ms
-                )
-        if number % _LINES_PER_REPORT == 0:
-            on_progress(number, bytes_read)
-            if sender.has_failed:
-                break
-    sender.flush("line")
+        sender.flush("line")
     on_progress(summary.lines, bytes_read)
     summary.seconds = time.monotonic() - began
     summary.produced = sent
@@ -114,15 +115,15 @@ def produce_messages(
     Raises BrokerUnavailable.
     """
     partitions, refused = partitions_of(connection, topic), []
-    sender = Sender(connection, keep_places=True)
-    for value in map(encode, messages):
-        target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
-        if isinstance(target, Refusal):
-            refused.append(target.reason)
-        else:
-            sender.send_value(topic, value, target)
-    sender.flush()
-    return sender.places, refused
+    with Sender(connection, keep_places=True) as sender:
+        for value in map(encode, messages):
+            target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
+            if isinstance(target, Refusal):
+                refused.append(target.reason)
+            else:
+                sender.send_value(topic, value, target)
+        sender.flush()
+        return sender.places, refused
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

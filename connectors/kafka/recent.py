@@ -1,107 +1,102 @@
 """The records of one partition since a moment, up to its end or for ever; read without blocking.
 
-There is no consumer group: what is read is kept nowhere.
-
-The embedded broker does not know times. There the newest record says whether there may be any that
-is recent, and then all are read.
+The embedded broker does not know times. There the newest record tells whether any may be recent, and
+then all are read. All functions raise KafkaError of aiokafka if a broker does not answer.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
+from connectors.kafka.reader import Partition, PartitionReader, Record
 from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
 
-_POLL_MS = 500
+_POLL_S = 0.5
+#: `newest` looks at one offset first, then at so many times more before the end.
+_GROWTH = 8
 
 
 async def first_since(kafka: KafkaSettings, topic: str, partition: int, since_ms: int) -> int:
-    """Offset of the first record of `since_ms` or later; the partition's end if there is none.
-
-    Raises aiokafka's KafkaError if a broker does not answer.
-    """
-    async with _consumer(kafka, topic, partition) as (consumer, place):
-        return await _first(consumer, place, since_ms)
+    """Return the offset of the first record of `since_ms` or later; the end if there is none."""
+    async with _reader(kafka) as reader:
+        return await _first(reader, (topic, partition), since_ms)
 
 
 async def recent(
     kafka: KafkaSettings, topic: str, partition: int, since_ms: int
-) -> AsyncIterator[Any]:
-    """aiokafka's records from the first one that is of `since_ms` or later.
-
-    Raises aiokafka's KafkaError if a broker does not answer.
-    """
-    async with _consumer(kafka, topic, partition) as (consumer, place):
-        end = (await consumer.end_offsets([place]))[place]
-        next_offset = await _first(consumer, place, since_ms)
-        consumer.seek(place, next_offset)
-        while next_offset < end:
-            for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
-                if record.offset < end:
-                    yield record
-            next_offset = await consumer.position(place)
+) -> AsyncIterator[Record]:
+    """Yield the records from the first one of `since_ms` or later up to the end."""
+    place = (topic, partition)
+    async with _reader(kafka) as reader:
+        _, end = await reader.extent(place)
+        first = await _first(reader, place, since_ms)
+        async with aclosing(_read(reader, place, first, end)) as records:
+            async for record in records:
+                yield record
 
 
-async def newest(kafka: KafkaSettings, topic: str, partition: int) -> Any | None:
-    """aiokafka's newest record; none: there is none. Raises aiokafka's KafkaError."""
-    async with _consumer(kafka, topic, partition) as (consumer, place):
-        first = (await consumer.beginning_offsets([place]))[place]
-        end = (await consumer.end_offsets([place]))[place]
-        consumer.seek(place, max(first, end - 1))
-        found: Sequence[Any] = ()
-        while await consumer.position(place) < end:
-            found = (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ())
-        return found[-1] if found else None
+async def newest(kafka: KafkaSettings, topic: str, partition: int) -> Record | None:
+    """Return the newest record, or None."""
+    async with _reader(kafka) as reader:
+        return await _newest(reader, (topic, partition))
 
 
 async def end_of(kafka: KafkaSettings, topic: str, partition: int) -> int:
-    """Offset of the next record that comes. Raises aiokafka's KafkaError."""
-    async with _consumer(kafka, topic, partition) as (consumer, place):
-        return int((await consumer.end_offsets([place]))[place])
+    """Return the offset of the next record."""
+    async with _reader(kafka) as reader:
+        _, end = await reader.extent((topic, partition))
+        return end
 
 
 async def follow(
     kafka: KafkaSettings, topic: str, partition: int, offset: int
-) -> AsyncIterator[Any]:
-    """aiokafka's records from an offset on, for ever. Raises aiokafka's KafkaError."""
-    async with _consumer(kafka, topic, partition) as (consumer, place):
-        consumer.seek(place, offset)
+) -> AsyncIterator[Record]:
+    """Yield the records from an offset on, for ever."""
+    async with _reader(kafka) as reader:
+        reader.assign({(topic, partition): offset})
         while True:
-            for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
+            for record in await reader.poll(_POLL_S) or ():
+                if isinstance(record, Record):
+                    yield record
+
+
+async def _first(reader: PartitionReader, place: Partition, since_ms: int) -> int:
+    found = await reader.offset_since(place, since_ms)
+    if found is not None:
+        return found
+    first, end = await reader.extent(place)
+    record = await _newest(reader, place)
+    return first if record is not None and record.timestamp_ms >= since_ms else end
+
+
+async def _newest(reader: PartitionReader, place: Partition) -> Record | None:
+    first, end = await reader.extent(place)
+    offsets = 1
+    while end > first:
+        begin = max(first, end - offsets)
+        records = [record async for record in _read(reader, place, begin, end)]
+        if records:
+            return records[-1]
+        if begin == first:
+            return None
+        offsets *= _GROWTH  # the last offsets hold no record, such as the end of a transaction
+    return None
+
+
+async def _read(
+    reader: PartitionReader, place: Partition, first: int, end: int
+) -> AsyncGenerator[Record, None]:
+    reader.assign({place: first})
+    while not reader.has_passed(place, end):
+        for record in await reader.poll(_POLL_S) or ():
+            if isinstance(record, Record) and record.offset < end:
                 yield record
 
 
-async def _first(consumer: Any, place: Any, since_ms: int) -> int:
-    first = (await consumer.beginning_offsets([place]))[place]
-    end = (await consumer.end_offsets([place]))[place]
-    found = (await consumer.offsets_for_times({place: max(0, since_ms)}))[place]
-    if found is not None and found.offset >= 0:
-        return int(found.offset)
-    consumer.seek(place, max(first, end - 1))
-    if first < end:
-        for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
-            if record.timestamp >= since_ms:
-                return int(first)
-    return int(end)
-
-
 @asynccontextmanager
-async def _consumer(
-    kafka: KafkaSettings, topic: str, partition: int
-) -> AsyncIterator[tuple[Any, Any]]:
-    place = TopicPartition(topic, partition)
-    consumer: Any = AIOKafkaConsumer(
-        **kafka.aiokafka_options(),
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=BATCH_BYTES_MAX,
-    )
+async def _reader(kafka: KafkaSettings) -> AsyncIterator[PartitionReader]:
+    reader = PartitionReader(kafka, {})
     try:
-        await consumer.start()
-        consumer.assign([place])
-        yield consumer, place
+        await reader.start()
+        yield reader
     finally:
-        await consumer.stop()
+        await reader.stop()

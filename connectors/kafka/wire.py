@@ -48,7 +48,7 @@ class Wire:
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
-        self._sender.drop()
+        self._sender.close()
 
     def receive(self, timeout_s: float) -> Iterator[tuple[Any, int]]:
         """Messages and their offsets as they come, for so long; raises WireError."""

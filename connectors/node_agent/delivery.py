@@ -99,7 +99,7 @@ class Delivery:
             self._stopping = True
             self._changed.notify_all()
         if self._sender is not None:
-            self._sender.drop()
+            self._sender.close()
         self._thread.join(_FAREWELL_S)
 
     def _is_idle(self) -> bool:
@@ -146,7 +146,9 @@ class Delivery:
 
     def _put_back(self) -> None:
         """The batch has failed: all of it waits again, and its sender remembers failures for ever."""
-        self._sender = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
         with self._changed:
             self._waiting.extendleft(reversed(self._batch))
             self._batch.clear()

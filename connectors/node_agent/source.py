@@ -14,7 +14,6 @@ from errno import EIO
 from pathlib import Path
 from typing import ClassVar
 
-from connectors import wall_clock
 from connectors.node_agent.cpu import Counter, CpuTimes, millicores, parse_cpu_times
 from connectors.node_agent.files import Files
 from connectors.node_agent.hierarchies import find_hierarchies
@@ -28,6 +27,7 @@ from connectors.node_agent.names import PodNames
 from connectors.node_agent.pods import PodCgroups
 from connectors.node_agent.pressure import node_pressure
 from connectors.ports.usage_source import UsageSource
+from connectors.process import wall_clock
 from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.usage import (
     PODS_PER_SAMPLE_MAX,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Gauge
 
-from connectors.metrics_endpoint import process_registry
+from connectors.process.metrics_endpoint import process_registry
 
 #: What files are read for (`files.Files`).
 PURPOSES = ("node", "pods", "pressure", "names")

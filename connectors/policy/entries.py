@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from schemas.printable import one_line
 
 if TYPE_CHECKING:

@@ -1,14 +1,18 @@
 """A policy of a cluster's history, as a line and as JSON."""
 
-from connectors import wall_clock
-from connectors.known_plugins import known_plugins
+from typing import TYPE_CHECKING
+
 from connectors.policy.entries import PolicyEntry
+from connectors.process import wall_clock
 from schemas.printable import one_line
 
+if TYPE_CHECKING:
+    from schemas.policy import KnownPlugins
 
-def as_line(entry: PolicyEntry, state: str) -> str:
+
+def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """When and where it was written, what it holds, and whether it was applied."""
-    from connectors.kafka.rebalancing import ago_text
+    from connectors.queries.rebalancing_wording import ago_text
     from connectors.units import time_text
 
     record = entry.record
@@ -16,7 +20,7 @@ def as_line(entry: PolicyEntry, state: str) -> str:
     parts = [
         time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
         f"{entry.partition}:{entry.offset}",
-        _summary(record.document),
+        _summary(record.document, known),
         "paused" if record.paused else "running",
         state,
         one_line(record.comment),
@@ -24,7 +28,7 @@ def as_line(entry: PolicyEntry, state: str) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def as_json(entry: PolicyEntry, state: str) -> str:
+def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """The record with its place, its digest or its problems, as one JSON object."""
     import orjson
 
@@ -32,7 +36,7 @@ def as_json(entry: PolicyEntry, state: str) -> str:
 
     whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
     try:
-        policy = read_policy(entry.record.document, known_plugins())
+        policy = read_policy(entry.record.document, known)
     except PolicyError as error:
         whole["problems"] = [str(problem) for problem in error.problems]
     else:
@@ -40,13 +44,13 @@ def as_json(entry: PolicyEntry, state: str) -> str:
     return orjson.dumps({**entry.record.payload(), **whole}).decode()
 
 
-def _summary(document: str) -> str:
+def _summary(document: str, known: "KnownPlugins") -> str:
     """A document in a few words: its digest and mode, or that it cannot be read."""
-    from connectors.kafka.rebalancing import count_text
+    from connectors.queries.rebalancing_wording import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:
-        policy = read_policy(document, known_plugins())
+        policy = read_policy(document, known)
     except PolicyError as error:
         return f"{'invalid':16}  {count_text(len(error.problems), 'error')}: not applied"
     return f"{policy.digest}  {policy.mode}"

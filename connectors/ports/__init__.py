@@ -5,11 +5,10 @@
     sink           binds and evicts               ◀── placement-decisions, eviction-commands
 
     command_rules  what holds for every sink: once per id, expiry, dry run, one outcome
-    registry       finds the implementations
     at_once        runs a port that never waits without an event loop
 
 Each seam is one base class that says what an implementation owes. A new implementation is one
-module in a package that `registry` looks through, and one test module that gives it to the seam's
+module, and one test module that gives it to the seam's
 contract suite (`tests/connectors/ports`). The ports are asynchronous, since an API server is asked
 many things at once; the simulated cluster answers at once. Nothing here speaks to Kafka.
 """

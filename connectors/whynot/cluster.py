@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import classes_text, count_text, unnamed_hot
+from connectors.queries.rebalancing_wording import classes_text, count_text, unnamed_hot
 from connectors.whynot.evidence import Answer, Evidence, gates_of
 from connectors.whynot.wording import (
     NAMED_MAX,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.kafka.presence import silence
-from connectors.kafka.rebalancing import ago_text
+from connectors.queries.presence import silence
+from connectors.queries.rebalancing_wording import ago_text
 from connectors.units import time_text
 from schemas.decisions import PlacementDecision
 from schemas.metrics import NodeMetric

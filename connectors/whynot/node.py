@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.rebalancing import count_text, drain_text, unnamed_hot
+from connectors.queries.rebalancing_wording import count_text, drain_text, unnamed_hot
 from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found

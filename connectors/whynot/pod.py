@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from connectors.kafka.rebalancing import count_text, unnamed_hot
+from connectors.queries.rebalancing_wording import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
 from connectors.whynot.wording import (
@@ -12,7 +12,6 @@ from connectors.whynot.wording import (
     rounds_hot_text,
     verdict_text,
 )
-from schemas.decisions import fleet_estimate_text
 
 
 def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
@@ -151,8 +150,6 @@ def _not_looked_at(
         when = evidence.at(decision.decided_at_ms)
         if decision.outcome == "placed" and decision.node is not None:
             yield f"It was placed on node {decision.node} at {when}."
-            if decision.fleet_estimate is not None:
-                yield f"It was {fleet_estimate_text(decision.fleet_estimate)}."
             yield from _on(evidence, decision.node)
         else:
             said = f": {decision.message}" if decision.message else ""

@@ -10,8 +10,8 @@ from typing import Any
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from connectors.kafka.presence import last_tick_ms, seek_cluster
 from connectors.policy.entries import newest_entry
+from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
 from schemas.migrations import DrainStatus, MigrationStatus

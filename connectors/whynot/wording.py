@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.kafka.rebalancing import count_text, outcome_text, pod_text
+from connectors.queries.rebalancing_wording import count_text, outcome_text, pod_text
 from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.migrations import MigrationStatus

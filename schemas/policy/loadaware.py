@@ -3,7 +3,7 @@
 In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
 has become the default one, scaling factors are complete, weights are there unless only the dominant
 resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number. `checkBoth`, `estimateBy` and `estimateMarginPercent` are loadstream's own.
+may be any number. `checkBoth` is loadstream's own.
 """
 
 from collections.abc import Iterable
@@ -26,23 +26,12 @@ from schemas.policy.parts import (
     whole,
 )
 
-#: Who says what a pod that is not measured is expected to use: its requests and limits, or what the
-#: pods of the cluster use of theirs.
-EstimateBy = Literal["requests", "fleet"]
 #: Statistics of a window that thresholds and scores may go by; empty: none.
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
 _WEIGHTS = {"cpu": 1, "memory": 1}
 _USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
 _SCALING_FACTORS = {"cpu": 85, "memory": 70}
-
-
-def _is_requests(estimate_by: str) -> bool:
-    return estimate_by == "requests"
-
-
-def _is_usual_margin(percent: int) -> bool:
-    return percent == 50
 
 
 _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
@@ -93,11 +82,6 @@ class LoadAwareSchedulingArgs(PolicyPart):
     """Resources that are named in annotations of nodes only."""
     check_both: Annotated[bool, Field(exclude_if=is_false)] = False
     """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
-    estimate_by: Annotated[EstimateBy, Field(exclude_if=_is_requests)] = "requests"
-    """loadstream's own: what a pod that is not measured is expected to use follows from its request
-    or limit and a scaling factor, or from what the pods of the cluster use (fleet)."""
-    estimate_margin_percent: Annotated[int, whole(0, 400), Field(exclude_if=_is_usual_margin)] = 50
-    """loadstream's own: percentage of the standard deviation of that which is added to its mean."""
 
     @model_validator(mode="before")
     @classmethod
@@ -137,11 +121,6 @@ class LoadAwareSchedulingArgs(PolicyPart):
         return self.model_copy(
             update={"usage_thresholds": {**_USAGE_THRESHOLDS, "cpu": cpu_percent}}
         )
-
-    @property
-    def by_fleet(self) -> bool:
-        """Pods that are not measured are estimated by what the pods of the cluster use."""
-        return self.estimate_by == "fleet"
 
     @property
     def resources(self) -> tuple[str, ...]:

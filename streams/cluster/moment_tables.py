@@ -117,7 +117,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
         """Take over the row as it was written."""
         fleet = self._moments.fleet
         if fleet is not None:
-            self._moments.set_figures(decode_fleet_usage(row.resources, fleet.args))
+            fleet.figures = decode_fleet_usage(row.resources, fleet.args)
             self._moments.renewed_at_ms = row.renewed_at_ms
 
     def restore(self, rows: Iterator[FleetUsageRow]) -> None:  # type: ignore[override]

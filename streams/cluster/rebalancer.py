@@ -23,7 +23,8 @@ from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import NodeStanding, Phase, RoundOutcome
+from streams.rebalance.candidates import Phase
+from streams.rebalance.outcome import NodeStanding, RoundOutcome
 from streams.stage.records import OutputMessage
 
 logger = logging.getLogger(__name__)

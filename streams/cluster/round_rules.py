@@ -9,7 +9,7 @@ from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
 from streams.moves.owner import owner_key
-from streams.rebalance.outcome import Candidate, Gate, Rules
+from streams.rebalance.candidates import Candidate, Gate, Rules
 
 
 class RoundRules(Rules):

@@ -74,8 +74,6 @@ class ClusterState:
         self.policy_record: PolicyRecord | None = None
         self.policy_changed = False
         """The row of table `cluster_policies` is to be written."""
-        self.policy_since_ms: int | None = None
-        """The log's time when the policy came, if the cluster was large."""
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         self.placement = Placement(self.inventory, self.memory.moves)
@@ -282,28 +280,23 @@ class ClusterState:
             return Refusal("invalid", f"the policy was not applied: {error}")
         self.policy_record = record
         self.policy_changed = True
-        self.policy_since_ms = self.now_ms if self.rebalancer.large else None
         self.set_policy(policy)
         return self.collect.relay(policy.collect, self._cause(position))
 
     def _tick(self, tick: ClockTick, position: Position) -> Answer:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
-        # All nodes are looked at by a policy for the first time.
-        new_policy = self.policy_since_ms is not None and self.policy_since_ms == self.now_ms
         self.advance(tick.now_ms)
         cause = self._cause(position)
-        self.inventory.recount()
         self.inventory.renew_fleet()
         self._unlisted.remove_nodes(cause)
         gone = self._unlisted.remove_pods(cause)
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        large_round = not new_policy and self.rebalancer.takes_long(tick.now_ms)
-        part = 0.0 if new_policy else 0.5 if large_round else 1.0
+        part = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
         decisions = self.placement.tick(cause, Effort(part))
-        rounds = [] if new_policy else self.rebalancer.tick(cause)
-        self.migrations.tick(cause, passed_ms, busy=new_policy or large_round)
+        rounds = self.rebalancer.tick(cause)
+        self.migrations.tick(cause, passed_ms)
         collect = []
         if self.policy_record is not None:
             collect = self.collect.tick(self.policy.collect, cause)

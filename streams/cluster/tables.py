@@ -86,16 +86,8 @@ def _changed_rows(state: ClusterState, prefix: str) -> Iterator[RowChange]:
     for digest, group, unchanged in placement.pending.changed_groups(version):
         kept_group = _group_row(state.cluster, group, unchanged)
         yield RowChange("waiting_groups", f"{prefix}/{digest.hex()}", kept_group)
-    recounting, summing = inventory.recounting, inventory.moments.turns
-    changed = state.policy_changed or recounting.turns.changed or summing.changed
-    if changed and state.policy_record is not None:
-        policy = ClusterPolicyRow(
-            cluster=state.cluster,
-            policy=state.policy_record,
-            recount=recounting.row(),
-            summing_next_node=summing.next,
-            since_ms=state.policy_since_ms,
-        )
+    if state.policy_changed and state.policy_record is not None:
+        policy = ClusterPolicyRow(cluster=state.cluster, policy=state.policy_record)
         yield RowChange("cluster_policies", f"{prefix}/policy", encode(policy))
     _settle_own(state)
     for table in state.tables:
@@ -127,8 +119,7 @@ def _settle_own(state: ClusterState) -> None:
     inventory.changed_nodes.clear()
     inventory.changed_pods.clear()
     state.placement.changed_requests.clear()
-    state.policy_changed = inventory.recounting.turns.changed = False
-    inventory.moments.turns.changed = False
+    state.policy_changed = False
 
 
 def restore(
@@ -246,9 +237,6 @@ def _restore_policy(state: ClusterState, row: ClusterPolicyRow | None) -> None:
         return
     state.policy_record = row.policy
     state.set_policy(read_policy(row.policy.document, KNOWN))
-    state.inventory.recounting.restore(row.recount)
-    state.inventory.moments.turns.restore(row.summing_next_node)
-    state.policy_since_ms = row.since_ms
 
 
 def _restore_node(state: ClusterState, row: NodeRow) -> None:

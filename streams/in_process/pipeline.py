@@ -13,7 +13,7 @@ outputs.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
@@ -24,28 +24,15 @@ from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 
 
-class Record(Protocol):
+@dataclass(frozen=True, slots=True)
+class Written:
     """A record as its producer wrote it."""
 
-    @property
-    def topic(self) -> str:
-        """Topic of the record."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        ...
-
-    @property
-    def value(self) -> bytes:
-        """Its value."""
-        ...
-
-    @property
-    def written_ms(self) -> int:
-        """Its timestamp."""
-        ...
+    topic: str
+    key: str
+    value: bytes
+    written_ms: int
+    """When it was written, by the producer's clock."""
 
 
 class Pipeline:
@@ -62,7 +49,7 @@ class Pipeline:
         self._policies: list[InputRecord] = []
         """Collect policies that the aggregate stage has not read yet."""
 
-    def apply(self, records: Sequence[Record]) -> list[tuple[str, bytes]]:
+    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
         """Apply records in order; answers with topic and value of each output for outside.
 
         Raises ValueError for a record of a topic that neither stage reads.

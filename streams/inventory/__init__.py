@@ -22,13 +22,11 @@ is noted once, for arrays over nodes and for table rows. Pure: the time is that 
     estimate        what a pod is expected to use before it has been measured
     estimate_annotations  how pods change their own
     need            what a pod says that it needs, by its class
-    recount         estimates counted anew, node by node, after a change of policy
     demand          what a pod asks of a node
     kind            kinds of pods: pods that every filter and score takes for the same
     limits          what one pod may ask for
     priority        Koordinator's classes of pods
     owners          which pods belong to one controller
-    node_turns      whose turn it is among the nodes, where each is to be worked on once
     moments         mean and variance of usage, where a plugin asks: nodes and fleet
     node_lives      what the pods of one node used over their lives, and lately
     recent          what was used lately, as far as it was seen to last

@@ -9,38 +9,22 @@ from typing import NamedTuple
 
 from schemas.pods import Pod
 from streams.inventory.demand import PodDemand
-from streams.inventory.estimate import Alike, Vector
+from streams.inventory.estimate import Estimate, Vector
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AssignedPod:
-    """A pod as it was when it was last counted; later changes of its labels are overlooked.
-
-    Its estimate alone may become another one.
-    """
+    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
 
     pod: Pod
     demand: PodDemand
     cached_at_ms: int
-    alike: Alike
-    """Pods that are estimated as it is."""
     prod: bool
-    estimate: Vector
-    added: Vector
-    """The estimate without what is below 0: such a factor never lowers what a node is expected to
-    use (A6.6)."""
+    estimate: Estimate
     timestamp_ms: int
     """When it was scheduled, else when it was counted."""
     deadline_ms: int | None
     """It is estimated by metrics older than this even if they contain it."""
-
-    def follow(self) -> bool:
-        """Go by what pods that are alike are expected to use now; False: that is as it was."""
-        alike = self.alike
-        if self.estimate == alike.estimate:
-            return False
-        self.estimate, self.added = alike.estimate, alike.added
-        return True
 
 
 class Share(NamedTuple):

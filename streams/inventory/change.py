@@ -14,5 +14,5 @@ class Change:
     """Its usage, or whether that is fresh."""
     FLEET: Final = 8
     """By what its usage is worked out: what the cluster's pods use of their requests, of all nodes at
-    once, or how far summing up has come."""
+    once."""
     ALL: Final = 15

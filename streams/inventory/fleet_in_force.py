@@ -6,37 +6,28 @@ from schemas.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.fleet_usage import SUMS_PER_RESOURCE, FleetUsage
-from streams.inventory.need import FLAT, asked, forms_of, nominal
+from streams.inventory.need import FLAT, asked, nominal
 from streams.inventory.priority import priority_class
 
 
 class FleetInForce:
     """What all nodes of a cluster go by."""
 
-    __slots__ = ("_least", "args", "figures", "forms", "recent_minutes", "resources")
+    __slots__ = ("_least", "args", "figures", "recent_minutes", "resources")
 
-    def __init__(
-        self, args: OverutilizationRiskArgs, figures: tuple[FleetUsage, ...], *, risk: bool = True
-    ) -> None:
+    def __init__(self, args: OverutilizationRiskArgs, figures: tuple[FleetUsage, ...]) -> None:
         """Use these arguments and figures.
 
         Args:
-            args: of the score by risk, whose resources and priors estimates use too.
+            args: of the score by risk.
             figures: expected of pods that are not measured, by resource.
-            risk: nodes are judged by their risk; else estimates alone ask, which go by means.
         """
         self.args = args
         self.figures = figures
-        self.recent_minutes = args.recent_minutes if risk else 0
+        self.recent_minutes = args.recent_minutes
         """Within which what was used lately is forgotten; 0: it is not asked for."""
         self.resources = tuple(resource.name for resource in args.resources)
-        self.forms = tuple(map(forms_of, self.resources))
-        """Names under which pods ask for each of them."""
         self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
-
-    def asks_like(self, other: "FleetInForce") -> bool:
-        """Both ask for the same, whatever is known."""
-        return self.args == other.args and self.recent_minutes == other.recent_minutes
 
     def needs(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
         """What a pod says that it needs, by resource."""

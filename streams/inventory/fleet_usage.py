@@ -55,21 +55,6 @@ class FleetUsage(NamedTuple):
     spread_ppm: int
 
 
-class LearnedUsage:
-    """The fleet figures of a cluster that estimates use."""
-
-    def __init__(self) -> None:
-        self.figures: Mapping[str, FleetUsage] = {}
-        """By resource; empty while no plugin and no estimate needs them."""
-        self.version = 0
-        """Grows when the figures change."""
-
-    def replace(self, figures: Mapping[str, FleetUsage]) -> None:
-        """Use other figures from now on."""
-        self.figures = figures
-        self.version += 1
-
-
 def prior_usage(args: OverutilizationRiskArgs) -> tuple[FleetUsage, ...]:
     """Return the policy's figures for a cluster without measured pods, one entry per resource."""
     prior = FleetUsage(

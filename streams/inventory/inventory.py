@@ -5,7 +5,6 @@ of nodes, and the names of changed table rows are collected until they are writt
 `hold` and given back in `release`, wherever the pod came from.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from weakref import proxy
@@ -27,7 +26,6 @@ from streams.inventory.node import Held, Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
 from streams.inventory.record_numbers import RecordNumbers
-from streams.inventory.recount import Recounting
 from streams.inventory.usage_history import UsageHistory, filter_in_force
 
 #: Nodes that a tick forgets at most.
@@ -65,7 +63,6 @@ class Inventory:
         self.moments = Moments()
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
-        self.recounting = Recounting(Estimator(policy.load_aware, self.moments.learned))
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
@@ -99,10 +96,9 @@ class Inventory:
         if judged_by != self._judged_by:
             self._judged_by = judged_by
             self._judge_anew(policy)
-            self.recount()
 
     def _judge_anew(self, policy: Policy) -> None:
-        self.estimator = Estimator(policy.load_aware, self.moments.learned)
+        self.estimator = Estimator(policy.load_aware)
         self.in_force = filter_in_force(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
@@ -110,15 +106,12 @@ class Inventory:
             filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
         )
         self.index.judge_anew(self.nodes.values())
-        learned = self.moments.learned.version
         self.moments.judge_anew(policy, self.nodes.values())
-        # Rounds look at estimates too.
-        otherwise = self.estimator.by_fleet and self.moments.learned.version != learned
         for node in self.nodes.values():
-            if node.load.rebuild(self.estimator, node.state) or otherwise:
+            if node.load.set_estimator(self.estimator):
+                # Rounds look at estimates too.
                 self.touched[node.name] = None
             self.freshness.expect(node)
-        self.recounting.want(self.estimator)
         self.layout_stale = True
         """A node has come or gone since places were given."""
 
@@ -130,16 +123,6 @@ class Inventory:
         for node in self.index.nodes:
             self._take_place(node)
         self.layout_stale = True
-
-    def recount(self) -> None:
-        """Count pods of some nodes anew, where a policy estimates them otherwise than before or
-        asks for what they are going to use."""
-        loads = ((node.name, len(node.load.pods.assigned)) for node in self.nodes.values())
-        for name in self.recounting.turn(loads):
-            node = self.nodes[name]
-            node.load.count_by(self.recounting.counting(name))
-            self._touch(node, Change.METRIC)
-        self._touch_usage(self.moments.turn(self.nodes))
 
     def advance(self, now_ms: int) -> None:
         """Metrics that have become too old turn unknown."""
@@ -163,22 +146,15 @@ class Inventory:
             return
         self.estimator.thresholds = self.in_force.thresholds
         for node in self.nodes.values():
-            node.load.describe(node.state)
+            node.load.set_thresholds()
             self._touch(node, Change.METRIC)
 
     def renew_fleet(self) -> None:
         """A tick has passed: bring what is expected of pods that are not measured up to date."""
         if self.moments.renew(self.nodes.values(), self.now_ms):
-            self._touch_usage(self.index.nodes)
-
-    def _touch_usage(self, nodes: Iterable[Node]) -> None:
-        """What nodes are going to use is worked out otherwise."""
-        for node in nodes:
-            # Rounds look at estimates too.
-            if self.estimator.by_fleet or node.load.pods.estimator.by_fleet:
-                self.touched[node.name] = None
-            if node.row >= 0:
-                self.index.touch(node.row, Change.FLEET)
+            for node in self.index.nodes:
+                if node.row >= 0:
+                    self.index.touch(node.row, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
         """The index, with a place for every node that Kubernetes has named."""
@@ -298,9 +274,7 @@ class Inventory:
         """A node, known or not yet."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(
-                name, NodeLoad(self.estimator, self.recounting.counting(name))
-            )
+            node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
             node.cordoned = name in self.cordoned
             self._unnamed[name] = None
             self.moments.begin(node)
@@ -350,9 +324,9 @@ class Inventory:
         self.where[uid] = name
         self.owners.add(held.pod)
         if first_seen:
-            node.load.assign(held.pod, held.demand, self.now_ms)
+            node.load.pods.assign(held.pod, held.demand, self.now_ms)
         else:
-            node.load.update(held.pod, held.demand, self.now_ms)
+            node.load.pods.update(held.pod, held.demand, self.now_ms)
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS)
 
@@ -368,7 +342,7 @@ class Inventory:
         self.owners.add(held.pod)
         if counted_at_ms is not None:
             demand = held.demand if counted is held.pod else pod_demand(counted)
-            node.load.assign(counted, demand, counted_at_ms)
+            node.load.pods.assign(counted, demand, counted_at_ms)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
         """Give a pod's room back, on the node where it was held last or on a given one."""
@@ -382,7 +356,7 @@ class Inventory:
             del self.where[uid]
             self.owners.drop(uid)
         metric_time_ms = node.load.pods.metric_time_ms
-        node.load.unassign(uid)
+        node.load.pods.unassign(uid)
         self.changed_pods[node.name, uid] = None
         if node.load.pods.metric_time_ms != metric_time_ms:
             self.changed_nodes[node.name] = None

@@ -1,8 +1,6 @@
 """What a node uses and, with the pods placed on it, is expected to use.
 
-Measured usage is the metric's; what is not in it yet are the sums of `pod_sums`. Pods are counted by
-one estimator while the node is judged by another, from the moment at which a policy estimates them
-otherwise until the node's turn comes (`recount`).
+Measured usage is the metric's; what is not in it yet are the sums of `pod_sums`.
 
 Source: docs/upstream.md A3, A4, A6.
 """
@@ -11,9 +9,7 @@ from typing import NamedTuple
 
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
-from schemas.pods import Pod
 from streams.inventory.assigned import plus
-from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.metric import MetricVectors
 from streams.inventory.pod_sums import PodSums
@@ -41,11 +37,10 @@ def whose_statistics(*, prod: bool, daemon: bool) -> int:
 
 
 class NodeLoad:
-    """Metric and assigned pods of one node; vectors over the resources that judge it."""
+    """Metric and assigned pods of one node; vectors over the resources of its estimator."""
 
     __slots__ = (
         "_described",
-        "_resources",
         "_total",
         "estimator",
         "metric",
@@ -54,80 +49,37 @@ class NodeLoad:
         "vectors",
     )
 
-    def __init__(self, estimator: Estimator, counting: Estimator | None = None) -> None:
-        """Without pods.
-
-        Args:
-            estimator: judges the node.
-            counting: counts its pods; none: the same.
-        """
+    def __init__(self, estimator: Estimator) -> None:
+        """Without pods."""
         self.estimator = estimator
-        self.pods = PodSums(counting or estimator)
+        self.pods = PodSums(estimator)
+        self.vectors: MetricVectors | None = None
+        self.metric: NodeMetric | None = None
         self._described: NodeState | None = None
-        self._resources = estimator.resources
         self._total = node_total(None, estimator.resources)
         self.profile = node_profile(None, estimator.resources, estimator.thresholds, self._total)
-        self.metric: NodeMetric | None = None
-        self.vectors: MetricVectors | None = None
-
-    @property
-    def delta(self) -> Vector:
-        """What estimates add to the node's usage."""
-        return self._judged(self.pods.delta)
-
-    @property
-    def prod_usage(self) -> Vector:
-        """Measured usage of prod pods."""
-        return self._judged(self.pods.prod_usage)
-
-    @property
-    def prod_delta(self) -> Vector:
-        """What estimates add to that."""
-        return self._judged(self.pods.prod_delta)
-
-    @property
-    def estimated(self) -> Vector:
-        """Sum of all estimates, as if nothing had been measured."""
-        return self._judged(self.pods.estimated)
-
-    def _judged(self, counted: Vector) -> Vector:
-        """A sum over the resources of `estimator`; nothing was added up of one by which no pod was
-        counted."""
-        resources, own = self.estimator.resources, self.pods.estimator.resources
-        if own is resources or own == resources:
-            return counted
-        return self.estimator.vector(dict(zip(own, counted, strict=True)))
 
     def describe(self, state: NodeState | None) -> None:
         """Take over what Kubernetes says of the node."""
-        resources = self.estimator.resources
-        if state is None or state is not self._described or resources != self._resources:
-            self._total = node_total(state, resources)
-        self._described, self._resources = state, resources
-        self.profile = node_profile(state, resources, self.estimator.thresholds, self._total)
+        if state is None or state is not self._described:
+            self._total = node_total(state, self.estimator.resources)
+        self._described = state
+        self.set_thresholds()
 
-    # --- pods -----------------------------------------------------------------------------------
-
-    def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """Count a pod from now on, replacing what was counted for it; False if it never counts."""
-        return self.pods.assign(pod, demand, now_ms)
-
-    def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
-        """A pod of this node changed; False if nothing that counts did."""
-        return self.pods.update(pod, demand, now_ms)
-
-    def unassign(self, uid: str) -> bool:
-        """Stop counting a pod; False if it was not counted."""
-        return self.pods.unassign(uid)
+    def set_thresholds(self) -> None:
+        """Take over the estimator's thresholds, except where the node has its own."""
+        estimator = self.estimator
+        self.profile = node_profile(
+            self._described, estimator.resources, estimator.thresholds, self._total
+        )
 
     # --- metrics --------------------------------------------------------------------------------
 
     def set_metric(self, metric: NodeMetric) -> None:
         """Take over a new metric; it replaces the old one whole, but for a time that is missing."""
         self.metric = metric
-        self.vectors = self.pods.metric = None
-        self.vectors = self._over(self.estimator)
-        self.pods.measure(self._over(self.pods.estimator), metric.updated_at_ms)
+        self.vectors = MetricVectors(metric, self.estimator)
+        self.pods.measure(self.vectors, metric.updated_at_ms)
 
     def delete_metric(self) -> None:
         """The metric is gone; its time is kept while pods are counted here."""
@@ -151,31 +103,20 @@ class NodeLoad:
         """There is a metric that says how old it is, and it is too old."""
         return self.expires_at_ms is not None and self.expired(now_ms)
 
-    def rebuild(self, estimator: Estimator, state: NodeState | None) -> bool:
-        """Judge by another policy; pods are counted as before. False: it would count them alike."""
-        before = self.estimator
-        alike = self.pods.estimator is before and before.counts_like(estimator)
-        self.estimator = estimator
-        if alike:
+    def set_estimator(self, estimator: Estimator) -> bool:
+        """Judge by another policy. Returns False if it estimates all pods as the one before."""
+        before, self.estimator = self.estimator, estimator
+        if before.counts_like(estimator):
             self.pods.estimator = estimator
-        elif before.resources != estimator.resources:
-            self.vectors = self._over(estimator)
-        self.describe(state)
-        return not alike
-
-    def count_by(self, counting: Estimator) -> None:
-        """Count pods anew, unless the other estimator counts them alike."""
-        if counting.counts_like(self.pods.estimator):
-            self.pods.estimator = counting
-        else:
-            self.pods.count_by(counting, self._over(counting))
-
-    def _over(self, estimator: Estimator) -> MetricVectors | None:
-        """The metric over the resources of an estimator; one for both, where these are the same."""
-        for vectors in (self.vectors, self.pods.metric):
-            if vectors is not None and vectors.resources == estimator.resources:
-                return vectors
-        return None if self.metric is None else MetricVectors(self.metric, estimator)
+            self.set_thresholds()
+            return False
+        if before.resources != estimator.resources:
+            self._total = node_total(self._described, estimator.resources)
+            if self.metric is not None:
+                self.vectors = MetricVectors(self.metric, estimator)
+        self.set_thresholds()
+        self.pods.count_by(estimator, self.vectors)
+        return True
 
     # --- figures --------------------------------------------------------------------------------
 
@@ -190,9 +131,9 @@ class NodeLoad:
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
         if aggregation is None:
-            return plus(self.vectors.node, self.delta)
+            return plus(self.vectors.node, self.pods.delta)
         usage = self.vectors.usage(aggregation, duration_ms)
-        return self.estimated if usage is None else plus(usage, self.delta)
+        return self.pods.estimated if usage is None else plus(usage, self.pods.delta)
 
     def lacking(self, *, filtered: bool, scored: bool) -> tuple[Lacking, ...]:
         """Statistics that the filter and the score by load go by and the metric has not.
@@ -229,7 +170,7 @@ class NodeLoad:
 
     def expected_prod(self) -> Vector:
         """Expected usage of the node's prod pods, with the system's if the policy says so."""
-        expected = plus(self.prod_usage, self.prod_delta)
+        expected = plus(self.pods.prod_usage, self.pods.prod_delta)
         if self.vectors is not None and self.estimator.args.prod_usage_include_sys:
             expected = plus(expected, self.vectors.system)
         return expected

@@ -29,11 +29,6 @@ def form_of(resource: str, of_class: PriorityClass) -> str | None:
     return _TRANSLATED[of_class].get(resource)
 
 
-def forms_of(resource: str) -> tuple[str, ...]:
-    """Names under which pods of any class ask for a resource of their node."""
-    return resource, *(names[resource] for names in _TRANSLATED.values() if resource in names)
-
-
 def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
     """What a pod says that it needs of a resource of its node, else the small flat amount that it is
     expected to use."""

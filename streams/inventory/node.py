@@ -132,11 +132,7 @@ class Node:
     def usage_figures(self) -> list[tuple[float, float]] | None:
         """Mean and variance of what it is going to use, by resource in units and their squares;
         none: no plugin asks."""
-        if self.moments is None:
-            return None
-        if self.moments.summed:
-            return self.moments.figures()
-        return self.moments.rough_figures(self.requested, len(self.held))
+        return None if self.moments is None else self.moments.figures()
 
     def _count(self, demand: PodDemand, sign: int) -> None:
         for resource, amount in demand.requests.items():

@@ -11,7 +11,7 @@ part is a pod that requests nothing. Where the whole node is the system part, it
 is not known of their variance alone, also those with a life from metrics that named them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import add, sub
 
 from schemas.metrics import NodeMetric
@@ -29,14 +29,12 @@ class NodeMoments:
 
     __slots__ = (
         "_figures", "_figures_of", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
-        "fleet", "fleet_sums", "lives", "summed", "tiny_request_sums",
+        "fleet", "fleet_sums", "lives", "tiny_request_sums",
     )  # fmt: skip
 
-    def __init__(self, fleet: FleetInForce, *, summed: bool = True) -> None:
-        """Without pods and metrics; `summed`: keep sums from the beginning."""
+    def __init__(self, fleet: FleetInForce) -> None:
+        """Without pods and metrics."""
         self.fleet = fleet
-        self.summed = summed
-        """Sums are kept; else lives alone are, until this is set and `sum_up` is called."""
         self.lives = NodeLives()
         """What is kept: all else is worked out from these."""
         self._young: dict[str, Life] = {}
@@ -59,8 +57,6 @@ class NodeMoments:
 
     def add(self, held: HeldPod) -> None:
         """A pod takes room."""
-        if not self.summed:
-            return
         share, fleet_sums, tiny_request_sums = self._count(held)
         self._sums = tuple(map(add, self._sums, share))
         if fleet_sums:
@@ -81,8 +77,6 @@ class NodeMoments:
 
     def remove(self, held: HeldPod) -> None:
         """A pod gives its room back, as it was added."""
-        if not self.summed:
-            return
         needs = self.fleet.needs(held.pod, held.demand)
         self._sums = tuple(map(sub, self._sums, self._share(held, needs)))
         if held.pod.uid in self.lives.of:
@@ -133,19 +127,16 @@ class NodeMoments:
             lives.forget_recents()
         self.sum_up(list(held))
 
-    def go_by(self, fleet: FleetInForce, *, summed: bool) -> bool:
+    def go_by(self, fleet: FleetInForce) -> bool:
         """Go on with the lives, under other arguments for the same resources.
 
         Answers whether something that was known of them is not asked for any more.
         """
         self.fleet = fleet
-        self.summed = summed
         return not fleet.recent_minutes and self.lives.forget_recents()
 
     def sum_up(self, held: Iterable[HeldPod]) -> None:
-        """Add up all pods anew, if sums are kept."""
-        if not self.summed:
-            return
+        """Add up all pods anew."""
         self._young = {}
         system = shares.system(self.lives.expected(SYSTEM), len(self.fleet.resources))
         pods = [self._count(each) for each in held]
@@ -210,19 +201,6 @@ class NodeMoments:
         if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
             self._figures, self._figures_of = shares.figures(sums, fleet), (sums, fleet)
         return self._figures
-
-    def rough_figures(self, requested: Mapping[str, int], pods: int) -> list[tuple[float, float]]:
-        """The same as long as no sums are kept: as if pods were alike and nothing of them measured.
-
-        Args:
-            requested: sum of their requests, by resource.
-            pods: how many there are.
-        """
-        amounts = [
-            sum([requested[name] for name in forms if name in requested])
-            for forms in self.fleet.forms
-        ]
-        return shares.figures(shares.alike(amounts, pods), self.fleet.figures)
 
     def figures_of(self, held: HeldPod) -> list[tuple[float, float]]:
         """What one pod of the node adds to them."""

@@ -4,14 +4,11 @@ A metric says what a node used a while ago. Pods placed since are not in it, and
 started are in it with too little. Both are estimated until a metric is young enough to be believed;
 the sums of those estimates are kept per node as pods and metrics come and go.
 
-Estimates that go by what other pods use change with that. They are brought up to date when somebody
-asks for a sum, and only those that count: of pods that are measured for long they may be older.
-
 This is Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
 overlooked. Source: docs/upstream.md A3, A4, A6.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 from schemas.pods import Pod
 from streams.inventory.assigned import (
@@ -30,29 +27,13 @@ from streams.inventory.priority import priority_class
 #: A pod's usage, and whether the node's agent knows it as prod.
 _Measured = tuple[Vector, bool]
 _NO_PODS: Mapping[tuple[str, str], _Measured] = {}
-#: What a pod's estimate adds, and the pod's usage.
-_Pair = tuple[Vector, Vector]
 
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
 
-def _total_beyond(zero: Vector, pairs: Sequence[_Pair]) -> Vector:
-    """By how much estimates are above usage, summed up per resource; `zero` is that of no pod."""
-    if not pairs:
-        return zero
-    added, used = zip(*pairs, strict=True)
-    return tuple(
-        [
-            sum(
-                [
-                    expected - amount
-                    for expected, amount in zip(*column, strict=True)
-                    if expected > amount
-                ]
-            )
-            for column in zip(zip(*added, strict=True), zip(*used, strict=True), strict=True)
-        ]
-    )
+def _beyond(added: Vector, usage: Vector) -> Vector:
+    """By how much an estimate is above usage, per resource."""
+    return tuple([max(0, expected - used) for expected, used in zip(added, usage, strict=True)])
 
 
 def terminated(pod: Pod) -> bool:
@@ -64,16 +45,14 @@ class PodSums:
     """Pods assigned to one node, by an estimator; sums are vectors over its resources."""
 
     __slots__ = (
-        "_delta",
-        "_estimated",
-        "_open",
-        "_prod_delta",
-        "_prod_usage",
-        "_version",
         "assigned",
+        "delta",
+        "estimated",
         "estimator",
         "metric",
         "metric_time_ms",
+        "prod_delta",
+        "prod_usage",
     )
 
     def __init__(self, estimator: Estimator) -> None:
@@ -85,39 +64,18 @@ class PodSums:
         """Update time that estimation goes by; a metric without one keeps the time before it."""
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
-        self._open: dict[str, _Measured | None] = {}
-        """Pods whose estimates may count, by uid, where these change with a version, and what the
-        metric says of each. Others add nothing."""
-        self._version = estimator.version
-        """Of the estimator, under which those were estimated."""
-        self._delta = self._prod_usage = self._prod_delta = self._estimated = self._zero()
+        self.delta: Vector
+        """What estimates add to the node's usage."""
+        self.prod_usage: Vector
+        """Measured usage of prod pods."""
+        self.prod_delta: Vector
+        """What estimates add to that."""
+        self.estimated: Vector
+        """Sum of all estimates, as if nothing had been measured."""
+        self.delta = self.prod_usage = self.prod_delta = self.estimated = self._zero()
 
     def _zero(self) -> Vector:
         return (0,) * len(self.estimator.resources)
-
-    @property
-    def delta(self) -> Vector:
-        """What estimates add to the node's usage."""
-        self._follow()
-        return self._delta
-
-    @property
-    def prod_usage(self) -> Vector:
-        """Measured usage of prod pods."""
-        return self._prod_usage
-
-    @property
-    def prod_delta(self) -> Vector:
-        """What estimates add to that."""
-        self._follow()
-        return self._prod_delta
-
-    @property
-    def estimated(self) -> Vector:
-        """Sum of all estimates, as if nothing had been measured."""
-        if self.estimator.by_fleet:
-            return total(self._zero(), self._estimates(self.assigned.values()))
-        return self._estimated
 
     # --- what comes and goes --------------------------------------------------------------------
 
@@ -153,7 +111,7 @@ class PodSums:
         self._recount()
 
     def count_by(self, estimator: Estimator, metric: MetricVectors | None) -> None:
-        """Count pods anew by an estimator that does not count them alike.
+        """Count pods anew by another estimator.
 
         Args:
             estimator: the other one.
@@ -164,9 +122,9 @@ class PodSums:
             uid: self._assigned(old.pod, old.demand, old.cached_at_ms)
             for uid, old in self.assigned.items()
         }
-        self._version = estimator.version
-        self._open = dict.fromkeys(self.assigned) if estimator.by_fleet else {}
-        self._estimated = total(self._zero(), [pod.estimate for pod in self.assigned.values()])
+        self.estimated = total(
+            self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
+        )
         self._recount()
 
     # --- sums -----------------------------------------------------------------------------------
@@ -174,99 +132,35 @@ class PodSums:
     def _assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
         timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
         of_class = priority_class(pod, demand)
-        alike = self.estimator.alike(pod, demand, of_class)
-        self.estimator.estimates([alike])
         return AssignedPod(
             pod=pod,
             demand=demand,
             cached_at_ms=cached_at_ms,
-            alike=alike,
             prod=of_class == "prod",
-            estimate=alike.estimate,
-            added=alike.added,
+            estimate=self.estimator.estimate(pod, demand, of_class),
             timestamp_ms=timestamp_ms,
             deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
         )
-
-    def _estimates(self, pods: Iterable[AssignedPod]) -> list[Vector]:
-        return self.estimator.estimates([pod.alike for pod in pods])
-
-    def _follow(self) -> None:
-        """Estimate the pods anew whose estimates count, if these are others than before."""
-        version = self.estimator.version
-        if self._version == version:
-            return
-        self._version = version
-        pods = [self.assigned[uid] for uid in self._open]
-        self._estimates(pods)
-        changed = [pod for pod in pods if pod.follow()]
-        if changed:
-            self._add_up(pods)
-
-    def _add_up(self, pods: Iterable[AssignedPod]) -> None:
-        """Add up estimates anew of those that count; `pods`: these, as `_open` has them."""
-        zero, witness_ms = self._zero(), self._witness_ms
-        whole: list[Vector] = []
-        prod_whole: list[Vector] = []
-        beyond: list[_Pair] = []
-        prod_beyond: list[_Pair] = []
-        for pod, measured in zip(pods, self._open.values(), strict=True):
-            if measured is None:
-                whole.append(pod.added)
-                known_as_prod = False
-            else:
-                usage, known_as_prod = measured
-                pair = pod.added, usage
-                if not self._witnessed(pod, witness_ms):
-                    beyond.append(pair)
-                    if pod.prod and known_as_prod:
-                        prod_beyond.append(pair)
-            if pod.prod and not known_as_prod:
-                prod_whole.append(pod.added)
-        more = prod_more = _total_beyond(zero, beyond)
-        if len(prod_beyond) < len(beyond):
-            prod_more = _total_beyond(zero, prod_beyond)
-        self._delta = plus(total(zero, whole), more)
-        self._prod_delta = plus(total(zero, prod_whole), prod_more)
-
-    def _reopen(self) -> None:
-        """Estimates of other pods count from now on; sums are to be added up after that."""
-        zero, before, changed = self._zero(), self._open, self._version != self.estimator.version
-        self._open, self._version = {}, self.estimator.version
-        anew: list[AssignedPod] = []
-        for uid, assigned in self.assigned.items():
-            measured = self._measured(assigned)
-            share = self._share(assigned, measured, zero)
-            if share.delta is not zero or share.prod_delta is not zero:
-                self._open[uid] = measured
-                if changed or uid not in before:
-                    anew.append(assigned)
-        self._estimates(anew)
-        for assigned in anew:
-            assigned.follow()
 
     def _count(self, assigned: AssignedPod) -> None:
         measured = self._measured(assigned)
         share = self._share(assigned, measured, self._zero())
         self.assigned[assigned.pod.uid] = assigned
-        if self.estimator.by_fleet:
-            self._open[assigned.pod.uid] = measured
-        self._delta = plus(self._delta, share.delta)
+        self.delta = plus(self.delta, share.delta)
         if any(share.prod_usage):
-            self._prod_usage = plus(self._prod_usage, share.prod_usage)
-        self._prod_delta = plus(self._prod_delta, share.prod_delta)
-        self._estimated = plus(self._estimated, assigned.estimate)
+            self.prod_usage = plus(self.prod_usage, share.prod_usage)
+        self.prod_delta = plus(self.prod_delta, share.prod_delta)
+        self.estimated = plus(self.estimated, assigned.estimate.expected)
 
     def _uncount(self, uid: str) -> bool:
         assigned = self.assigned.pop(uid, None)
         if assigned is None:
             return False
-        self._open.pop(uid, None)
         share = self._share(assigned, self._measured(assigned), self._zero())
-        self._delta = minus(self._delta, share.delta)
-        self._prod_usage = minus(self._prod_usage, share.prod_usage)
-        self._prod_delta = minus(self._prod_delta, share.prod_delta)
-        self._estimated = minus(self._estimated, assigned.estimate)
+        self.delta = minus(self.delta, share.delta)
+        self.prod_usage = minus(self.prod_usage, share.prod_usage)
+        self.prod_delta = minus(self.prod_delta, share.prod_delta)
+        self.estimated = minus(self.estimated, assigned.estimate.expected)
         return True
 
     def _measured(self, assigned: AssignedPod) -> _Measured | None:
@@ -280,13 +174,13 @@ class PodSums:
         It follows from the pod and the metric alone, so it is not kept: until all pods are counted
         anew a pod is taken out as it was put in.
         """
-        added = assigned.added
+        added = assigned.estimate.added
         if measured is None:
             return Share(added, zero, added if assigned.prod else zero)
         usage, known_as_prod = measured
         beyond = zero
         if not self._witnessed(assigned, self._witness_ms):
-            beyond = _total_beyond(zero, [(added, usage)])
+            beyond = _beyond(added, usage)
         if not assigned.prod:
             return Share(beyond, zero, zero)
         if known_as_prod:
@@ -314,8 +208,6 @@ class PodSums:
 
     def _recount(self) -> None:
         """Count all pods anew: as `_count` for each, but the sums are added up once."""
-        if self.estimator.by_fleet:
-            self._reopen()
         zero, witness_ms = self._zero(), self._witness_ms
         measured = self.metric.pods if self.metric is not None and self.assigned else _NO_PODS
         shares: list[Share] = []
@@ -334,10 +226,10 @@ class PodSums:
                 shares.append(self._share(assigned, known, zero))
             elif assigned.prod:
                 prod_usage.append(known[0])
-        self._delta = total(zero, [each.delta for each in shares if each.delta is not zero])
+        self.delta = total(zero, [each.delta for each in shares if each.delta is not zero])
         prod_usage += [each.prod_usage for each in shares if each.prod_usage is not zero]
-        self._prod_usage = total(zero, prod_usage)
-        self._prod_delta = total(
+        self.prod_usage = total(zero, prod_usage)
+        self.prod_delta = total(
             zero, [each.prod_delta for each in shares if each.prod_delta is not zero]
         )
 

@@ -28,14 +28,9 @@ _MILLION = 1_000_000
 
 def unmeasured(needs: Iterable[int]) -> tuple[int, ...]:
     """A pod of which nothing is known but what it needs, by resource in units."""
-    return alike(needs, 1)
-
-
-def alike(needs: Iterable[int], pods: int) -> tuple[int, ...]:
-    """Some pods of which nothing else is known, each of which needs the same part of all this."""
     share: list[int] = []
     for amount in needs:
-        square = amount * amount // max(1, pods)
+        square = amount * amount
         share += (amount * PARTS, 0, square, 0, square)
     return tuple(share)
 

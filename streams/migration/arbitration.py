@@ -13,8 +13,8 @@ from streams.inventory.owners import controller
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
+from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys
-from streams.rebalance.outcome import Gate
 from streams.stage.fair_turns import fair_order, fitting
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.

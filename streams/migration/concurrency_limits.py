@@ -10,7 +10,7 @@ from schemas.policy import Policy
 from streams.inventory.owners import Owners
 from streams.migration.registry import Group, Registry, moving
 from streams.migration.workloads import Replicas
-from streams.rebalance.outcome import Gate, Scope
+from streams.rebalance.candidates import Gate, Scope
 
 #: Owners of which it is remembered how many of their pods on the move are ready.
 _GONE_MAX = 1_024

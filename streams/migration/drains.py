@@ -17,7 +17,7 @@ from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedRows
 

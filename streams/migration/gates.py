@@ -28,7 +28,7 @@ from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
 from streams.placement.plugins.unsupported import refusal
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
 UNRESERVABLE = "Unreservable"

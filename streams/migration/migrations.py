@@ -39,7 +39,7 @@ from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.placement.placement import Placement
-from streams.rebalance.outcome import Candidate, Gate
+from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_table import TrackedTable
 
@@ -226,19 +226,16 @@ class Migrations:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, cause: Cause, passed_ms: int, *, busy: bool = False) -> None:
+    def tick(self, cause: Cause, passed_ms: int) -> None:
         """It is later, so much since the last tick: what is over ends, what may begin begins,
         commands leave.
-
-        At a tick that is `busy` with all nodes drains begin nothing; they do at the next one.
         """
         self.lifecycle.limiters.passed(passed_ms, cause.now_ms)
         self._tracking.tick(cause)
         self.lifecycle.limiters.tidy(cause.now_ms)
         if self.lifecycle.inventory.context.paused:
             return
-        if not busy:
-            self.drains.tick(cause)
+        self.drains.tick(cause)
         interval_ms = self.lifecycle.policy.migration.arbitration_args.interval_ms
         progress = self.lifecycle.progress
         if self.lifecycle.registry and cause.now_ms - progress.arbitrated_at_ms >= interval_ms:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from schemas.migrations import Mode, Trigger, Watched
 from schemas.pods import Pod
-from streams.rebalance.outcome import Candidate
+from streams.rebalance.candidates import Candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from schemas.policy.durations import format_duration_ms
 from streams.migration.concurrency_limits import share_of
 from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
 from streams.migration.workloads import Replicas
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from streams.stage.tracked_table import TrackedTable
 
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.

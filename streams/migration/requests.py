@@ -19,7 +19,7 @@ from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.tracking import PAUSED_MAX_MS
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 
 
 class Requests:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from schemas.policy import Policy
 from schemas.policy.descheduling import DeschedulingLimits
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 
 #: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and
 #: their rows.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.decisions import RUNNERS_UP_MAX, fleet_estimate_text
+from schemas.decisions import RUNNERS_UP_MAX
 from schemas.pods import Pod
 from schemas.policy.durations import format_duration_ms
 from streams.inventory.cause import Cause, reference_fields
@@ -34,7 +34,6 @@ class Refusals:
     """Reasons and nodes refused for them, most nodes first."""
     load_thresholds: dict[str, Any] | None = None
     by_estimates: dict[str, int] | None = None
-    fleet_estimate: dict[str, int] | None = None
 
     @property
     def message(self) -> str:
@@ -42,8 +41,6 @@ class Refusals:
         if not self.nodes:
             return "there are no nodes"
         notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
-        if self.fleet_estimate:
-            notes.append(f"the pod is {fleet_estimate_text(self.fleet_estimate)}")
         said = self._counted()
         return f"{said} ({'; '.join(notes)})" if notes else said
 
@@ -70,17 +67,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
         by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
-        fleet_estimate=fleet_estimate(placer, ranking),
     )
-
-
-def fleet_estimate(placer: Placer, ranking: Ranking) -> dict[str, int] | None:
-    """Return the pod's estimate by what the cluster's pods use, by resource.
-
-    None if the policy estimates by requests, or if no filter or score reads the estimate.
-    """
-    reads = placer.scored_by_load if ranking.kind.daemon else placer.by_load
-    return placer.inventory.estimator.estimate_by_fleet(ranking.kind) or None if reads else None
 
 
 def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
@@ -135,7 +122,6 @@ def placed(
         runners_up=[_node_score(placer, ranking, other) for other in others],
         load_thresholds=placer.inventory.in_force.reported,
         judged_by_estimates=lacking,
-        fleet_estimate=fleet_estimate(placer, ranking),
     )
 
 
@@ -166,7 +152,6 @@ def waiting(
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds,
         judged_by_estimates=why.by_estimates,
-        fleet_estimate=why.fleet_estimate,
     )
 
 

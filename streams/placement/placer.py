@@ -8,7 +8,7 @@ changed.
 
 from collections.abc import Callable, Sequence
 
-from schemas.policy import LOAD_AWARE, Policy
+from schemas.policy import Policy
 from streams.inventory.arrays import IntArray
 from streams.inventory.change import Change
 from streams.inventory.estimate import Estimator
@@ -62,12 +62,6 @@ class Placer:
         exact = len(self.scores) == 1 and isinstance(self.scores[0][0], ExactScore)
         self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
-        self._estimated = self.inventory.estimator.version
-        """Of the estimates with which the rankings' pods were prepared."""
-        self.by_load = any(plugin.name == LOAD_AWARE for plugin in self._plugins)
-        """Pods' estimates decide."""
-        self.scored_by_load = any(score.name == LOAD_AWARE for score, _ in self.scores)
-        """Those of pods of DaemonSets do, too, which pass the filter unasked."""
 
     def relayout(self, source: IntArray) -> None:
         """Places of nodes have moved. Rankings are computed anew."""
@@ -84,10 +78,6 @@ class Placer:
     def rank(self, kind: Kind) -> Ranking:
         """The ranking of a kind of pod, up to date."""
         self.inventory.lay_out()
-        version = self.inventory.estimator.version
-        if version != self._estimated:
-            self._estimated = version
-            self._rankings.clear()
         ranking = self._rankings.renew(kind.key)
         if ranking is None:
             ranking = self._ranking(self.index, self.filters, self.scores, kind)

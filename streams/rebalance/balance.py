@@ -11,6 +11,7 @@ upstream's way.
 """
 
 from schemas.policy import Policy
+from streams.rebalance.candidates import Phase
 from streams.rebalance.counters import Counters
 from streams.rebalance.dynamic_thresholds import watched_resources
 from streams.rebalance.inputs import (
@@ -19,10 +20,7 @@ from streams.rebalance.inputs import (
     measured,
 )
 from streams.rebalance.node_arrays import Universe
-from streams.rebalance.outcome import (
-    Phase,
-    RoundOutcome,
-)
+from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.planning import Planning
 from streams.rebalance.pool_turn import PoolTurn, Standing
 from streams.rebalance.pools import (

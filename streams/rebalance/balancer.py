@@ -22,6 +22,7 @@ from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from schemas.rounds import HotspotCounterRow
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balance import LoadstreamRounds
+from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.rebalance.counted import Counted, counted_by, gone_on
 from streams.rebalance.counters import Counters, Watch
@@ -33,7 +34,7 @@ from streams.rebalance.koordinator.pools import FilledPools
 from streams.rebalance.koordinator.rules import KoordinatorRounds
 from streams.rebalance.looks import Looks
 from streams.rebalance.node_arrays import Universe
-from streams.rebalance.outcome import RoundOutcome, Rules, Thresholds
+from streams.rebalance.outcome import RoundOutcome, Thresholds
 from streams.rebalance.pools import PoolNodes, mean_percentages
 from streams.rebalance.risk_moves import RiskMoves
 from streams.rebalance.risk_nodes import risk_resources
@@ -166,7 +167,7 @@ class Balancer:
             outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
         if self.risk_moves is not None:
             # Last, since it goes by the sum over all nodes: what is planned before changes it.
-            self.risk_moves.round(given, outcome, summing=inventory.moments.summing)
+            self.risk_moves.round(given, outcome)
         self.hot_nodes = len(outcome.hot_names)
         note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
         inventory.move_thresholds()

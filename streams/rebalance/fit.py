@@ -13,8 +13,8 @@ import numpy as np
 from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.node import Held
 from streams.placement.plugins.node_affinity import required_affinity
+from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
-from streams.rebalance.outcome import Phase
 
 #: Resource and amount.
 Requests = tuple[tuple[str, int], ...]

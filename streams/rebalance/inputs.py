@@ -7,9 +7,10 @@ from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
+from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
-from streams.rebalance.outcome import Rules, Thresholds
+from streams.rebalance.outcome import Thresholds
 
 #: The thresholds in force of a pool by its name and the policy's own.
 InForce = Callable[[str, Thresholds], Thresholds]

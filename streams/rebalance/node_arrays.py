@@ -298,5 +298,5 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
 
 def _pending(node: Node, universe: Universe) -> list[int]:
     """What pods that the metric does not know well yet are expected to add (A4.3)."""
-    delta = dict(zip(node.load.estimator.resources, node.load.delta, strict=True))
+    delta = dict(zip(node.load.estimator.resources, node.load.pods.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]

@@ -7,7 +7,7 @@ for each hot node and each pod that was looked at the first gate that stopped it
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -15,12 +15,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.migrations import Mode
 from schemas.pods import Pod
-from streams.inventory.arrays import BoolArray
-from streams.inventory.node import Held
+from streams.rebalance.candidates import Candidate, Phase
 
-Phase = Literal["node", "prod"]
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]
 #: Classes by their code in `PoolOutcome.codes`.
 CLASSES: tuple[NodeClass, ...] = (
@@ -32,19 +29,6 @@ Percents = Mapping[str, float]
 
 #: Most pods of a hot node whose verdicts are kept; the others are counted.
 VERDICTS_MAX = 32
-
-
-Scope = Literal["pod", "node", "round"]
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What stops a pod: the name of the gate, and a sentence with numbers."""
-
-    name: str
-    text: str
-    scope: Scope = "pod"
-    """What it stops: this pod, every pod of its node, or every pod of the round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +45,6 @@ class Thresholds:
     """How they came about: the policy's own, a weekly window, the recent past."""
     without_target: bool = False
     """Batch and free pods of a hot node may leave although no target takes them."""
-
-
-class Candidate(NamedTuple):
-    """A pod whose turn to leave has come."""
-
-    held: Held
-    node: str
-    pool: str
-    phase: Phase
-    reason: str
-    """Why, as Koordinator words it: which usage exceeds which threshold."""
-    target: str | None
-    """Node that the plan moves it to; none: Koordinator's way, which plans none."""
-    usage: Mapping[str, int]
-    """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
-    mode: Mode | None = None
-    """How it leaves; none: as the policy says."""
-    source_hot: bool = False
-    """The node that it leaves is above its high thresholds."""
 
 
 class Costs(NamedTuple):
@@ -258,50 +223,3 @@ class RoundOutcome:
     def moves(self) -> list[Candidate]:
         """All pods that leave, in order."""
         return [move for pool in self.pools for move in pool.moves]
-
-
-class Rules:
-    """What a round asks about pods; these rules stop none."""
-
-    leaving: Collection[str] = ()
-    """uids of pods that are on their way already: what they use counts as gone."""
-
-    def protected(self, held: Held) -> str | None:
-        """Why a pod may never be evicted; None: it may."""
-        return None
-
-    def unmovable(self, uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
-        """Why a pod for which no target was found lately is not worth a try; None: it is.
-
-        Args:
-            uid: of the pod.
-            usage: what it uses.
-            room: the most that any target has, by resource.
-        """
-        return None
-
-    def avoided(self, held: Held) -> Collection[str]:
-        """Names of nodes that a pod's owner must stay away from."""
-        return ()
-
-    def cooling(self) -> Collection[str]:
-        """Names of nodes that moves have left and that have not cooled."""
-        return ()
-
-    def resting(self, held: Held, node: str, rest_ms: int) -> str | None:
-        """Why a pod that came by a move within a time is not moved on; None: it may be.
-
-        Args:
-            held: the pod.
-            node: that it is on.
-            rest_ms: how long ago it came at most.
-        """
-        return None
-
-    def refused(self, held: Held) -> BoolArray | None:
-        """Rows of nodes that placement refuses a pod like this, shape (nodes,); None: none."""
-        return None
-
-    def gate(self, candidate: Candidate) -> Gate | None:
-        """Asked in order about each pod that would leave: what stops it; None: it leaves."""
-        return None

@@ -18,6 +18,7 @@ import numpy as np
 from streams.inventory.arrays import BoolArray, FloatArray, IntArray
 from streams.inventory.node import Held
 from streams.inventory.priority import priority_class
+from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit, Group
 from streams.rebalance.hot_pods import HotPods
@@ -29,9 +30,7 @@ from streams.rebalance.outcome import (
     BOTH_LOW,
     LOW,
     PROD_LOW,
-    Candidate,
     HotNode,
-    Phase,
     RoundOutcome,
     Unmovable,
     Verdict,

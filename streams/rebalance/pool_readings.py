@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from streams.inventory.arrays import IntArray
+from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
-from streams.rebalance.outcome import NodeStanding, Phase, Thresholds
+from streams.rebalance.outcome import NodeStanding, Thresholds
 from streams.rebalance.pools import UNLIMITED, Limits, PoolNodes
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from schemas.policy import LowNodeLoadArgs
 from streams.inventory.arrays import BoolArray, IntArray
+from streams.rebalance.candidates import Phase
 from streams.rebalance.counters import Counters
 from streams.rebalance.inputs import (
     PodFilter,
@@ -29,7 +30,6 @@ from streams.rebalance.outcome import (
     PROD_LOW,
     SKIPPED,
     HotNode,
-    Phase,
     PoolOutcome,
     Thresholds,
 )

@@ -39,7 +39,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk_nodes import RiskNodes
 from streams.rebalance.risk_pods import RiskPod, RiskPods
 from streams.rebalance.risk_readings import RiskReadings
-from streams.rebalance.risk_record import RiskRecord, not_judged
+from streams.rebalance.risk_record import RiskRecord
 from streams.stage.fair_turns import fair_order
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
@@ -49,8 +49,6 @@ SOURCES_MAX = 64
 COSTS_MAX = 1_000_000
 COMPARED_MIN, COMPARED_MAX = 50, 500
 _MINUTE_MS = 60_000
-#: Why no node is judged.
-SUMMING = "what pods are going to use is not summed up on all nodes yet"
 #: Why not all pods are compared.
 LATER = "no round compares more pods with all targets"
 #: Why no pod leaves a node that one comes to.
@@ -66,16 +64,9 @@ class RiskMoves:
         self.pod_filter = PodFilter(policy.rebalance)
         self.resources = tuple(resource.name for resource in self.score.resources)
 
-    def round(self, given: RoundInput, outcome: RoundOutcome, *, summing: bool = False) -> None:
-        """Add what should leave nodes at risk to a round, whose moves so far are planned already.
-
-        `summing`: what pods are going to use is not summed up on all nodes yet, so none is judged.
-        """
+    def round(self, given: RoundInput, outcome: RoundOutcome) -> None:
+        """Add what should leave nodes at risk to a round, whose moves so far are planned already."""
         if given.paused or outcome.ended:
-            return
-        if summing:
-            names = given.columns.names[given.columns.looked_at].tolist()
-            outcome.pools.append(not_judged(names, self.score.resources, SUMMING))
             return
         made = _Round(self, given, outcome)
         outcome.pools.append(made.record.outcome)

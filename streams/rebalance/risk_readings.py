@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from schemas.policy.overutilization import RiskResource
 from streams.inventory.arrays import IntArray
+from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
-from streams.rebalance.outcome import NodeStanding, Phase
+from streams.rebalance.outcome import NodeStanding
 
 
 class RiskReadings:

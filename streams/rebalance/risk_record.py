@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.overutilization import RiskResource
+from streams.rebalance.candidates import Candidate
 from streams.rebalance.outcome import (
     SKIPPED,
-    Candidate,
     Costs,
     HotNode,
     PoolOutcome,

@@ -7,7 +7,7 @@ if the journal has at its place what it says, and if the inputs after it are the
 journal goes on right there is seen as it is read. Pure: what is stored is asked for.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 
 from schemas.codec import decode_as
@@ -21,13 +21,14 @@ from streams.stage.checkpoint import (
     Checkpoint,
     Finder,
     Found,
-    eligible,
     is_place,
     read_piece,
 )
 from streams.stage.journal_records import read_record
 
 _CLOCKS = "partitions"
+#: Pieces of checkpoints that are read at first, before a time: some checkpoints of a large cluster.
+_FIRST_READ = 1_000
 
 
 class Stored(Protocol):
@@ -54,21 +55,23 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
     whole = first == 0 and _begins_with_first_batch(stored, end)
     if whole and from_ms is None:
         return None
-    finder, in_journal = _checkpoints(stored, partition)
-    usable = next(_usable(stored, partition, eligible(in_journal, from_ms)), None)
-    if usable is not None or whole:
-        return usable
+    if from_ms is not None:
+        newest = _find_newest(stored, partition, from_ms)
+        if newest is not None or whole:
+            return newest
+    finder = Finder(partition)
+    oldest = _find_oldest(stored, finder)
+    if oldest is not None and from_ms is None:
+        return oldest
     gone = f"journal offsets 0 to {first - 1} are gone"
     if first == 0:
         gone = "the partition was reset, and what its journal held before is gone"
-    later = None
-    if from_ms is not None:
-        later = next(_usable(stored, partition, eligible(in_journal, None)), None)
-    if later is not None:
+    if oldest is not None and from_ms is not None:
         raise NotReplayable(
             f"{gone}, and no checkpoint of before {time_text(from_ms)} can be begun at. A replay is possible since "
-            f"{time_text(later.now_ms)}: ask for a later time, or for none"
+            f"{time_text(oldest.now_ms)}: ask for a later time, or for none"
         )
+    in_journal = [found for found in finder.found if first <= found.place.offset < end]
     raise NotReplayable(
         f"{gone}, and topic {checkpoint.TOPIC} has nothing to begin at instead: {len(finder.found)} whole "
         f"checkpoints, {len(in_journal)} of them in the journal and none with all that was applied after it; "
@@ -80,17 +83,56 @@ def find_beginning(stored: Stored, partition: int, from_ms: int | None) -> Check
 def oldest_checkpoint(stored: Stored, partition: int) -> Checkpoint | None:
     """The one after which most can be compared, where not all inputs since the journal's first batch
     are there; none: there is none that can be gone on from."""
-    _, in_journal = _checkpoints(stored, partition)
-    return next(_usable(stored, partition, eligible(in_journal, None)), None)
+    return _find_oldest(stored, Finder(partition))
 
 
-def _checkpoints(stored: Stored, partition: int) -> tuple[Finder, list[Found]]:
-    """What has been found of checkpoints, and those of which the journal still has the place."""
-    finder = Finder(partition)
-    for offset, value in stored.read(checkpoint.TOPIC, *_whole(stored.extent(checkpoint.TOPIC))):
-        finder.take(offset, value)
-    first, end = stored.extent(journal.TOPIC)
-    return finder, [each for each in finder.found if first <= each.place.offset < end]
+def _find_oldest(stored: Stored, finder: Finder) -> Checkpoint | None:
+    """Reads the topic no further than to the first usable checkpoint."""
+    first, end = stored.extent(checkpoint.TOPIC)
+    for offset, value in stored.read(checkpoint.TOPIC, first, end - 1):
+        found = finder.take(offset, value)
+        usable = None if found is None else _read_usable(stored, finder.partition, found)
+        if usable is not None:
+            return usable
+    return None
+
+
+def _find_newest(stored: Stored, partition: int, before_ms: int) -> Checkpoint | None:
+    """The newest usable checkpoint of before a time; reads back from there, further each time."""
+    first, _ = stored.extent(checkpoint.TOPIC)
+    end = _end_before(stored, partition, before_ms)
+    size = _FIRST_READ
+    while True:
+        begin = max(first, end - size)
+        finder = Finder(partition)
+        for offset, value in stored.read(checkpoint.TOPIC, begin, end - 1):
+            finder.take(offset, value)
+        for found in sorted(finder.found, key=lambda found: found.place.offset, reverse=True):
+            if found.now_ms is None or found.now_ms < before_ms:
+                usable = _read_usable(stored, partition, found)
+                if usable is not None:
+                    return usable
+        if begin == first:
+            return None
+        size *= 4
+
+
+def _end_before(stored: Stored, partition: int, before_ms: int) -> int:
+    """Offset in topic `checkpoints` up to which pieces are of before a time, by bisection: each
+    piece says its checkpoint's time."""
+    low, high = stored.extent(checkpoint.TOPIC)
+    while low < high:
+        middle = (low + high) // 2
+        times = [
+            piece.now_ms or 0
+            for _, value in stored.read(checkpoint.TOPIC, middle, middle)
+            if (piece := read_piece(partition, value)) is not None
+        ]
+        if times and times[0] >= before_ms:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def _begins_with_first_batch(stored: Stored, end: int) -> bool:
@@ -102,15 +144,17 @@ def _begins_with_first_batch(stored: Stored, end: int) -> bool:
     return True
 
 
-def _usable(stored: Stored, partition: int, found: list[Found]) -> Iterator[Checkpoint]:
-    """Those of them that can be gone on from, in their order."""
-    for each in found:
-        offset = each.place.offset
-        values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
-        if values and is_place(each.place, values[0]):
-            whole = _assembled(stored, partition, each)
-            if whole is not None and _has_inputs(stored, whole):
-                yield whole
+def _read_usable(stored: Stored, partition: int, found: Found) -> Checkpoint | None:
+    """The checkpoint with its rows; none: it cannot be gone on from."""
+    first, end = stored.extent(journal.TOPIC)
+    offset = found.place.offset
+    if not first <= offset < end:
+        return None
+    values = [value for _, value in stored.read(journal.TOPIC, offset, offset)]
+    if not values or not is_place(found.place, values[0]):
+        return None
+    whole = _assembled(stored, partition, found)
+    return whole if whole is not None and _has_inputs(stored, whole) else None
 
 
 def _assembled(stored: Stored, partition: int, found: Found) -> Checkpoint | None:
@@ -131,7 +175,3 @@ def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
     return isinstance(row, PartitionRow) and all(
         stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()
     )
-
-
-def _whole(extent: tuple[int, int]) -> tuple[int, int]:
-    return extent[0], extent[1] - 1

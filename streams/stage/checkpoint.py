@@ -203,19 +203,19 @@ class Finder:
     """Finds the whole checkpoints of a partition; holds rows only of those under way."""
 
     def __init__(self, partition: int) -> None:
-        self._partition = partition
+        self.partition = partition
         self._open: dict[Place, tuple[int, Assembler]] = {}
         self.found: list[Found] = []
         """In the order in which they were completed."""
         self.unreadable = 0
         """Records that are no pieces."""
 
-    def take(self, offset: int, value: bytes | None) -> None:
-        """Look at the record that follows."""
-        piece = read_piece(self._partition, value)
+    def take(self, offset: int, value: bytes | None) -> Found | None:
+        """Look at the record that follows; return the checkpoint that it completes."""
+        piece = read_piece(self.partition, value)
         if piece is None:
             self.unreadable += 1
-            return
+            return None
         place = place_of(piece)
         if piece.piece == 0:
             self._open.pop(place, None)
@@ -223,13 +223,16 @@ class Finder:
                 del self._open[next(iter(self._open))]
             self._open[place] = offset, Assembler(place, keep=False)
         if place not in self._open:
-            return  # its first piece is gone, or it was given up
+            return None  # its first piece is gone, or it was given up
         first, assembler = self._open[place]
         whole = assembler.take(piece)
         if piece.end is not None:
             del self._open[place]
-        if whole is not None:
-            self.found.append(Found(place, whole.now_ms, first, offset))
+        if whole is None:
+            return None
+        found = Found(place, whole.now_ms, first, offset)
+        self.found.append(found)
+        return found
 
     @property
     def incomplete(self) -> int:
@@ -263,15 +266,3 @@ def is_place(place: Place, value: bytes | None) -> bool:
         return place.epoch == place.offset
     ended = record.part == record.parts - 1
     return ended and (record.epoch, record.sequence) == (place.epoch, place.sequence)
-
-
-def eligible(found: Iterable[Found], from_ms: int | None) -> list[Found]:
-    """Those that a replay may begin at, the best first.
-
-    Without a time the oldest, after which most can be compared; otherwise the newest before that
-    time, as everything from then on is to be compared and nothing else is needed.
-    """
-    if from_ms is None:
-        return sorted(found, key=lambda each: each.place.offset)
-    before = [each for each in found if each.now_ms is None or each.now_ms < from_ms]
-    return sorted(before, key=lambda each: each.place.offset, reverse=True)

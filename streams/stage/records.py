@@ -76,6 +76,24 @@ class StageResult:
     dead_letters: tuple[OutputRecord, ...] = ()
     """Records that could not be read or were refused, ready to be published to `dead-letters`."""
 
+    @property
+    def published(self) -> tuple[OutputRecord, ...]:
+        """All that is published, in its order: the outputs, then the dead letters."""
+        return (*self.outputs, *self.dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedBatch:
+    """One batch of one partition, and what it came to."""
+
+    partition: int
+    records: Sequence[InputRecord]
+    result: StageResult
+
+
+#: Rows of one partition by table and key.
+PartitionRows = dict[str, dict[str, bytes]]
+
 
 class Stage(Protocol):
     """The state of one partition, and what its input does to it."""

@@ -1,52 +1,27 @@
-"""What runs a stage: everything that knows Faust, Kafka and time.
+"""What runs a stage: everything that knows Faust, Kafka and time, and no stage.
 
-    stream ─▶ batches ─▶ stage.apply ─▶ publisher: outputs, then rows ─▶ tables ─▶ acknowledged
+    stream ─▶ batches ─▶ intake: stage.apply ─▶ pipeline: journal, outputs, rows ─▶ acknowledged
                             ▲
-    recovered tables ───────┘ (a partition's stage is built from its rows)
+    recovered tables ───────┘ (takeover builds a partition's stage from its rows)
 
-The stages themselves are pure; `runner` drives them. This package, `streams.agents`, `streams.app`
-and `streams.cli` are the only ones of the streams that may import Faust, aiokafka or asyncio.
+The stages themselves are pure. This package and `streams.app` are the only ones of the streams that
+may import Faust, aiokafka or asyncio.
 
-The way of a record:
+    runner      puts the parts of a stage's worker together
+    partitions  the partitions of a stage that this worker owns, and what is wrong around them
+    consume/    how records come in
+    store/      how results become durable
+    report/     what a worker tells about itself: metrics and health
+    tables      tables of raw rows, recovered by Faust
+    newest      rows as they are now, written or not
+    event_loop  background work in short turns, rare garbage collection
+    shutdown    Faust's worker, with an end that comes in any case
 
-    transport           Faust's app and its Kafka transport: the records of a fetch as one parcel
-    batches             parcels to batches, in the order of the log
-    runner              drives the stages of the partitions that this worker owns
-    takeover            partitions taken over on a rebalance, and their stages built
-    assignment          the inputs that Faust has assigned, and where they go on
-    sequence            records in the order of their offsets: repeated ones dropped, gaps read
-    pipeline            applied batches on their way to being durable
-    durability          what makes a batch durable: the contract
-    journal_first       the journal first, then outputs, rows lazily
-    writethrough        outputs first, then every row
-    publisher           writes to Kafka by an idempotent producer
-    fence               a publisher that brokers take from one worker at a time
-    tables              tables of raw rows, recovered by Faust
-    newest              rows as they are now, written or not
-    checkpointer        checkpoints, written beside the batches
-    pace                short turns of work beside the batches
-    ticker              writes the time into topic `clock`
+Kafka:
 
-    journal_tail        what is reported of foreign records in a journal
-    topic_identity      whether topics are those that a partition's state was built from
-    topic_watch         whether topics are still those that the worker started with
-    undelivered         records that were never delivered and that nothing follows
-    reader              reads a stretch of one partition
-
-    broker              Kafka settings as Faust wants them
-    brokers             asks brokers where partitions begin and end
-    membership          whether the worker is in its consumer group, and what keeps it out
-    patience            waits for brokers that are away
-    settings            settings of a worker and of its log
-    shutdown            Faust's worker, with an end that comes in any case
-    garbage_collection  when Python looks for cycles of objects
-
-    endpoints           `/metrics`, `/healthz`, `/readyz`
-    health              whether a worker lives, and whether it works
-    observer            looks at the stages every few seconds
-    gauges              what is true of a worker now, for Prometheus
-    telemetry           what a worker counts, for Prometheus
-    notices             what is wrong around a stage now
-    logs                one line of JSON an event, or plain text
-    story               what a worker logs of itself at `info`
+    broker      Kafka settings as Faust wants them
+    brokers     asks brokers where partitions begin and end
+    reader      reads a stretch of one partition
+    membership  whether the worker is in its consumer group, and what keeps it out
+    settings    settings of a worker
 """

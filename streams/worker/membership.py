@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from streams.worker.notices import Notices
+from streams.worker.partitions import Notices
 
 #: Time between two looks, and so between two attempts, in seconds.
 LOOK_S = 1.0

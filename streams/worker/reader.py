@@ -5,23 +5,25 @@ and were not. Offsets that hold nothing (compacted away, or older than what is k
 over.
 """
 
-import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 
+from connectors.kafka.reader import RECORDS_MAX, PartitionReader, Record
+from connectors.kafka.reconnect import connected, passes
 from schemas.connection import KafkaSettings
 from streams.stage.records import InputRecord
-from streams.worker.patience import connected, passes
 
 logger = logging.getLogger(__name__)
 
 #: Longest time without a record before reading is given up.
 PATIENCE_S = 60.0
+#: Time between two looks for records, in seconds.
+_WAIT_S = 0.2
 #: Most records that are handed out at once, however long the stretch is.
-PIECE_RECORDS_MAX = 2_000
+PIECE_RECORDS_MAX = RECORDS_MAX
 #: Most bytes that a broker sends at once; a larger record comes alone.
 PIECE_BYTES_MAX = 1024 * 1024
 
@@ -96,58 +98,39 @@ async def _connected_pieces(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
 ) -> AsyncGenerator[list[Entry], None]:
     """Pieces as long as the brokers answer."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
-
-    place = TopicPartition(topic, partition)
-    consumer: Any = await connected(
-        lambda: AIOKafkaConsumer(
-            enable_auto_commit=False,
-            fetch_max_wait_ms=100,
-            max_partition_fetch_bytes=PIECE_BYTES_MAX,
-            **settings.aiokafka_options(),
+    place = (topic, partition)
+    reader = await connected(
+        lambda: PartitionReader(
+            settings,
+            {place: first},
+            fetch_bytes_max=PIECE_BYTES_MAX,
+            records_max=PIECE_RECORDS_MAX,
         )
     )
+    heard_s = time.monotonic()
     try:
-        consumer.assign([place])
-        start = (await consumer.beginning_offsets([place]))[place]
-        if 0 < first < start:
-            logger.warning(
-                "topic %s, partition %d: the records from offset %d to %d are gone: the brokers deleted them before "
-                "they were read",
-                topic,
-                partition,
-                first,
-                min(start, end) - 1,
-            )
-        consumer.seek(place, max(first, start))
-        while True:
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    piece = await _piece(consumer, place, end)
-            except TimeoutError:
-                # A silence of the brokers raises here, and is waited for.
-                await consumer.end_offsets([place])
-                at = await consumer.position(place)
-                raise Unread(
-                    f"topic {topic}, partition {partition}: nothing came after offset {at} for {PATIENCE_S:.0f} s; "
-                    f"needed are the records up to {end - 1}. Look whether the partition has a leader."
-                ) from None
-            if not piece:
-                return
-            yield piece
+        while not reader.has_passed(place, end):
+            found = await reader.poll(_WAIT_S)
+            if found is None:
+                if time.monotonic() - heard_s > PATIENCE_S:
+                    await reader.extent(
+                        place
+                    )  # a silence of the brokers raises here, and is waited for
+                    raise Unread(
+                        f"topic {topic}, partition {partition}: nothing came after offset "
+                        f"{reader.position(place)} for {PATIENCE_S:.0f} s; needed are the records up to "
+                        f"{end - 1}. Look whether the partition has a leader."
+                    )
+                continue
+            heard_s = time.monotonic()
+            piece = []
+            for each in found:
+                if isinstance(each, Record):
+                    if each.offset < end:
+                        piece.append(Entry(each.offset, each.key, each.value, each.timestamp_ms))
+                elif each.first_offset > 0:
+                    logger.warning("%s before they were read", each)
+            if piece:
+                yield piece
     finally:
-        await consumer.stop()
-
-
-async def _piece(consumer: Any, place: Any, end: int) -> list[Entry]:
-    """The records that come next; none: there are no more."""
-    while await consumer.position(place) < end:
-        found = await consumer.getmany(place, timeout_ms=200, max_records=PIECE_RECORDS_MAX)
-        entries = [
-            Entry(record.offset, record.key, record.value, record.timestamp)
-            for record in found.get(place, ())
-            if record.offset < end
-        ]
-        if entries:
-            return entries
-    return []
+        await reader.stop()

@@ -1,161 +1,125 @@
-"""Runs the stages of the partitions that this worker owns.
+"""Runs a stage over the partitions that this worker owns.
 
 A batch takes these steps in this order: check that the records follow directly on those applied
-last (`sequence`); apply them to the state in memory; make the result durable (`durability`);
-acknowledge the events, which lets Faust commit their offsets. After a crash in between, steps are
+last, and apply them to the state in memory (`intake`); make the result durable, then acknowledge
+the events, which lets Faust commit their offsets (`pipeline`). After a crash in between, steps are
 repeated: the state starts again from what is durable, and records that it knows already are
 skipped. Any error stops the worker, since the state in memory may then be ahead of what is durable.
-It is also ahead when all is well: the next batch is applied while the one before is on its way to
-the broker.
 
-After an outage partitions are brought to the present before anything else is applied (`ticker`).
-A topic that is missing or not what it was stops the worker (`topic_watch`).
-
-On a rebalance the batches under way are finished first. `takeover` knows which partitions are
-owned, and their state.
+After an outage partitions are brought into the present before anything else is applied (`ticker`).
+A topic that is missing or not what it was stops the worker (`topic_watch`). On a rebalance
+`takeover` finishes the batches under way and builds the state of the new partitions.
 """
 
 import asyncio
 import logging
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
-from contextlib import aclosing
-from functools import partial
+from collections.abc import Callable, Collection
 from typing import Any
 
 from schemas.connection import KafkaSettings
-from streams.stage.records import InputRecord, Stage
-from streams.worker import story
-from streams.worker.assignment import Assignment
-from streams.worker.batches import Batch, Batches, BatchLimits
-from streams.worker.durability import Applied, Durability
+from streams.stage.records import PartitionRows, Stage
+from streams.worker.consume.batches import Batches, BatchLimits
+from streams.worker.consume.intake import Intake
+from streams.worker.consume.takeover import Takeover
+from streams.worker.consume.ticker import Ticker, Ticks
+from streams.worker.consume.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
+from streams.worker.consume.undelivered import UndeliveredWatch
+from streams.worker.event_loop import Pace
 from streams.worker.newest import Layer, Row, newest_rows
-from streams.worker.notices import Notices
-from streams.worker.pace import Pace
-from streams.worker.pipeline import Pipeline, UnderWay
-from streams.worker.publisher import Publisher
-from streams.worker.reader import read_pieces
-from streams.worker.sequence import Sequence
+from streams.worker.partitions import Partitions
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.pipeline import AHEAD_MAX, Pipeline
+from streams.worker.store.publisher import Publisher
+from streams.worker.store.topic_watch import TopicWatch, written_by
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.takeover import Rows, Takeover
-from streams.worker.telemetry import Telemetry
-from streams.worker.ticker import Ticker
-from streams.worker.topic_watch import TopicWatch, written_by
-from streams.worker.transport import in_flight
-from streams.worker.undelivered import UndeliveredWatch
 
 logger = logging.getLogger(__name__)
 
-#: Time after which is looked again whether a stage has something to prepare, in seconds.
+#: Time between two checks whether a stage has something to prepare, in seconds.
 _PREPARE_S = 0.1
 
 
+def in_flight_max(limits: BatchLimits) -> int:
+    """Most records of a stage that were fetched and are not durable, however many wait in Kafka.
+
+    Those of the stream's queue; a parcel at each of its ends and one that is being collected; the
+    batch that is collected and one applied, one that waits, one that is written to the journal and
+    one that is published.
+    """
+    return (PARCELS_QUEUED_MAX + 3) * PARCEL_RECORDS + (AHEAD_MAX + 4) * limits.records
+
+
 class StageRunner:
-    """State per partition, fed from one Faust stream; `run` is the body of an agent."""
+    """Puts the parts of a stage's worker together; `run` is the body of a Faust agent."""
 
     def __init__(
         self,
         app: Any,
         *,
+        name: str,
         topics: Collection[str],
         tables: Collection[RowTable],
         publisher: Publisher,
-        durability: Durability,
+        durability: JournalFirst | WriteThrough,
         settings: KafkaSettings,
-        build: Callable[[int, Rows], Stage],
+        build: Callable[[int, PartitionRows], Stage],
         limits: BatchLimits,
+        metrics: Metrics,
         patient: Collection[str] = frozenset(),
-        name: str = "stage",
-        telemetry: Telemetry | None = None,
+        ticks: Ticks | None = None,
     ) -> None:
-        """`build` makes the stage of a partition from its rows, which may be none; `patient` are
-        topics whose records need no quick answer."""
+        """Connect the parts with the app, which has not started yet.
+
+        `build` makes the stage of a partition from its rows, which may be none; `patient` are
+        topics whose records need no quick answer; without `ticks` another program gives the time.
+        """
         self._app = app
-        self.topics = frozenset(topics)
-        self._tables = {table.name: table for table in tables}
-        self._publisher = publisher
+        self._tables = tables
         self._durability = durability
-        self._settings = settings
-        self._batches = Batches(app, limits, patient)
-        self._applying = asyncio.Lock()
-        self._pipeline = Pipeline(durability, self._tell)
-        self._undelivered = UndeliveredWatch(settings)
-        self.name = name
-        self._telemetry = telemetry or Telemetry()
-        self._telemetry.begin(name, self.topics, settings.partitions)
-        kept = self.topics | {*durability.topics, *(each.changelog for each in tables)}
-        self._watch = TopicWatch(settings, kept.union(written_by(name)))
-        self._sequence = Sequence(
-            settings,
-            self.topics,
-            position=self.position,
-            put=self._put,
-            healed=partial(self._telemetry.healed, name),
+        self._metrics = metrics
+        self.publisher = publisher
+        self.partitions = Partitions(app, name, topics)
+        self.pipeline = Pipeline(durability)
+        self.intake = Intake(
+            self.partitions, self.pipeline, settings, metrics, check_ticks=ticks is not None
         )
-        self.notices = Notices(name)
-        """What is wrong with its clock and its group."""
-        self.clock: Ticker | None = None
-        """What gives the partitions the time, where that is this worker's to do."""
-        self._takeover = Takeover(
+        self._batches = Batches(app, limits, patient)
+        self._ticker = None if ticks is None else Ticker(settings, self.intake, ticks)
+        self._undelivered = UndeliveredWatch(settings, self.intake)
+        state = {*topics, *durability.topics, *(table.changelog for table in tables)}
+        self._watch = TopicWatch(settings, state, written_by(name))
+        self.takeover = Takeover(
             app,
-            Assignment(app, self.topics, name),
+            self.partitions,
+            batches=self._batches,
+            intake=self.intake,
+            ticker=self._ticker,
             tables=tables,
             durability=durability,
             build=build,
             watch=self._watch,
-            kept=kept,
-            telemetry=self._telemetry,
+            metrics=metrics,
         )
-        self.stages = self._takeover.stages
-        """The state of each partition that this worker owns."""
-        app.on_partitions_revoked.connect(self._on_revoked)
-        app.on_partitions_assigned.connect(self._on_assigned)
-        app.on_rebalance_complete.connect(self._on_recovered)
-        app.on_before_shutdown.connect(self._on_shutdown)
-
-    @property
-    def written_bytes(self) -> Mapping[str, int]:
-        """Bytes of keys and values that were given to the brokers since the start, by topic."""
-        return self._publisher.written_bytes
-
-    @property
-    def busy_since_s(self) -> float | None:
-        """When the oldest batch under way began, by the monotonic clock; none: there is none."""
-        return self._pipeline.busy_since_s
-
-    @property
-    def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
-        return self._takeover.waiting_since_s
-
-    @property
-    def recovered(self) -> bool:
-        """All partitions that this worker owns, which may be none, have their state."""
-        return self._takeover.recovered
-
-    @property
-    def generation(self) -> int:
-        """How often partitions were taken away."""
-        return self._takeover.generation
-
-    def position(self, topic: str, partition: int) -> int:
-        """Offset applied last of a topic; -1: none."""
-        return self.stages[partition].positions.get(topic, -1)
+        metrics.start_stage(name, self.partitions.topics, settings.partitions)
 
     async def run(self, stream: Any) -> None:
         """Apply the stream's events batch by batch; returns only by an error or a cancellation."""
-        await self._publisher.start()
-        tasks = [
-            asyncio.create_task(self._batches.pump(stream)),
-            asyncio.create_task(self._apply_batches()),
-            asyncio.create_task(self._pipeline.journal_all()),
-            asyncio.create_task(self._pipeline.commit_all()),
-            asyncio.create_task(self._pipeline.flush_rows()),
-            asyncio.create_task(self._prepare()),
-            asyncio.create_task(self._undelivered.run(self)),
-            asyncio.create_task(self._watch.run()),
+        await self.publisher.start()
+        work = [
+            self._batches.pump(stream),
+            self._apply_batches(),
+            self.pipeline.journal_all(),
+            self.pipeline.commit_all(),
+            self.pipeline.flush_rows(),
+            self._prepare(),
+            self._undelivered.run(),
+            self._watch.run(),
         ]
+        if self._ticker is not None:
+            work.append(self._ticker.run())
+        tasks = [asyncio.create_task(each) for each in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -167,142 +131,36 @@ class StageRunner:
             raise
         finally:
             # First: Faust cancels this as well, while a rebalance may wait for what is under way.
-            self._pipeline.give_up()
+            self.pipeline.give_up()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._publisher.stop()
+            await self.publisher.stop()
 
     async def _apply_batches(self) -> None:
         while True:
+            await self.pipeline.wait_for_room()
             batch = await self._batches.take()
-            self._telemetry.in_flight(self.name, in_flight(self._app.consumer, self.topics))
-            if self.clock is not None and self.clock.late(self.stages):
-                await self.clock.make_up(self)
-            async with self._applying:
-                # Else partitions were taken away, and the records come to their new owner.
-                if self.recovered:
-                    await self._put_through(batch)
+            topics = self.partitions.topics
+            stage = self.partitions.stage
+            self._metrics.observe_in_flight(stage, in_flight(self._app.consumer, topics))
+            if self._ticker is not None and self._ticker.is_late:
+                await self._ticker.catch_up()
+            await self.intake.apply_batch(batch)
 
     async def _prepare(self) -> None:
         """Let the stages prepare what later records would wait for, a little at a time."""
         while True:
             pace = Pace()
-            while any(stage.prepare() for stage in self.stages.values()):
-                if pace.over:
+            while any(stage.prepare() for stage in self.partitions.stages.values()):
+                if pace.is_over:
                     await pace.rest()
             await asyncio.sleep(_PREPARE_S)
-
-    async def _put_through(self, batch: Batch) -> None:
-        """Apply a batch; it is durable when those before it are."""
-        began_s = time.monotonic()
-        by_partition: dict[int, list[InputRecord]] = defaultdict(list)
-        for record in batch.records:
-            if record.partition in self.stages:  # else it was lost: they come to its new owner
-                by_partition[record.partition].append(record)
-        applied = [
-            self._apply(partition, fresh)
-            for partition, records in by_partition.items()
-            if (fresh := await self._sequence.fresh(partition, records))
-        ]
-        await self._pipeline.hand_over(UnderWay(applied, batch, began_s))
-
-    def _apply(self, partition: int, records: list[InputRecord]) -> Applied:
-        checked = records if self.clock is None else self.clock.checked(records)
-        return Applied(partition, checked, self.stages[partition].apply(checked))
-
-    async def _put(self, partition: int, records: list[InputRecord]) -> None:
-        """Apply records on their own, with no batch of Faust's to acknowledge."""
-        it = UnderWay([self._apply(partition, records)], Batch(), time.monotonic())
-        await self._pipeline.hand_over(it)
-
-    async def _settle(self) -> None:
-        """Make all that was applied durable; the caller holds back what follows."""
-        async with self._applying:
-            await self._pipeline.settle()
 
     def rows_of(self, partition: int, prefix: str) -> list[Row]:
         """Rows whose keys begin with a prefix, as all batches applied so far leave them."""
         layers: list[Layer] = [
             *self._durability.unwritten(partition),
-            ((row.table, row.key, row.value) for row in self._pipeline.rows_under_way(partition)),
+            ((row.table, row.key, row.value) for row in self.pipeline.rows_under_way(partition)),
         ]
-        return newest_rows(self._tables.values(), layers, prefix)
-
-    def _tell(self, it: UnderWay, seconds: float) -> None:
-        """Count what went through."""
-        telemetry, name = self._telemetry, self.name
-        if it.batch.records:
-            telemetry.batch(name, Counter(record.topic for record in it.batch.records), seconds)
-        for batch in it.applied:
-            telemetry.result(name, batch.result)
-            if (stage := self.stages.get(batch.partition)) is not None:
-                counts = stage.take_counts()
-                telemetry.counts(name, counts)
-                story.counted(counts)
-            telemetry.answered(name, batch.records)
-
-    async def apply_up_to(
-        self,
-        topic: str,
-        partition: int,
-        end: int,
-        until_s: float,
-        generation: int,
-        *,
-        undelivered: bool = False,
-    ) -> bool:
-        """Put a topic's records below `end` through in front of all others; Faust's come too late
-        then, or not at all where they are `undelivered`.
-
-        `generation` is the one in which the caller saw the partition here. Answers whether that was
-        done: not past `until_s`, and not once partitions were taken away since that generation,
-        whether during the call or before it.
-        """
-        count = self._telemetry.healed if undelivered else self._telemetry.ahead
-        if self.generation != generation:
-            return False  # the partition may be another worker's by now
-        first = self.position(topic, partition) + 1
-        async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
-            async for entries in pieces:
-                async with self._applying:
-                    late = time.monotonic() > until_s
-                    if late or self.generation != generation:
-                        return False
-                    # Faust may have delivered some of them meanwhile.
-                    position = self.position(topic, partition)
-                    fresh = [entry for entry in entries if entry.offset > position]
-                    if fresh:
-                        records = [entry.as_input(topic, partition) for entry in fresh]
-                        await self._put(partition, records)
-                        count(self.name, topic, len(records))
-        return True
-
-    async def catch_up(self) -> None:
-        """Bring the partitions into the present, if this worker gives them the time."""
-        if self.clock is not None:
-            await self.clock.make_up(self)
-
-    def go_on(self) -> None:
-        """Take batches again."""
-        self._batches.release()
-
-    async def _on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
-        self._takeover.revoked()
-        self._telemetry.revoked(self.name)
-        story.revoked(self.name, self.stages)
-        self._batches.hold()
-        await self._settle()  # its rows are in the changelog before that is read
-
-    async def _on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
-        self._takeover.assigned(self, assigned)
-
-    async def _on_recovered(self, app: Any, **_: Any) -> None:
-        await self._takeover.open(self)
-
-    async def _on_shutdown(self, app: Any, **_: Any) -> None:
-        """A clean end leaves nothing to redo."""
-        if app.crashed:
-            return
-        self._batches.hold()
-        await self._settle()
+        return newest_rows(self._tables, layers, prefix)

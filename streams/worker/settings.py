@@ -1,14 +1,13 @@
-"""Settings of a worker and of its log; values come from environment variables."""
+"""Settings of a worker; values come from environment variables."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.connection import SettingsError
-from schemas.environment import problems_of, unknown_variables
 from schemas.policy import Policy, PolicyError, read_policy
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"
@@ -57,7 +56,7 @@ class WorkerSettings(BaseSettings):
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
     """How many other workers keep a copy of a partition's rows, so that taking it over reads few of
     them. The same in all workers. A copy costs its holder the memory of the rows."""
-    checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 21_600.0
+    checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 600.0
     """Time between two checkpoints of a partition, by the log's clock; a replay of a cluster that
     is older than its journal begins at one. 0: none are written. Three days or less, as the journal
     keeps seven."""
@@ -150,38 +149,5 @@ class WorkerSettings(BaseSettings):
         return self
 
 
-class LogSettings(BaseSettings):
-    """What a worker says in its log; environment variables `LOADSTREAM_LOG_<FIELD>`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="LOADSTREAM_LOG_",
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-    )
-
-    format: Literal["auto", "console", "json"] = "auto"
-    """json: an object a line. console: text for readers. auto: text in a terminal, otherwise json."""
-    level: Literal["debug", "info", "warn", "error"] = "info"
-    """Least level. Debugging slows a worker down."""
-
-
 def _variable(field: str) -> str:
     return ENV_PREFIX + field.upper()
-
-
-def read_settings(**log: Any) -> tuple[WorkerSettings, LogSettings]:
-    """The settings in force; `log`: of the log, before its variables.
-
-    Raises SettingsError with every problem at once, a misspelt variable among them.
-    """
-    problems = [*unknown_variables(WorkerSettings), *unknown_variables(LogSettings)]
-    made: list[Any] = []
-    for settings, given in ((WorkerSettings, {}), (LogSettings, log)):
-        try:
-            made.append(settings(**given))
-        except ValidationError as error:
-            problems += problems_of(settings, error)
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return made[0], made[1]

@@ -7,10 +7,10 @@ import pytest
 from benchmarks import closed_loop
 from benchmarks.closed_loop import OTHERS, OURS, check, run, total
 from benchmarks.figures import Unproven
-from connectors.closed_loop.comparison import Comparison
-from connectors.closed_loop.kept import Calibration, Cost
-from connectors.closed_loop.measures import Result
-from connectors.closed_loop.parameters import Parameters
+from simulation.closed_loop.comparison import Comparison
+from simulation.closed_loop.kept import Calibration, Cost
+from simulation.closed_loop.measures import Result
+from simulation.closed_loop.parameters import Parameters
 
 
 def result(contender: str, seed: int, hot: int, evictions: int = 0, **figures: float) -> Result:

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.connection import KafkaSettings
 from tests.chaos.plan import Scenario
 from tests.chaos.watched import Mark, Phase

@@ -22,7 +22,7 @@ from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
-from streams.worker.ticker import tick
+from streams.worker.consume.ticker import tick
 from tests.chaos import evictions, services
 from tests.chaos.history import History
 from tests.chaos.plan import SCENARIOS, Plan

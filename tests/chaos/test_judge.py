@@ -24,7 +24,7 @@ from streams.stage import journal
 from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord
-from streams.worker.ticker import tick
+from streams.worker.consume.ticker import tick
 from tests.chaos import windows
 from tests.chaos.history import History, changelog
 from tests.chaos.judge import judge

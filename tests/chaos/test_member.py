@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.worker.publisher import LostOwnership
+from streams.worker.store.publisher import LostOwnership
 from tests.chaos.member import Member
 from tests.chaos.plan import SCENARIOS
 from tests.streams.worker_process import Worker

@@ -45,17 +45,18 @@ class Mark:
 
 def main(file: Path) -> None:
     """Run the worker with its journal watched."""
-    from connectors.cli import main as loadstream
-    from streams.agents import cluster
-    from streams.worker.durability import Applied, Journaled
-    from streams.worker.journal_first import JournalFirst
+    from loadstream.__main__ import main as loadstream
+    from streams import app
+    from streams.stage.journal import Place
+    from streams.stage.records import AppliedBatch
+    from streams.worker.store.journal_first import JournalFirst
 
     mark = Mark(file)
 
     class WatchedJournal(JournalFirst):
         journaling = committing = 0
 
-        async def append(self, batches: Sequence[Applied]) -> Journaled:
+        async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
             self.journaling += bool(batches)
             self.show()
             try:
@@ -66,18 +67,18 @@ def main(file: Path) -> None:
                 self.committing += bool(batches)
                 self.show()
 
-        async def commit(self, journaled: Journaled) -> None:
+        async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place]) -> None:
             try:
-                await super().commit(journaled)
+                await super().commit(batches, places)
             finally:
-                self.committing -= bool(journaled.batches)
+                self.committing -= bool(batches)
                 self.show()
 
         def show(self) -> None:
             phase = Phase.JOURNAL if self.journaling else Phase.IDLE
             mark.phase = Phase.OUTPUTS if self.committing else phase
 
-    vars(cluster).update(JournalFirst=WatchedJournal)
+    vars(app).update(JournalFirst=WatchedJournal)
     sys.argv = ["loadstream", "worker"]
     loadstream()
 

@@ -7,14 +7,14 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from connectors.cli import app
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.control_plane.users import DUTIES
-from connectors.kubernetes.sources.base import known_settings
+from connectors.kubernetes.sources.known import known_settings
 from connectors.kubernetes.sources.settings import read_sources
+from loadstream.__main__ import app
 from schemas.connection import KafkaSettings
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import DUTIES
 
 _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy" / "kubernetes"

@@ -10,9 +10,10 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from connectors.cli import app
+from connectors.process.logs import LogSettings
+from loadstream.__main__ import app
 from schemas.connection import KafkaSettings
-from streams.worker.settings import LogSettings, WorkerSettings
+from streams.worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

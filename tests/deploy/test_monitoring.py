@@ -14,12 +14,12 @@ from prometheus_client import CollectorRegistry
 from connectors.kubernetes.duties.telemetry import Telemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.process.logs import LogSettings
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
-from streams.worker.gauges import Gauges, Look
-from streams.worker.observer import LOOK_S
-from streams.worker.settings import LogSettings, WorkerSettings
-from streams.worker.telemetry import Telemetry
+from streams.worker.report.metrics import Metrics
+from streams.worker.report.observer import LOOK_S, Gauges, Look
+from streams.worker.settings import WorkerSettings
 from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +34,10 @@ _OF_PROMETHEUS = {"instance", "job"}
 
 def _exposed() -> dict[str, set[str]]:
     """Names of series of a worker that has done everything once, with their labels."""
-    telemetry, gauges = Telemetry(), Gauges()
-    telemetry.registry.register(gauges)
-    telemetry.begin("cluster", ["scheduling-requests"], 4)
-    telemetry.result(
+    metrics, gauges = Metrics(), Gauges()
+    metrics.registry.register(gauges)
+    metrics.start_stage("cluster", ["scheduling-requests"], 4)
+    metrics.count_result(
         "cluster",
         StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
     )
@@ -48,8 +48,8 @@ def _exposed() -> dict[str, set[str]]:
     counts.commands["c", "rebalance", "observe"] += 1
     counts.migrations["c", "Succeeded", "Complete"] += 1
     counts.moves["c", "all"] += 1
-    telemetry.counts("cluster", counts)
-    telemetry.recovered("cluster", 1, 1, 1.0)
+    metrics.add_counts("cluster", counts)
+    metrics.observe_recovery("cluster", 1, 1, 1.0)
     gauges.show(
         Look(
             lags={("cluster", "clock", 0): 1},
@@ -57,7 +57,7 @@ def _exposed() -> dict[str, set[str]]:
             written_bytes={("cluster", "journal"): 1},
         )
     )
-    return _series(telemetry.registry)
+    return _series(metrics.registry)
 
 
 def _exposed_by_duties() -> dict[str, set[str]]:

@@ -12,7 +12,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.policy import read_policy
 from tests.conftest import RunningBroker
 from tests.docs.pages import PAGES, ROOT, blocks, name, spans

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from tests.faults.life import Report, live
 from tests.faults.shrink import shrunk
 from tests.faults.trace import draw, load, save

@@ -8,10 +8,10 @@
   node would take.
 """
 
-from connectors.closed_loop.scenario import CLUSTER
-from connectors.closed_loop.world import World
 from schemas.codec import decode
 from schemas.requests import SchedulingRequest
+from simulation.closed_loop.scenario import CLUSTER
+from simulation.closed_loop.world import World
 from streams.cluster.state import ClusterState
 from tests.faults.folds import JournalFold, RowsFold
 from tests.faults.log import Log

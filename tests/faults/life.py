@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
-from connectors.closed_loop.parameters import Parameters
-from connectors.closed_loop.scenario import CLUSTER, Scenario, draw_scenario
-from connectors.closed_loop.traces import model_traces
-from connectors.closed_loop.usage import work_of
-from connectors.closed_loop.world import World
-from connectors.simulated.machines import Machine
-from connectors.simulated.pods import PodPlan
 from schemas.policies import PolicyRecord
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.scenario import CLUSTER, Scenario, draw_scenario
+from simulation.closed_loop.traces import model_traces
+from simulation.closed_loop.usage import work_of
+from simulation.closed_loop.world import World
+from simulation.cluster.machines import Machine
+from simulation.cluster.pods import PodPlan
 from tests.faults.invariants import Invariants
 from tests.faults.log import Log
 from tests.faults.observers import Agents, Watch

@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-from connectors.closed_loop.samples import Samples
-from connectors.closed_loop.scenario import CLUSTER
-from connectors.closed_loop.stages import Written
-from connectors.closed_loop.world import World
 from connectors.ports.at_once import all_at_once
-from connectors.simulated.state_watch import SimulatedStateWatch
 from schemas.lists import ListEnd
 from schemas.pods import PodLifecycle
 from schemas.requests import SchedulingRequest
+from simulation.closed_loop.samples import Samples
+from simulation.closed_loop.scenario import CLUSTER
+from simulation.closed_loop.world import World
+from simulation.cluster.state_watch import SimulatedStateWatch
+from streams.in_process.pipeline import Written
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import STEP_S, Fault

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
-from connectors.closed_loop.scenario import BEGIN_MS
+from simulation.closed_loop.scenario import BEGIN_MS
 from tests.faults.trace import STEP_S, Fault, Trace
 
 

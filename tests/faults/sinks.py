@@ -7,17 +7,17 @@ has read before, knows only what was reported, and must not act twice.
 from collections import Counter
 from typing import ClassVar
 
-from connectors.closed_loop.scenario import CLUSTER
-from connectors.closed_loop.world import World
 from connectors.ports.at_once import at_once
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import Answer, Sink, SinkError
-from connectors.simulated.sink import SimulatedSink
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.outcomes import CommandOutcome
 from schemas.partitions import partition_for
+from simulation.closed_loop.scenario import CLUSTER
+from simulation.closed_loop.world import World
+from simulation.cluster.sink import SimulatedSink
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import PARTITIONS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from connectors.ports.command_rules import CommandRules
-from connectors.simulated.sink import SimulatedSink
 from schemas.evictions import EvictionCommand
+from simulation.cluster.sink import SimulatedSink
 from streams.cluster.stage import ClusterStage
 from streams.inventory.inventory import Inventory
 from streams.migration.concurrency_limits import Limits

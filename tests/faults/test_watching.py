@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from connectors.simulated.sink import SimulatedSink
 from schemas.decisions import PlacementDecision
 from schemas.migrations import MigrationRow
 from schemas.policy import Policy
 from schemas.refusals import Refusal
+from simulation.cluster.sink import SimulatedSink
 from streams.cluster.state import ClusterState
 from streams.inventory.inventory import Inventory
 from streams.migration.concurrency_limits import Limits

@@ -9,10 +9,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from connectors.closed_loop.world import World
-from connectors.simulated.cluster import MachineEvent, Observer
-from connectors.simulated.machines import Machine
-from connectors.simulated.pods import PodPlan
 from schemas.codec import decode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import AsOf, PlacementDecision
@@ -21,6 +17,10 @@ from schemas.outcomes import CommandOutcome
 from schemas.policies import PolicyRecord
 from schemas.policy import Policy, read_policy
 from schemas.policy.migration import MigrationControllerArgs
+from simulation.closed_loop.world import World
+from simulation.cluster.cluster import MachineEvent, Observer
+from simulation.cluster.machines import Machine
+from simulation.cluster.pods import PodPlan
 from tests.faults.log import Log
 from tests.faults.sinks import PARTITION
 from tests.faults.trace import PARTITIONS

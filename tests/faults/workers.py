@@ -10,9 +10,7 @@ from collections.abc import Sequence as Some
 from dataclasses import replace
 from random import Random
 
-from connectors.ports.at_once import at_once
 from schemas.clock import ClockTick
-from schemas.connection import KafkaSettings
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
@@ -22,8 +20,8 @@ from streams.stage import journal
 from streams.stage.checkpoint import Assembler, Checkpoint, Cutter, read_piece
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
-from streams.worker.sequence import Sequence
-from streams.worker.ticker import KNOWN_FIRST, LATE_S
+from streams.worker.consume.intake import split_at_gaps
+from streams.worker.consume.ticker import KNOWN_FIRST, LATE_S
 from tests.faults.log import Log
 from tests.faults.schedule import Schedule
 from tests.faults.trace import PARTITIONS, Fault
@@ -52,13 +50,6 @@ class Worker(ABC):
         self.rows: dict[tuple[str, str], bytes] = {}
         self.applied = 0
         self.restarts = 0
-        self._sequence = Sequence(
-            KafkaSettings(),
-            self.topics,
-            position=lambda topic, _: self.stage.positions.get(topic, -1),
-            put=_never,
-            healed=_unexpected,
-        )
         self._stop: Fault | None = None
         self._down_until_s = 0
         self.stage: Stage = self.build()
@@ -87,7 +78,9 @@ class Worker(ABC):
     def work(self, topics: Some[str], now_ms: int) -> bool:
         """Apply what there is of these topics; False: the worker has stopped."""
         while delivered := self._read(topics):
-            batch = at_once(self._sequence.fresh(self.partition, delivered))
+            first, *gaps = split_at_gaps(delivered, self.stage.positions)
+            require(not gaps, "a record was passed over", f"{gaps[:1]}")
+            batch = first.records
             try:
                 result = self.apply(batch)
                 self.write(batch, result, now_ms)
@@ -163,15 +156,6 @@ class Worker(ABC):
             return []
         topic, offset = self.schedule.random(fault).choice(sorted(known))
         return self.log.since(topic, self.partition, max(0, offset - 2))[:1]
-
-
-async def _never(partition: int, records: list[InputRecord]) -> None:
-    """Puts through what stands before a gap; there is none."""
-    raise Failure("a record was passed over", f"{records[:1]}")
-
-
-def _unexpected(topic: str, count: int) -> None:
-    raise Failure("a record was passed over", f"{count} of {topic}")
 
 
 class Stopped(Exception):

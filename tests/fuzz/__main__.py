@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from connectors.terminal import echo
+from connectors.process.terminal import echo
 from tests.fuzz.campaign import Outcome, explore, repeat
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.history import STAGES, History, StageName, load, save

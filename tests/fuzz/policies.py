@@ -97,8 +97,6 @@ def _load_aware(random: Random) -> Document:
             "scoreAccordingProdUsage": random.random() < 0.5,
             "dominantResourceWeight": random.choice((0, 1)),
             "allowCustomizeEstimation": random.random() < 0.5,
-            "estimateBy": random.choice(("requests", "fleet")),
-            "estimateMarginPercent": random.choice((0, 50, 400)),
             "estimatedSecondsAfterPodScheduled": random.choice((0, 30, 600)),
             "aggregated": {
                 "usageThresholds": _percents(random),

@@ -15,7 +15,8 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, Gate, RoundOutcome, Rules
+from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.outcome import RoundOutcome
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds

@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner, Result
 
-from connectors.cli import app
+from loadstream.__main__ import app
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
 

@@ -16,13 +16,13 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
 from schemas.requests import SchedulingRequest
-from streams.worker.batches import BatchLimits
-from streams.worker.pipeline import in_flight_max
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.runner import in_flight_max
 from tests.conftest import running
 from tests.streams.builders import request
 from tests.streams.worker_process import PATIENCE_S, Worker

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.decisions import PlacementDecision

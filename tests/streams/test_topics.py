@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 from typer.testing import CliRunner
 
-from connectors.cli import app
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
+from loadstream.__main__ import app
 from schemas.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.codec import encode
 from schemas.collect import CollectPolicyRecord
 from schemas.decisions import PlacementDecision

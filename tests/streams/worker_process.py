@@ -29,7 +29,7 @@ PATIENCE_S = 120.0
 _STOP_S = 60
 
 #: Arguments of Python that make it run `loadstream worker`.
-LOADSTREAM_WORKER = ("-c", "from connectors.cli import main; main()", "worker")
+LOADSTREAM_WORKER = ("-m", "loadstream", "worker")
 #: In the last line of a worker that has lost what it held: its session ran out, or it stood still.
 _GAVE_UP = "the worker was stopped by LostOwnership"
 

@@ -15,12 +15,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from connectors import wall_clock
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import first_since, newest, recent
 from connectors.kafka.turn import Turn, TurnOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
+from connectors.process import wall_clock
 from schemas.clock import ClockTick
 from schemas.codec import decode
 from schemas.connection import KafkaSettings

@@ -12,7 +12,7 @@ from contextlib import suppress
 from connectors.kafka.recent import end_of, follow
 from connectors.kafka.turn import Turn, TurnOver
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
-from connectors.migration_commands.answers import REQUESTS, refused_request
+from connectors.queries.migration_answers import REQUESTS, refused_request
 from schemas.codec import decode
 from schemas.connection import KafkaSettings
 from schemas.deadletters import DeadLetter

@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
-from connectors import wall_clock
 from connectors.kafka.membership import Beginning
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.turn import Turn
@@ -29,12 +28,14 @@ from connectors.kubernetes.duties.produce import Messages, Produce
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
-from connectors.kubernetes.sources.base import SourceContext, make_sources
+from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.known import make_sources
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
+from connectors.process import wall_clock
 from schemas.base import Message
 from schemas.clock import ClockTick
 from schemas.codec import decode

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 
 from connectors.kafka.membership import Membership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.patience import mend_connections
+from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
 from connectors.kubernetes.duties.telemetry import Telemetry

@@ -13,9 +13,13 @@ from contextlib import aclosing, suppress
 
 from connectors.kafka.outbox import Outbox, RecordTooLong
 from connectors.kafka.turn import Turn, TurnOver
+from connectors.queries.wording import sentence
 from schemas.base import Message
 
 logger = logging.getLogger(__name__)
+
+#: Longest part of a message's sentence in the log.
+_SENTENCE_CHARS_MAX = 200
 
 #: Topics and messages, for ever.
 Messages = AsyncGenerator[tuple[str, Message], None]
@@ -44,4 +48,6 @@ class Produce:
                             turn.under_way(await self._outbox.send(topic, message))
                         except RecordTooLong as error:
                             self.left_out += 1
-                            logger.warning("left out: %s", error)
+                            logger.warning(
+                                "left out: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]
+                            )

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from connectors.kubernetes.sources.health import SourceReport
 from connectors.kubernetes.watch.health import CollectionHealth
-from connectors.metrics_endpoint import process_registry
+from connectors.process.metrics_endpoint import process_registry
 from schemas.outcomes import CommandOutcome
 
 #: A loop that stood for so long should be started again, in seconds.

@@ -11,9 +11,9 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
 
-from connectors import wall_clock
 from connectors.kubernetes.sinks.background import Background
 from connectors.kubernetes.sinks.throttle import Throttle
+from connectors.process import wall_clock
 
 #: Events written a second: what kube-scheduler's client is allowed by default.
 PER_S = 50.0

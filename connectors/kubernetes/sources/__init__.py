@@ -6,6 +6,7 @@
 
     collector         runs sources, each at its own interval  precedence       who speaks for a node
     base              what every source has                   settings         the file that lists them
+    known             all sources by name
     directory         nodes, addresses, uids of pods          health           what a source meets
     clock_skew        whose time a measurement carries        http             one GET, and its failures
 
@@ -17,6 +18,7 @@
     koordinator       NodeMetric objects                      node_metric      an object as a message
     collect_policy    how often koordlet reports
 
-A new source is one module here, with a class that extends `KubernetesSource`, and one test module.
+A new source is one module here, with a class that extends `KubernetesSource`, an entry in `known`,
+and one test module.
 Nothing here speaks to Kafka.
 """

@@ -1,7 +1,7 @@
 """What every usage source of a real cluster has, and how one is made from its settings."""
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -11,9 +11,8 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.settings import SourceSettings
-from connectors.ports.registry import usage_sources
 from connectors.ports.usage_source import UsageSource
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.complaints import complaints
 from schemas.contract import json_schema
 from schemas.metrics import NodeMetric
@@ -91,23 +90,3 @@ def reason(error: Exception, message: type[NodeUsage] | type[NodeMetric]) -> str
         return complaints(error, json_schema(message))
     # Ours are sentences already.
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-
-
-def known_sources() -> dict[str, type[KubernetesSource[SourceSettings]]]:
-    """The sources of real clusters, by name; raises ValueError."""
-    return {
-        name: each for name, each in usage_sources().items() if issubclass(each, KubernetesSource)
-    }
-
-
-def known_settings() -> Mapping[str, type[SourceSettings]]:
-    """The settings of each source, by its name."""
-    return {name: each.settings_class for name, each in known_sources().items()}
-
-
-def make_sources(
-    settings: Sequence[SourceSettings], context: SourceContext
-) -> list[KubernetesSource[SourceSettings]]:
-    """The sources that settings describe, in their order."""
-    known = known_sources()
-    return [known[each.source](each, context) for each in settings]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import aiohttp
 
-from connectors import wall_clock
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.health import Cause, SourceFailed
+from connectors.process import wall_clock
 
 #: Largest answer that is read: 110 pods of many containers are below 1 MB, 30,000 pods in one
 #: answer of Prometheus below 10 MB.

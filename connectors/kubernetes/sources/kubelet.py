@@ -21,7 +21,6 @@ from urllib.parse import quote
 import aiohttp
 from pydantic import Field
 
-from connectors import wall_clock
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
@@ -36,6 +35,7 @@ from connectors.kubernetes.sources.http import (
 )
 from connectors.kubernetes.sources.scraper import IN_FLIGHT_MAX, Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
+from connectors.process import wall_clock
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
 from schemas.usage import NodeUsage

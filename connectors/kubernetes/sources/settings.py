@@ -78,7 +78,7 @@ def read_sources(
 
     Args:
         text: YAML, one document.
-        known: settings model by the name of the source (`base.known_settings`).
+        known: settings model by the name of the source (`known.known_settings`).
         said: where the text comes from, for the message.
 
     Raises:

@@ -35,7 +35,7 @@ from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.reporter import Reported
 from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
-from connectors.wall_clock import now_ms as wall_clock_ms
+from connectors.process.wall_clock import now_ms as wall_clock_ms
 from schemas.base import Message
 from schemas.lists import ListBegin, ListEnd
 

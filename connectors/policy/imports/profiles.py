@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
     "DefaultEvictor": ("evictor", {}),
 }
 #: Fields that only loadstream has.
-_OURS = ("checkBoth", "estimateBy", "estimateMarginPercent")
+_OURS = ("checkBoth",)
 _MODELS = {field.alias or name: inner_model(field.annotation) or Policy
            for name, field in Policy.model_fields.items()}  # fmt: skip
 #: Fields with `include` and `exclude`, and words that people write for these.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schemas.policy.lownodeload import AnomalyCondition
 from schemas.rounds import HotspotCounter, HotspotCounterRow
-from streams.rebalance.outcome import Phase
+from streams.rebalance.candidates import Phase
 from streams.stage.tracked_table import TrackedTable
 
 

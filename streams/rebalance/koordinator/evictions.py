@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streams.inventory.arrays import BoolArray, IntArray
+from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.inputs import RoundInput, named, reason_text
 from streams.rebalance.koordinator.fit import NOT_METERED, Fit
 from streams.rebalance.koordinator.pool_usage import PoolUsage
@@ -15,7 +16,7 @@ from streams.rebalance.koordinator.standing import Standing
 from streams.rebalance.looks import LATER
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, amounts_of
 from streams.rebalance.order import by_usage, pods_in_order, weights_of
-from streams.rebalance.outcome import Candidate, HotNode, Phase, PoolOutcome, Verdict
+from streams.rebalance.outcome import HotNode, PoolOutcome, Verdict
 from streams.rebalance.pools import Pool, PoolNodes
 
 

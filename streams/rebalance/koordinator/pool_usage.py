@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import compress
 
 from streams.inventory.arrays import IntArray
+from streams.rebalance.candidates import Phase
 from streams.rebalance.inputs import over_text
 from streams.rebalance.koordinator.pools import koordinator_limits
-from streams.rebalance.outcome import Phase
 from streams.rebalance.pools import Pool, PoolNodes
 
 

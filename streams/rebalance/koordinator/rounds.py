@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streams.inventory.arrays import BoolArray, IntArray
+from streams.rebalance.candidates import Phase
 from streams.rebalance.inputs import (
     RoundInput,
     named,
@@ -27,7 +28,6 @@ from streams.rebalance.outcome import (
     PROD_LOW,
     SKIPPED,
     HotNode,
-    Phase,
     PoolOutcome,
 )
 from streams.rebalance.pools import Pool, PoolNodes, classify

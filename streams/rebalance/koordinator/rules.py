@@ -27,10 +27,7 @@ from streams.rebalance.koordinator.pools import FilledPools
 from streams.rebalance.koordinator.rounds import PoolTurn
 from streams.rebalance.koordinator.standing import Standing
 from streams.rebalance.node_arrays import Universe
-from streams.rebalance.outcome import (
-    HIGH,
-    RoundOutcome,
-)
+from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.pools import Pool
 
 

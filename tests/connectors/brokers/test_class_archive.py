@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException
 from connectors.brokers.class_archive import SILENT, archived_classes
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
 from connectors.brokers.server import KafkaServer, _train
-from connectors.child_process import ChildProcess
 from connectors.kafka.client import BrokerUnavailable
+from connectors.process.child_process import ChildProcess
 from tests.conftest import running, skipped_where_unavailable
 
 _MADE_WITH = "-XX:ArchiveClassesAtExit="

@@ -36,13 +36,24 @@ PROFILES: dict[str, dict[str, Any]] = {
     "misnamed": {"security_protocol": "SSL", "ca_file": "ca.pem", "check_hostname": False},
 }  # fmt: skip
 
+#: As `PROFILES`, for a listener that no client takes.
+_UNUSABLE: dict[str, dict[str, Any]] = {
+    "expired": {"security_protocol": "SSL", "ca_file": "ca.pem"},
+}  # fmt: skip
+
 _LISTENERS = {
     "LOGIN": "SASL_SSL",
     "OPENLOGIN": "SASL_PLAINTEXT",
     "MUTUAL": "SSL",
     "MISNAMED": "SSL",
+    "EXPIRED": "SSL",
 }
-_LISTENER_OF = {"unencrypted": "OPENLOGIN", "mutual": "MUTUAL", "misnamed": "MISNAMED"}
+_LISTENER_OF = {
+    "unencrypted": "OPENLOGIN",
+    "mutual": "MUTUAL",
+    "misnamed": "MISNAMED",
+    "expired": "EXPIRED",
+}
 
 #: Makes settings for a profile; keyword arguments go over those of the profile.
 Secured = Callable[..., KafkaSettings]
@@ -56,13 +67,14 @@ def _time_to_look_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory with certificates and keys: ca, other-ca, server, misnamed, client."""
+    """Directory with certificates and keys: ca, other-ca, server, misnamed, expired, client."""
     directory = tmp_path_factory.mktemp("authority")
     _issue(directory, "ca", "-subj", "/CN=authority", "-noenc")
     _issue(directory, "other-ca", "-subj", "/CN=stranger", "-noenc")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key")
     _issue(directory, "server", *signed, *_named("IP:127.0.0.1"), "-noenc")
     _issue(directory, "misnamed", *signed, *_named("DNS:elsewhere.example"), "-noenc")
+    _issue_expired(directory, "expired", *_named("IP:127.0.0.1"))
     _issue(directory, "client", *signed, *_named("DNS:client"), "-passout", f"pass:{KEY_PASSWORD}")
     return directory
 
@@ -71,12 +83,27 @@ def _named(name: str) -> tuple[str, ...]:
     return ("-subj", "/CN=test", "-addext", f"subjectAltName={name}")
 
 
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
 def _issue(directory: Path, name: str, *options: str) -> None:
     command = [
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        "openssl", "req", "-x509", *_NEW_KEY,
         "-days", "2", "-keyout", f"{name}.key", "-out", f"{name}.pem", *options,
     ]  # fmt: skip
     subprocess.run(command, cwd=directory, check=True, capture_output=True)  # noqa: S603 - constants
+
+
+def _issue_expired(directory: Path, name: str, *options: str) -> None:
+    """Issue a certificate that ended yesterday; OpenSSL takes that only for a request."""
+    for command in (
+        ["req", *_NEW_KEY, "-noenc", "-keyout", f"{name}.key", "-out", f"{name}.csr", *options],
+        [
+            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "-1",
+            "-copy_extensions", "copy", "-out", f"{name}.pem",
+        ],
+    ):  # fmt: skip
+        subprocess.run(["openssl", *command], cwd=directory, check=True, capture_output=True)  # noqa: S603, S607 - constants
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +122,7 @@ def secured(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             values: dict[str, Any] = {
                 "bootstrap_servers": server.address(_LISTENER_OF.get(profile, "LOGIN"))
             }
-            values |= PROFILES[profile]
+            values |= (PROFILES | _UNUSABLE)[profile]
             if "SASL" in values["security_protocol"]:
                 values |= {"sasl_username": USER, "sasl_password": PASSWORD}
             values |= overrides
@@ -116,6 +143,7 @@ def _properties(authority: Path) -> dict[str, str]:
         ("login", "server"),
         ("mutual", "server"),
         ("misnamed", "misnamed"),
+        ("expired", "expired"),
     ):
         properties |= {
             f"listener.name.{listener}.ssl.keystore.type": "PEM",
@@ -133,8 +161,10 @@ def _properties(authority: Path) -> dict[str, str]:
         "scram-sha-512": "scram.ScramLoginModule required",
         "plain": f'plain.PlainLoginModule required user_{USER}="{escaped}"',
     }
-    for listener in ("login", "openlogin"):
-        mechanisms = ",".join(modules).upper()
+    for listener, mechanisms in (
+        ("login", ",".join(modules).upper()),
+        ("openlogin", "SCRAM-SHA-512"),
+    ):
         properties[f"listener.name.{listener}.sasl.enabled.mechanisms"] = mechanisms
         for mechanism, module in modules.items():
             properties[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = (

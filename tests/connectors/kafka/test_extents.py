@@ -23,7 +23,7 @@ def test_a_broker_that_stands_still_has_no_empty_partitions(
     """Commands would take topics for empty: to pause a cluster would give it the default policy."""
     monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 1.0)
     server = subprocess.Popen(
-        [sys.executable, "-c", "from connectors.cli import main; main()", "broker"],
+        [sys.executable, "-m", "loadstream", "broker"],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -56,7 +56,7 @@ async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothin
     embedded: RunningBroker,
 ) -> None:
     async with Outbox(embedded.settings) as outbox:
-        with pytest.raises(RecordTooLong, match=r"topic node-state: the record has \d+ bytes.*n1"):
+        with pytest.raises(RecordTooLong, match=r"topic node-state: the record has \d+ bytes"):
             await outbox.send("node-state", too_long())
         await outbox.deliver(_TOPIC, [outcome(1)])
 

@@ -10,23 +10,23 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors.cli import app
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.extents import Extent, extents_of
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
-from connectors.simulated.cluster import Eviction, Observer, SimulatedCluster
-from connectors.simulated.connected import ConnectedCluster
-from connectors.simulated.kubelet import PodEvent
-from connectors.simulated.machines import Machine
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
+from loadstream.__main__ import app
 from schemas.base import Message
 from schemas.migrations import MigrationRequest
 from schemas.partitions import partition_for
 from schemas.requests import SchedulingRequest
 from schemas.usage import NodeUsage
+from simulation.cluster.cluster import Eviction, Observer, SimulatedCluster
+from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.kubelet import PodEvent
+from simulation.cluster.machines import Machine
 from tests.conftest import RunningBroker
-from tests.connectors.simulated.builders import GIB, machines, pod, reference
+from tests.simulation.cluster.builders import GIB, machines, pod, reference
 from tests.streams.aggregate.builders import node_in
 from tests.streams.worker_process import Client, Worker, client
 

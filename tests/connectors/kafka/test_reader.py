@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import secrets
 from dataclasses import replace
 
 import pytest
@@ -76,14 +77,18 @@ def test_records_of_aborted_transactions_are_read_as_workers_read_them(
 
 def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
-    big = encode(usage(node="n" * 200, usage={f"r{n}" + "x" * 250: n for n in range(60)}))
-    produce_lines(connection, TOPIC_BY_NAME["node-usage"], io.BytesIO((big + b"\n") * 500))
+    # Random names: what compresses well would not fill the broker.
+    lines = (
+        encode(usage(node="n" * 200, usage={secrets.token_hex(126): n for n in range(60)}))
+        for _ in range(1_000)
+    )
+    produce_lines(connection, TOPIC_BY_NAME["node-usage"], io.BytesIO(b"\n".join(lines)))
     offsets: list[int] = []
     for partition in range(4):
         cursor = Cursor(connection, "node-usage", partition)
-        offsets += [record.offset for record in cursor.through(499)]
+        offsets += [record.offset for record in cursor.through(999)]
         cursor.close()
-    assert offsets == list(range(offsets[0], 500))
+    assert offsets == list(range(offsets[0], 1_000))
     assert offsets[0] > 0
 
 

@@ -1,7 +1,5 @@
 """Records out, and whether they have arrived."""
 
-from contextlib import suppress
-
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
@@ -30,6 +28,7 @@ def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_that_it_names(
         out.send("clock", tick)
     out.flush()
     assert not out.has_failed
+    out.close()
     places = [(topic, partition) for topic in ("node-state", "clock") for partition in range(4)]
     found: list[Record] = []
     with Reader(connection, dict.fromkeys(places, 0)) as reader:
@@ -49,8 +48,11 @@ def _with_one_record(connection: Connection) -> Sender:
     while True:
         out = Sender(connection)
         out.send("clock", ClockTick(partition=0, now_ms=NOW_MS))
-        with suppress(BrokerUnavailable):
+        try:
             out.flush()
+        except BrokerUnavailable:
+            out.close()
+        else:
             return out
 
 
@@ -67,3 +69,4 @@ def test_a_broker_that_goes_away_is_reported_with_what_is_lost(
         with pytest.raises(BrokerUnavailable, match=r"3 of 4 records .* from record 2 on"):
             out.flush()
         assert out.has_failed
+        out.close()

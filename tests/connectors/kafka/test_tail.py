@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import secrets
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from connectors.cli import app
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
 from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
+from loadstream.__main__ import app
 from schemas.codec import decode, encode
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
@@ -128,13 +129,17 @@ def test_a_record_that_is_no_message_is_shown_and_not_left_out(broker: RunningBr
 
 def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
-    big = encode(usage(node="n" * 200, usage={f"r{n}" + "x" * 250: n for n in range(60)}))
-    produce_lines(connection, USAGE, io.BytesIO((big + b"\n") * 500))
+    # Random names: what compresses well would not fill the broker.
+    lines = (
+        encode(usage(node="n" * 200, usage={secrets.token_hex(126): n for n in range(60)}))
+        for _ in range(1_000)
+    )
+    produce_lines(connection, USAGE, io.BytesIO(b"\n".join(lines)))
     gap, *entries = list(read_entries(connection, USAGE, "beginning", follow=False))
     assert isinstance(gap, Gap)
     assert gap.first_offset == 0 < gap.next_offset
     offsets = [item.offset for item in entries if isinstance(item, Entry)]
-    assert offsets == list(range(gap.next_offset, 500))
+    assert offsets == list(range(gap.next_offset, 1_000))
     assert f"the records 0 to {gap.next_offset - 1} are gone" in str(gap)
 
 

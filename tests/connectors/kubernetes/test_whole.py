@@ -21,14 +21,14 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.kafka.wire import Wire
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane.audit import judge, read
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.demo import load
-from connectors.kubernetes.demo.observed import READ_TOPICS, Observed
-from connectors.kubernetes.demo.processes import Loadstream
-from connectors.kubernetes.demo.runner import everything, policy, running
-from connectors.kubernetes.demo.story import Look, Size, Story
-from connectors.kubernetes.demo.summary import summary
+from simulation.control_plane.audit import judge, read
+from simulation.control_plane.server import ControlPlane
+from simulation.kubernetes_demo import load
+from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
+from simulation.kubernetes_demo.processes import Loadstream
+from simulation.kubernetes_demo.runner import everything, policy, running
+from simulation.kubernetes_demo.story import Look, Size, Story
+from simulation.kubernetes_demo.summary import summary
 from tests import conftest
 
 AWAY_S = 20.0

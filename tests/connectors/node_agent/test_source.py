@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors import wall_clock
 from connectors.node_agent.source import AgentSource, Places
+from connectors.process import wall_clock
 from schemas.usage import NodeUsage, PodUsage
 from tests.connectors.node_agent.trees import (
     MIB,

@@ -74,7 +74,7 @@ def load_aware(draw: st.DrawFn) -> Raw:
             scoreAccordingProdUsage=st.booleans(),
             estimatedSecondsAfterPodScheduled=ints(-5, 5),
             supportedResources=items(RESOURCES),
-            estimateMarginPercent=ints(0, 400),
+            checkBoth=st.booleans(),
             aggregated=part(
                 usageThresholds=percents(),
                 usageAggregationType=st.sampled_from(["avg", "p50", "p95", ""]),

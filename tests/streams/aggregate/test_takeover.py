@@ -10,21 +10,20 @@ import pytest
 from schemas.connection import KafkaSettings
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
-from streams.stage.records import InputRecord, StageResult
-from streams.worker import fence
+from streams.stage.records import AppliedBatch, InputRecord, StageResult
 from streams.worker.broker import broker_urls
-from streams.worker.durability import Applied, Journaled
-from streams.worker.fence import FencedPublisher
-from streams.worker.publisher import LostOwnership
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import read_range
+from streams.worker.store import fence
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.publisher import LostOwnership
+from streams.worker.store.writethrough import WriteThrough
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
-from streams.worker.writethrough import WriteThrough
 from tests.conftest import RunningBroker
-from tests.streams.agents.test_aggregate import NODES, assert_complete, minutes, settled
 from tests.streams.aggregate.builders import MINUTE, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.harness import stage
 from tests.streams.aggregate.observer import AggregateWorker, observer
+from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, settled
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -46,14 +45,14 @@ class Owner:
 
     async def open(self) -> AggregateStage:
         """Take the partition over as one who knows nothing yet."""
-        opened = await self.durability.open(0, {TABLE: {}})
+        opened = await self.durability.open(0, {TABLE: {}}, {})
         self.stage = stage(opened[TABLE], limits=LIMITS)
         return self.stage
 
     async def go_on(self, records: list[InputRecord]) -> StageResult:
         """Apply records and make them durable."""
         result = self.stage.apply(records)
-        await self.durability.commit(Journaled([Applied(0, records, result)]))
+        await self.durability.commit([AppliedBatch(0, records, result)])
         return result
 
 
@@ -116,7 +115,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
         rows = stalled.stage.apply(gone).rows
         assert [row.key for row in rows if row.value is None and "/node/" in row.key]
         with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
-            await stalled.durability.commit(Journaled([Applied(0, gone, StageResult((), rows))]))
+            await stalled.durability.commit([AppliedBatch(0, gone, StageResult((), rows))])
         await third.open()
         assert nodes_of(third.stage) == nodes_of(successor.stage) == nodes_of(straight)
         more = log.add(sample(T0 + DAY + 2 * MINUTE, node="n0", pods=[pod("new", 7)]))
@@ -134,7 +133,7 @@ async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
         await before.go_on(first)
         recovered = before.table.rows([0])[0]
         await before.go_on(gone)
-        opened = await successor.durability.open(0, {TABLE: dict(recovered)})
+        opened = await successor.durability.open(0, {TABLE: dict(recovered)}, {})
         assert opened[TABLE] == before.table.rows([0])[0] != recovered
         successor.stage = stage(opened[TABLE], limits=LIMITS)
         await successor.go_on(back)

@@ -118,12 +118,12 @@ POLICIES = (
         maxMigratingPerNode=1,
     ),
     policy_text(
-        _ROUNDS + "loadAware: {estimateBy: fleet, estimateMarginPercent: 50}\n"
+        _ROUNDS + "loadAware: {estimatedScalingFactors: {cpu: 40}}\n"
         "plugins: {score: [LoadAwareScheduling]}\noverutilizationRisk: {usagePriorPods: 1}\n",
         defaultJobMode="EvictDirectly",
     ),
     policy_text(
-        _ROUNDS + "loadAware: {estimateBy: fleet, allowCustomizeEstimation: true}\n"
+        _ROUNDS + "loadAware: {allowCustomizeEstimation: true}\n"
         "overutilizationRisk: {resources: [{name: cpu}]}\n"
     ),
 )  # fmt: skip

@@ -382,23 +382,6 @@ def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
         assert sum(packed) >= 8
 
 
-def test_the_tick_after_a_policy_makes_no_round_over_many_nodes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = cluster(hot=2, calm=6)
-    monkeypatch.setattr(rebalancer, "PACKED_PER_TICK_MAX", 2)
-    for second in range(1, 9):
-        run.say(tick(second))
-    run.outputs.clear()
-    run.say(
-        policy_record(POLICY + "evictor: {minReplicas: 2}"),
-        *(tick(second) for second in range(10, 15)),
-    )
-    assert not rounds(run)
-    run.say(*(tick(second) for second in range(15, 18)))
-    assert rounds(run)
-
-
 def test_at_the_peak_a_batch_pod_is_commanded_to_leave_within_all_limits_though_no_room_is_reserved() -> (
     None
 ):

@@ -8,7 +8,6 @@ import pytest
 from schemas.codec import decode_as
 from schemas.deadletters import DeadLetter
 from streams.cluster import rebalancer
-from streams.inventory import moments, recount
 from streams.migration import arbitration, drains, execution, tracking
 from streams.placement import effort
 from streams.rebalance import looks
@@ -28,8 +27,6 @@ SMALL: dict[Any, dict[str, int]] = {
     tracking: {"ENDED_PER_TICK_MAX": 1},
     looks: {"LOOKS_PER_ROUND_MAX": 3, "ORDERED_MAX": 5},
     rebalancer: {"PACKED_PER_TICK_MAX": 2},
-    moments: {"SUMMED_PER_RECORD_MAX": 1},
-    recount: {"RECOUNTED_PER_RECORD_MAX": 1},
 }
 #: Steps of a history, each of one record or a few.
 STEPS = 120

@@ -209,13 +209,13 @@ def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() ->
             run.restart()
         usage = (pod_metric("p", cpu=100, memory=2**40),)
         run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
-        assert run.state.inventory.nodes["a"].load.delta == (0, 0)
+        assert run.state.inventory.nodes["a"].load.pods.delta == (0, 0)
         run.say(metric("a", removed=True), lifecycle("deleted", pod("p")))
         if restarts:
             run.restart()
         run.say(lifecycle("bound", pod("p"), "a"))
         run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
-        assert run.state.inventory.nodes["a"].load.delta == (750, 0)
+        assert run.state.inventory.nodes["a"].load.pods.delta == (750, 0)
 
 
 def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() -> None:

@@ -1,7 +1,5 @@
 """Both stages joined: they decide as they do apart."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from schemas.clock import ClockTick
@@ -11,20 +9,12 @@ from schemas.nodes import NodeState
 from schemas.policies import PolicyRecord
 from schemas.topics import key_of
 from schemas.usage import NodeUsage
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import Pipeline, Written
 from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
 
 
-@dataclass(frozen=True)
-class Written:
-    topic: str
-    key: str
-    value: bytes
-    written_ms: int = START_MS
-
-
 def written(message: ClockTick | NodeState | NodeUsage | PolicyRecord, topic: str) -> Written:
-    return Written(topic, key_of(topic, message), encode(message))
+    return Written(topic, key_of(topic, message), encode(message), START_MS)
 
 
 def sample(seconds: int, cpu: int = 500) -> Written:
@@ -67,7 +57,7 @@ def test_a_policy_says_how_often_metrics_are_reported() -> None:
 
 def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
     pipeline = begun()
-    said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?")])
+    said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
     (only,) = said
     assert only[0] == "dead-letters"
     assert "no JSON" in decode(*only).reason
@@ -75,7 +65,7 @@ def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
 
 def test_a_record_that_neither_stage_reads_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected node-usage or one of"):
-        begun().apply([Written("journal", "0", b"{}")])
+        begun().apply([Written("journal", "0", b"{}", START_MS)])
 
 
 def test_every_record_of_both_stages_is_counted() -> None:

@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 
 from schemas.pods import Pod
-from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
+from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import FleetUsage
 from streams.inventory.kind import kind_of
-from streams.inventory.moments import Moments
 from streams.inventory.priority import PriorityClass
 from tests.streams.cluster.builders import (
     AFTER_INITIALIZED,
@@ -37,7 +35,7 @@ def estimate(
     annotations = {} if factors is None else {SCALING_FACTORS: factors}
     of = pod(containers=(container(requests, limits),), annotations=annotations)
     estimator = Estimator(load_args(**args))
-    vector = estimator.estimate(of, pod_demand(of), of_class)
+    vector = estimator.estimate(of, pod_demand(of), of_class).expected
     return {
         name: amount for name, amount in zip(estimator.resources, vector, strict=True) if amount
     }
@@ -227,93 +225,9 @@ def test_an_estimate_stays_within_64_bits_and_its_limit(
     kind = kind_of(of)
     estimator = Estimator(args)
     vector = estimator.of_kind(kind)
-    assert vector == estimator.estimate(of, kind.demand, kind.priority_class)
+    assert vector == estimator.estimate(of, kind.demand, kind.priority_class).expected
     for resource, amount in zip(estimator.resources, vector, strict=True):
         assert -(2**63) < amount < 2**63
         limit = kind.demand.limits.get(resource, 0)
         if kind.prod and limit > 0:
             assert amount <= limit
-
-
-def _by_fleet(
-    requests: dict[str, str],
-    limits: dict[str, str] | None = None,
-    of_class: PriorityClass = "prod",
-    annotations: dict[str, str] | None = None,
-    **args: Any,
-) -> dict[str, int]:
-    """Expected use where pods use 40 % of their CPU, give or take 30 points."""
-    moments = Moments()
-    load_aware = load_args(estimateBy="fleet", **{"estimateMarginPercent": 0, **args})
-    of_cpu = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}]})
-    moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=of_cpu), ())
-    moments.set_figures((FleetUsage(400_000, 50_000, 40_000),))
-    of = pod(containers=(container(requests, limits),), annotations=annotations or {})
-    estimator = Estimator(load_aware, moments.learned)
-    return dict(
-        zip(estimator.resources, estimator.estimate(of, pod_demand(of), of_class), strict=True)
-    )
-
-
-@pytest.mark.parametrize(
-    ("requests", "limits", "cpu"),
-    [
-        ({"cpu": "1"}, {}, 400),
-        ({"cpu": "1"}, {"cpu": "8"}, 400),  # a share of the request, whatever it is limited to
-        ({"cpu": "8"}, {"cpu": "1"}, 1000),  # at most the limit
-        ({}, {"cpu": "2"}, 800),
-        ({}, {}, 100),  # of the flat amount of a pod that names neither
-        ({"cpu": "1m"}, {}, 0),
-    ],
-)
-def test_figures_of_the_fleet_say_which_share_of_its_request_a_pod_uses(
-    requests: dict[str, str], limits: dict[str, str], cpu: int
-) -> None:
-    found = _by_fleet(requests, limits)
-    assert found["cpu"] == cpu
-    # The policy learns of cpu alone.
-    assert found["memory"] == estimate(requests, limits)["memory"]
-
-
-def test_a_margin_is_part_of_what_pods_differ_by_and_over_time() -> None:
-    assert _by_fleet({"cpu": "1"}, estimateMarginPercent=100)["cpu"] == 700
-    assert _by_fleet({"cpu": "1"}, estimateMarginPercent=50)["cpu"] == 550
-    assert _by_fleet({"cpu": "1"}, {"cpu": "600m"}, estimateMarginPercent=100)["cpu"] == 600
-
-
-def test_pods_of_other_classes_use_a_share_of_what_they_ask_for_in_place_of_cpu() -> None:
-    batch = {"kubernetes.io/batch-cpu": "2000"}
-    assert _by_fleet(batch, of_class="batch")["cpu"] == 800
-    assert _by_fleet({}, of_class="free")["cpu"] == 0
-
-
-@pytest.mark.parametrize("of_class", ["mid", "batch", "free"])
-def test_a_pod_of_any_class_uses_a_share_of_the_cpu_that_it_asks_for(
-    of_class: PriorityClass,
-) -> None:
-    """Many a cluster has priorities in Koordinator's bands and none of its resources."""
-    assert _by_fleet({"cpu": "1"}, of_class=of_class)["cpu"] == 400
-    assert _by_fleet({"cpu": "1"}, {"cpu": "300m"}, of_class=of_class)["cpu"] == 300
-    assert _by_fleet({}, {"cpu": "2"}, of_class=of_class)["cpu"] == 800
-
-
-def test_what_a_pod_says_itself_goes_before_what_the_fleet_uses() -> None:
-    said = {SCALING_FACTORS: '{"cpu": 50}'}
-    custom = _by_fleet({"cpu": "1"}, annotations=said, allowCustomizeEstimation=True)
-    assert custom["cpu"] == 500
-    assert _by_fleet({"cpu": "1"}, annotations=said)["cpu"] == 400
-    assert _by_fleet({"cpu": "1"}, allowCustomizeEstimation=True)["cpu"] == 400
-
-
-def test_an_estimator_is_made_again_from_its_row_with_the_usage_of_its_cluster() -> None:
-    moments = Moments()
-    args = load_args(estimateBy="fleet", estimateMarginPercent=25)
-    moments.judge_anew(Policy(load_aware=args), ())
-    estimator = Estimator(args, moments.learned)
-    again = Estimator.of(estimator.counting(), moments.learned)
-    assert again.counts_like(estimator)
-    assert not again.counts_like(Estimator(load_args(), moments.learned))
-    of = pod(cpu="1")
-    assert again.estimate(of, pod_demand(of), "prod") == estimator.estimate(
-        of, pod_demand(of), "prod"
-    )

@@ -282,3 +282,13 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
     assert counted == []
     run.say(policy_record("loadAware: {estimatedScalingFactors: {cpu: 40}}"))
     assert counted == ["p"]
+
+
+def test_a_policy_that_estimates_otherwise_counts_every_pod_again_at_once() -> None:
+    here = inventory("loadAware: {estimatedScalingFactors: {cpu: 100, memory: 100}}")
+    for name in ("a", "b"):
+        here.apply_node(node(name))
+        observe(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
+    here.set_policy(policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
+    assert [each.load.pods.delta[0] for each in here.lay_out().nodes] == [500, 500]
+    assert set(here.touched) == {"a", "b"}

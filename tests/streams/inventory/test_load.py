@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 
 from schemas.metrics import NodeMetric
 from schemas.pods import Pod
-from schemas.policy import LoadAwareSchedulingArgs, OverutilizationRiskArgs, Policy
+from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator, Vector
-from streams.inventory.estimate_annotations import SCALING_FACTORS_ANNOTATION
-from streams.inventory.fleet_usage import FleetUsage
-from streams.inventory.kind import kind_of
+from streams.inventory.estimate import Estimator
 from streams.inventory.load import NodeLoad
-from streams.inventory.metric import PROD_CLASS
-from streams.inventory.moments import Moments
 from streams.inventory.pod_sums import terminated
 from tests.streams.cluster.builders import (
     aggregated,
@@ -38,18 +33,18 @@ def load(**args: Any) -> NodeLoad:
 
 
 def assigned(to: NodeLoad, of: Pod, seconds: float = 0) -> NodeLoad:
-    to.assign(of, pod_demand(of), at(seconds))
+    to.pods.assign(of, pod_demand(of), at(seconds))
     return to
 
 
 def cpu_delta(of: NodeLoad) -> int:
-    return of.delta[0]
+    return of.pods.delta[0]
 
 
 def test_a_pod_that_no_metric_knows_is_estimated() -> None:
     here = assigned(load(), pod(cpu="1"))
-    assert here.delta == here.prod_delta == here.estimated == (850, 751_619_277)
-    assert here.prod_usage == (0, 0)
+    assert here.pods.delta == here.pods.prod_delta == here.pods.estimated == (850, 751_619_277)
+    assert here.pods.prod_usage == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_a_measured_pod_is_estimated_until_its_metric_is_old_enough(
         )
     )
     # What it uses beyond its estimate takes nothing away, and is in the node's usage already.
-    assert here.delta == (expected, 0)
+    assert here.pods.delta == (expected, 0)
     assert here.expected(None, 0)[0] == 5000 + expected
 
 
@@ -120,7 +115,7 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     assert here.pods.metric_time_ms == at(500)
     assigned(here, pod(cpu="2"), 100)
     assert here.pods.metric_time_ms == at(500)
-    here.unassign("pod-1")
+    here.pods.unassign("pod-1")
     assert here.pods.metric_time_ms is None
 
 
@@ -138,14 +133,14 @@ def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
 ) -> None:
     here = assigned(load(prodUsageThresholds={"cpu": 50}), pod(cpu="1", labels=pod_class))
     here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
-    assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
+    assert (here.pods.prod_usage[0], here.pods.prod_delta[0]) == (usage, delta)
     assert here.expected_prod()[0] == usage + delta
 
 
 def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
     here = assigned(load(), pod(cpu="1"))
     here.set_metric(metric(seconds=9999, pods=(pod_metric("pod-1", "koord-batch", cpu=200),)))
-    assert (cpu_delta(here), here.prod_delta[0]) == (0, 850)
+    assert (cpu_delta(here), here.pods.prod_delta[0]) == (0, 850)
 
 
 def test_prod_usage_may_start_from_the_systems() -> None:
@@ -182,7 +177,7 @@ def test_asking_for_usage_that_is_unknown_is_an_error() -> None:
 )
 def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: bool) -> None:
     of = pod(**fields)
-    assert load().assign(of, pod_demand(of), at(0)) is counted
+    assert load().pods.assign(of, pod_demand(of), at(0)) is counted
 
 
 @pytest.mark.parametrize(
@@ -209,7 +204,7 @@ def test_a_change_counts_if_spec_or_conditions_changed(
     of = pod()
     here = assigned(load(), of)
     changed = of.model_copy(update=fields)
-    assert here.update(changed, pod_demand(changed), at(50)) is noticed
+    assert here.pods.update(changed, pod_demand(changed), at(50)) is noticed
 
 
 @pytest.mark.parametrize(
@@ -244,132 +239,23 @@ def test_sums_kept_up_to_date_equal_sums_made_anew(
         if isinstance(what, NodeMetric):
             here.delete_metric() if what.removed else here.set_metric(what)
         elif name == "unassign":
-            here.unassign(what)
+            here.pods.unassign(what)
         else:
-            getattr(here, name)(what, pod_demand(what), at(seconds))
-    kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
-    here.rebuild(Estimator(after), None)
-    here.rebuild(Estimator(before), None)
-    assert (here.delta, here.prod_usage, here.prod_delta, here.estimated) == kept
+            getattr(here.pods, name)(what, pod_demand(what), at(seconds))
+    kept = (here.pods.delta, here.pods.prod_usage, here.pods.prod_delta, here.pods.estimated)
+    here.set_estimator(Estimator(after))
+    here.set_estimator(Estimator(before))
+    assert (
+        here.pods.delta,
+        here.pods.prod_usage,
+        here.pods.prod_delta,
+        here.pods.estimated,
+    ) == kept
     for uid in list(here.pods.assigned):
-        here.unassign(uid)
-    assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))
-
-
-_FIGURES = st.builds(
-    FleetUsage, st.integers(0, 2_000_000), st.integers(0, 500_000), st.integers(0, 500_000)
-)
-_LEARNING = st.one_of(_EVENTS, st.tuples(st.just("figures"), _FIGURES, st.just(0)))
-
-
-def _moments() -> Moments:
-    """Learns what pods use of cpu."""
-    moments = Moments()
-    args = OverutilizationRiskArgs.model_validate({"resources": [{"name": "cpu"}]})
-    load_aware = load_args(estimateBy="fleet")
-    moments.judge_anew(Policy(load_aware=load_aware, overutilization_risk=args), ())
-    return moments
-
-
-def _sums(of: NodeLoad) -> tuple[Vector, ...]:
-    return of.delta, of.prod_usage, of.prod_delta, of.estimated
-
-
-@given(
-    load_aware_arguments(), st.sampled_from((0, 70)), st.lists(_LEARNING, max_size=15), st.data()
-)
-def test_sums_follow_the_figures_of_the_fleet_as_if_all_pods_were_counted_anew(
-    args: LoadAwareSchedulingArgs, margin: int, history: list[Any], data: Any
-) -> None:
-    by_fleet = {"estimate_by": "fleet", "estimate_margin_percent": margin}
-    moments = _moments()
-    here = NodeLoad(Estimator(args.model_copy(update=by_fleet), moments.learned))
-    for name, what, seconds in history:
-        if isinstance(what, NodeMetric):
-            here.delete_metric() if what.removed else here.set_metric(what)
-        elif isinstance(what, FleetUsage):
-            moments.set_figures((what,))
-        elif name == "unassign":
-            here.unassign(what)
-        else:
-            getattr(here, name)(what, pod_demand(what), at(seconds))
-        if data.draw(st.booleans()):
-            anew = NodeLoad(Estimator(args))
-            for old in here.pods.assigned.values():
-                anew.assign(old.pod, old.demand, old.cached_at_ms)
-            if here.metric is not None:
-                anew.set_metric(here.metric)
-            anew.pods.metric_time_ms = here.pods.metric_time_ms
-            anew.count_by(here.pods.estimator)
-            assert _sums(here) == _sums(anew)
-
-
-def _unlike_pods() -> list[Pod]:
-    """Pods that estimates tell apart: by request, by class, by what they say themselves."""
-    pods = []
-    for number in range(24):
-        of_class = {"koordinator.sh/qosClass": "BE"} if number % 5 == 0 else {}
-        custom = {SCALING_FACTORS_ANNOTATION: '{"cpu": 10}'} if number % 4 == 0 else {}
-        pods.append(
-            pod(f"pod-{number}", cpu=f"{1 + number % 3}").model_copy(
-                update={"labels": of_class, "annotations": custom}
-            )
-        )
-    return pods
-
-
-def test_pods_that_are_alike_are_estimated_once_when_figures_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    moments = _moments()
-    args = load_args(estimateBy="fleet", estimateMarginPercent=30, allowCustomizeEstimation=True)
-    estimator = Estimator(args, moments.learned)
-    loads = [NodeLoad(estimator) for _ in range(3)]
-    for number, here in enumerate(loads):
-        for each in _unlike_pods():
-            here.assign(each, kind_of(each).demand, at(0))
-        if number:
-            # Some are not in it, and it is too young for the others.
-            prod = PROD_CLASS if number == 1 else "koord-mid"
-            use = [pod_metric(f"pod-{of}", cpu=90, priority_class=prod) for of in range(18)]
-            here.set_metric(metric(cpu=900, seconds=1, pods=tuple(use)))
-    asked: list[object] = []
-    estimate = Estimator._estimated
-
-    def counting(of: Estimator, custom: Any, demand: Any, of_class: Any) -> Vector:
-        asked.append(demand)
-        return estimate(of, custom, demand, of_class)
-
-    before = [here.delta for here in loads]
-    for figures in (FleetUsage(300_000, 0, 0), FleetUsage(500_000, 1_000, 1_000)):
-        moments.set_figures((figures,))
-        with monkeypatch.context() as patched:
-            patched.setattr(Estimator, "_estimated", counting)
-            asked.clear()
-            sums = [(here.delta, here.prod_delta) for here in loads]
-        # Three requests in two classes; on each of the nodes 6 pods name factors of their own.
-        assert len(asked) <= 3 * 2 + 3 * 6
-        assert [here.delta for here in loads] != before
-        for here, found in zip(loads, sums, strict=True):
-            anew = NodeLoad(Estimator(args, moments.learned))
-            for old in here.pods.assigned.values():
-                anew.assign(old.pod, old.demand, old.cached_at_ms)
-            if here.metric is not None:
-                anew.set_metric(here.metric)
-            assert found == (anew.delta, anew.prod_delta)
-            assert _sums(here) == _sums(anew)
-
-
-def test_a_pod_that_no_metric_knows_any_more_is_estimated_by_the_newest_figures() -> None:
-    moments = _moments()
-    here = NodeLoad(Estimator(load_args(estimateBy="fleet"), moments.learned))
-    assigned(here, pod(cpu="1"))
-    here.set_metric(metric(cpu=500, seconds=600, pods=(pod_metric("pod-1", cpu=200, memory=0),)))
-    assert cpu_delta(here) == 0
-    moments.set_figures((FleetUsage(300_000, 0, 0),))
-    assert cpu_delta(here) == 0
-    here.delete_metric()
-    assert cpu_delta(here) == 300
+        here.pods.unassign(uid)
+    assert not any(
+        map(any, (here.pods.delta, here.pods.prod_usage, here.pods.prod_delta, here.pods.estimated))
+    )
 
 
 def test_only_two_phases_are_an_end() -> None:

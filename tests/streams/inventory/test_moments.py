@@ -3,9 +3,7 @@
 import pytest
 
 from schemas.metrics import PodMetric
-from streams.inventory import moments
-from streams.inventory.node_moments import NodeMoments
-from tests.streams.cluster.builders import at, lifecycle, metric, node, pod, policy_record, tick
+from tests.streams.cluster.builders import lifecycle, metric, node, pod, policy_record, tick
 from tests.streams.cluster.harness import Run
 
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
@@ -47,91 +45,15 @@ def means(run: Run) -> list[int]:
     return found
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One node has its turn at each record."""
-    monkeypatch.setattr(moments, "SUMMED_PER_RECORD_MAX", PODS + 1)
-
-
-def test_a_small_cluster_is_summed_up_at_once() -> None:
+def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_start() -> None:
     run = busy(4)
     assert [each.usage_figures() for each in run.state.inventory.nodes.values()] == [None] * 4
     run.say(policy_record(BY_RISK))
-    assert not run.state.inventory.moments.summing
     assert means(run) == means(busy(4, BY_RISK))
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("before", [BY_LOAD, OTHERWISE])
-def test_until_its_turn_comes_a_node_is_taken_as_its_requests_say(
-    before: str, restarts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = busy(3, before)
-    summed = 0
-    share = NodeMoments._share
-
-    def counting(self: NodeMoments, *given: object) -> object:
-        nonlocal summed
-        summed += 1
-        return share(self, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(NodeMoments, "_share", counting)
-    seen = []
-    for number, said in enumerate([policy_record(BY_RISK), *(tick(241 + n) for n in range(3))]):
-        summed = 0
-        run.say(said)
-        assert summed <= PODS, number
-        seen.append(means(run))
-        if restarts:
-            run.restart()
-            assert means(run) == seen[-1]
-    unmeasured = PODS * int(1_000 * _EXPECTED)
-    measured = means(busy(1, BY_RISK))[0]
-    assert measured < unmeasured
-    assert seen == [
-        [measured, unmeasured, unmeasured],
-        [measured, measured, unmeasured],
-        [measured, measured, measured],
-        [measured, measured, measured],
-    ]
-
-
-@pytest.mark.usefixtures("small")
-def test_what_changes_meanwhile_is_in_the_sums_of_its_turn() -> None:
-    run, at_once = busy(3, OTHERWISE), busy(3, BY_RISK)
-    run.say(policy_record(BY_RISK))
-    for each in (run, at_once):
-        each.say(
-            lifecycle("finished", pod("n-2-0", cpu="1"), "n-2"),
-            lifecycle("running", pod("late", cpu="2"), "n-1"),
-            metric("n-1", cpu=700, seconds=300),
-        )
-    run.say(tick(540))
-    # It is time for the fleet's figures, which wait for all nodes.
-    assert run.state.inventory.moments.renewed_at_ms == at(240)
-    run.say(tick(541))
-    assert run.state.inventory.moments.renewed_at_ms == at(541)
-    for name, each_node in run.state.inventory.nodes.items():
-        summed, other = each_node.moments, at_once.state.inventory.nodes[name].moments
-        assert summed is not None
-        assert other is not None
-        assert (summed._sums, summed.fleet_sums) == (other._sums, other.fleet_sums)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_policy_that_does_not_ask_ends_it() -> None:
-    run = busy(3)
-    run.say(policy_record(BY_RISK), policy_record(BY_LOAD))
-    assert not run.state.inventory.moments.summing
-    run.say(policy_record(BY_RISK))
-    assert run.state.inventory.moments.turns.next == "n-1"
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(
-    restarts: bool, small: None
-) -> None:
+def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(restarts: bool) -> None:
     run = Run()
     run.say(tick(), *(node(f"n-{number}", cpu="10") for number in range(3)))
     run.say(lifecycle("running", pod("p", cpu="1"), "n-0"))

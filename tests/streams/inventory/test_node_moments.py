@@ -78,10 +78,10 @@ def test_without_recent_minutes_what_was_known_is_forgotten() -> None:
     moments.add(held)
     moments.measure(_metric(5, a=100), [held], fold=True)
     assert set(moments.lives.recents) == {"a", SYSTEM}
-    assert not moments.go_by(moments.fleet, summed=True)
-    assert moments.go_by(_moments(recentMinutes=0).fleet, summed=True)
+    assert not moments.go_by(moments.fleet)
+    assert moments.go_by(_moments(recentMinutes=0).fleet)
     assert moments.lives.recents == {}
-    assert not moments.go_by(_moments(recentMinutes=0).fleet, summed=True)
+    assert not moments.go_by(_moments(recentMinutes=0).fleet)
 
 
 def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> None:

@@ -14,7 +14,7 @@ from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.cause import Cause, as_of
-from streams.rebalance.outcome import Candidate, Gate
+from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.records import OutputMessage
 from tests.streams.cluster.builders import CLUSTER, at, lifecycle, node, policy_record, tick
 from tests.streams.migration.builders import FREE, ask, replica

@@ -7,7 +7,7 @@ import pytest
 from schemas.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import (
     at,
     controlled_by,

@@ -14,7 +14,8 @@ from schemas.topics import TABLES
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
-from streams.rebalance.outcome import Candidate, Gate, HotNode, PoolOutcome, RoundOutcome, Rules
+from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
 from streams.rebalance.risk_nodes import RiskNodes
 from tests.streams.cluster.builders import (
     CLUSTER,

@@ -7,7 +7,7 @@ import pytest
 from schemas.base import INT64_MAX
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import pod
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world, targets

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from streams.inventory.arrays import BoolArray
 from streams.rebalance import risk_moves
-from streams.rebalance.outcome import Gate
+from streams.rebalance.candidates import Gate
 from streams.rebalance.risk_nodes import RiskNodes
 from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
@@ -42,16 +42,6 @@ def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
     world.round()
     assert world.pool.thresholds.high == {"cpu": percent}
     assert world.hot("risky").limits == {"cpu": 100 * percent}
-
-
-def test_no_pod_leaves_by_risk_while_nodes_are_still_summed_up() -> None:
-    world = risky()
-    world.inventory.moments.turns.begin()
-    assert world.round() == []
-    assert world.pool.ended == "what pods are going to use is not summed up on all nodes yet"
-    assert world.pool.counts()["skipped"] == 3
-    world.inventory.recount()
-    assert world.round() == ["a risky->calm-2"]
 
 
 def test_a_move_that_gains_too_little_is_not_made() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from streams.replay import start
 from streams.replay.recorded import NotReplayable
 from streams.replay.start import find_beginning, oldest_checkpoint
 from tests.streams.cluster.builders import at, node, request, tick
@@ -30,6 +31,19 @@ class Broker:
         numbered = enumerate(self.topics.get(topic, []))
         low = max(first_offset, self.first.get(topic, 0))
         return (each for each in numbered if low <= each[0] <= last_offset)
+
+
+@dataclass
+class Counting(Broker):
+    """Counts the pieces of checkpoints that are read."""
+
+    read_pieces: int = 0
+
+    def read(self, topic: str, first_offset: int, last_offset: int) -> Iterator[_Record]:
+        """What is left there."""
+        for each in super().read(topic, first_offset, last_offset):
+            self.read_pieces += topic == "checkpoints"
+            yield each
 
 
 def _history() -> tuple[Broker, list[int]]:
@@ -151,3 +165,27 @@ def test_a_cluster_of_before_there_were_checkpoints_has_none() -> None:
     broker.first["journal"] = 1
     with pytest.raises(NotReplayable, match="journal offsets 0 to 0 are gone"):
         find_beginning(broker, 0, None)
+
+
+def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(start, "_FIRST_READ", 8)
+    log, history = Log(), Journaled()
+    checkpoints: list[bytes | None] = []
+    offsets = []
+    history.apply([log.message(tick()), log.message(node())])
+    for minute in range(1, 200):
+        history.apply([log.message(tick(minute * 60))])
+        checkpoints += history.pieces()
+        offsets.append(history.checkpoint.place.offset)
+    topics: dict[str, list[bytes | None]] = {"journal": [*history.journal]}
+    topics["checkpoints"] = checkpoints
+    for record in history.topics:
+        topics.setdefault(record.topic, []).append(record.value)
+    broker = Counting(topics, {"journal": 2})
+    assert _begun_at(broker) == offsets[0]
+    assert broker.read_pieces < 10
+    broker.read_pieces = 0
+    assert _begun_at(broker, at(100 * 60)) == offsets[98]
+    assert broker.read_pieces < 40

@@ -19,7 +19,6 @@ from streams.stage.checkpoint import (
     Finder,
     Found,
     Row,
-    eligible,
     is_place,
     read_piece,
 )
@@ -173,9 +172,3 @@ def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
     assert is_place(Place(23, 17, 23), record(opens=True))
     assert not is_place(_PLACE, b"{}")
     assert not is_place(_PLACE, None)
-
-
-def test_the_oldest_is_best_and_before_a_time_the_newest() -> None:
-    found = [Found(Place(0, n, n), None if n == 0 else n * 1000, 0, 0) for n in (2, 0, 1, 3)]
-    assert [each.place.offset for each in eligible(found, None)] == [0, 1, 2, 3]
-    assert [each.place.offset for each in eligible(found, 3000)] == [2, 1, 0]

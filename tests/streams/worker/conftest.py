@@ -1,6 +1,7 @@
 import pytest
 
-from streams.worker import brokers, journal_first, topic_watch
+from streams.worker import brokers
+from streams.worker.store import lazy_rows, topic_watch
 
 #: Longer than a crowded machine keeps a test waiting, in seconds.
 _LONG_S = 120.0
@@ -12,4 +13,4 @@ def _a_slow_machine_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     this process stood still for some seconds between a question and its answer."""
     for module in (brokers, topic_watch):
         monkeypatch.setattr(module, "ANSWER_S", _LONG_S)
-    monkeypatch.setattr(journal_first, "OWNED_S", _LONG_S)
+    monkeypatch.setattr(lazy_rows, "OWNED_S", _LONG_S)

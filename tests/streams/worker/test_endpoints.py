@@ -1,98 +1,33 @@
-"""The worker's port, by itself and with a real worker behind it."""
+"""The port of a worker."""
 
-import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.nodes import NodeState
 from schemas.requests import SchedulingRequest
-from streams.worker.endpoints import PortUnusable, serve
-from streams.worker.health import Health
-from tests.conftest import RunningBroker, eventually, has_ipv6
+from tests.conftest import RunningBroker, eventually
 from tests.streams.cluster.builders import START_MS, pod
 from tests.streams.worker_process import Worker, client
 
 
-def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+def _get(port: int, path: str) -> tuple[int, str]:
     """Status and body; 0: nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
     except OSError as error:
         return 0, str(error)
-
-
-@pytest.fixture
-def server() -> Iterator[tuple[ThreadingHTTPServer, Health]]:
-    registry = CollectorRegistry()
-    Counter("asked", "Something.", registry=registry).inc(3)
-    health = Health(lag_records_max=0)
-    running = serve("127.0.0.1", 0, registry, health)
-    yield running, health
-    running.shutdown()
-    running.server_close()
-
-
-def test_metrics_are_those_of_the_registry(server: tuple[ThreadingHTTPServer, Health]) -> None:
-    status, body = _get(server[0].server_port, "/metrics")
-    assert status == 200
-    assert "asked_total 3.0" in body
-
-
-def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, Health]) -> None:
-    running, health = server
-    assert _get(running.server_port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
-    status, body = _get(running.server_port, "/readyz?verbose")
-    assert (status, json.loads(body)["problems"]) == (503, ["no broker has answered yet"])
-    health.heard(0)
-    assert _get(running.server_port, "/readyz")[0] == 200
-
-
-def test_other_paths_are_told_what_there_is(server: tuple[ThreadingHTTPServer, Health]) -> None:
-    assert _get(server[0].server_port, "/") == (404, "/metrics, /healthz or /readyz\n")
-
-
-@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-@pytest.mark.parametrize(
-    ("host", "answers"),
-    [("", ["127.0.0.1", "[::1]"]), ("::1", ["[::1]"]), ("127.0.0.1", ["127.0.0.1"])],
-)
-def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
-    host: str, answers: list[str]
-) -> None:
-    running = serve(host, 0, CollectorRegistry(), Health(lag_records_max=0))
-    try:
-        found = [
-            each
-            for each in ("127.0.0.1", "[::1]")
-            if _get(running.server_port, "/healthz", each)[0] == 200
-        ]
-    finally:
-        running.shutdown()
-        running.server_close()
-    assert found == answers
-
-
-def test_a_port_that_is_taken_is_named_with_its_setting(
-    server: tuple[ThreadingHTTPServer, Health],
-) -> None:
-    port = server[0].server_port
-    with pytest.raises(PortUnusable, match=rf"LOADSTREAM_WORKER_METRICS_PORT: port {port} "):
-        serve("", port, CollectorRegistry(), Health(lag_records_max=0))
 
 
 async def test_a_worker_gets_ready_and_counts_what_it_does(

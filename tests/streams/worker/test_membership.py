@@ -25,10 +25,10 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 from schemas.connection import APP_ID
 from streams.worker.membership import CoordinatorEnded, Membership, Standing, standing
-from streams.worker.notices import Notices
+from streams.worker.partitions import Notices
 from tests.conftest import eventually, running
 from tests.streams.worker_process import Worker
 

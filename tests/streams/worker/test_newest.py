@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from streams.stage.records import RowChange
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.newest import newest_rows
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
 
 
 def _pods(*uids: str) -> bytes:

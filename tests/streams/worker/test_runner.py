@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from schemas.connection import KafkaSettings
-from streams.agents.cluster import register
+from streams.app import add_cluster
 from streams.cluster.stage import ClusterStage
-from streams.worker.batches import BatchLimits
+from streams.worker.consume.batches import BatchLimits
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import Entry
+from streams.worker.report.metrics import Metrics
 from streams.worker.runner import StageRunner
-from streams.worker.transport import WorkerApp
 
 _TOPIC = "pod-lifecycle"
 
@@ -24,7 +25,7 @@ def runner(tmp_path: Path) -> StageRunner:
     kafka = KafkaSettings.local("127.0.0.1:1")
     app = WorkerApp("test", broker="kafka://127.0.0.1:1", datadir=str(tmp_path), store="memory://")
     limits = BatchLimits(records=10, bytes=1_000_000, wait_s=0.01)
-    return register(app, partitions=kafka.partitions, kafka=kafka, limits=limits)
+    return add_cluster(app, kafka, limits, Metrics())
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["and closed", "and not closed yet"])
@@ -32,12 +33,12 @@ async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
     runner: StageRunner, *, closed: bool
 ) -> None:
     """What was applied then would be written after the partition was given back."""
-    asked_in = runner.generation
+    asked_in = runner.partitions.generation
     if not closed:
-        runner.stages[0] = ClusterStage(0, 4)
-    await runner._on_revoked(None, set())
+        runner.partitions.stages[0] = ClusterStage(0, 4)
+    await runner.takeover.on_revoked(None, set())
     until_s = time.monotonic() + 60
-    ahead = runner.apply_up_to(_TOPIC, 0, 5, until_s, asked_in)
+    ahead = runner.intake.apply_up_to(_TOPIC, 0, 5, until_s, asked_in)
     assert await asyncio.wait_for(ahead, 10) is False
 
 
@@ -53,14 +54,14 @@ async def test_records_that_nobody_delivers_are_counted_as_such(
     async def put(*_: object) -> None:
         pass
 
-    monkeypatch.setattr("streams.worker.runner.read_pieces", pieces)
-    monkeypatch.setattr(runner, "_put", put)
-    runner.stages[0] = ClusterStage(0, 4)
+    monkeypatch.setattr("streams.worker.consume.intake.read_pieces", pieces)
+    monkeypatch.setattr(runner.intake, "_apply_alone", put)
+    runner.partitions.stages[0] = ClusterStage(0, 4)
     until_s = time.monotonic() + 60
-    assert await runner.apply_up_to(
-        _TOPIC, 0, 3, until_s, runner.generation, undelivered=undelivered
+    assert await runner.intake.apply_up_to(
+        _TOPIC, 0, 3, until_s, runner.partitions.generation, undelivered=undelivered
     )
-    value = runner._telemetry.registry.get_sample_value
+    value = runner._metrics.registry.get_sample_value
     found = {
         name: value(f"loadstream_{name}_total", {"stage": "cluster", "topic": _TOPIC})
         for name in ("healed_records", "records_read_ahead")

@@ -21,8 +21,8 @@ _STOP_S = 5
 _STUCK = """
 import asyncio, sys
 from streams.worker import shutdown
-from streams.worker.fence import LostOwnership
-from streams.worker.transport import WorkerApp
+from streams.worker.store.fence import LostOwnership
+from streams.worker.consume.transport import WorkerApp
 
 shutdown.FAILED_STOP_S = 1.0
 app = WorkerApp("stuck", broker=f"kafka://{sys.argv[1]}", store="memory://", web_enabled=False)

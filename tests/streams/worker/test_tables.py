@@ -8,8 +8,8 @@ from faust.types import TP
 
 from streams.stage import long_rows
 from streams.stage.records import DamagedTable, RowChange
+from streams.worker.consume.transport import WorkerApp
 from streams.worker.tables import RowTable
-from streams.worker.transport import WorkerApp
 
 
 @dataclass(frozen=True)

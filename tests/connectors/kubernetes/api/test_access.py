@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors import event_loop
 from connectors.kubernetes.api import access as access_module
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.control_plane.users import write_kubeconfig
+from connectors.process import event_loop
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import write_kubeconfig
 
 
 def _kubeconfig(control_plane: ControlPlane, path: Path, token: str) -> Path:

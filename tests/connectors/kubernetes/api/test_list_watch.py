@@ -22,9 +22,9 @@ from connectors.kubernetes.api.list_watch import (
 )
 from connectors.kubernetes.api.list_watch import Present as Listed
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
-from connectors.kubernetes.control_plane.users import write_kubeconfig
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import write_kubeconfig
 from tests.connectors.kubernetes.sinks.played import Played, Said, failure
 
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
 
 
 async def test_an_object_that_is_not_there_is_an_error_in_the_servers_words(

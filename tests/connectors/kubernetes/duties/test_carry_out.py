@@ -20,7 +20,7 @@ from connectors.kubernetes.duties.carry_out import (
 )
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import DONE, Answer, Sink
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.clock import ClockTick
 from schemas.codec import decode
 from schemas.decisions import PlacementDecision

@@ -10,7 +10,7 @@ from connectors.kafka.recent import recent
 from connectors.kubernetes.duties.kinds import Surroundings, watch
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.kubernetes.watch.kinds import PODS
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.clock import ClockTick
 from schemas.codec import decode
 from schemas.lists import ListEnd

@@ -3,12 +3,12 @@
 import pytest
 from aiokafka import conn
 
-from connectors import event_loop
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.errors import AccessError
 from connectors.kubernetes.duties.process import run
 from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.process import event_loop
 from schemas.connection import KafkaSettings
 
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
 from schemas.pods import PodRef
+from simulation.control_plane import cluster
 
 #: Longest wait for a controller or kwok, in seconds.
 WAIT_S = 60.0

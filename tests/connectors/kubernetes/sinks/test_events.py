@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from connectors import wall_clock
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import events as module
 from connectors.kubernetes.sinks.events import Events, Regarding
 from connectors.kubernetes.sinks.throttle import Throttle
+from connectors.process import wall_clock
 from tests.connectors.kubernetes.sinks.builders import CREATED, EVENTS
 from tests.connectors.kubernetes.sinks.harness import written
 from tests.connectors.kubernetes.sinks.played import Played, Said, failure

@@ -15,9 +15,6 @@ import pytest
 import yaml
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.audit import judge, read
-from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
@@ -30,6 +27,9 @@ from schemas.evictions import DeleteOptions
 from schemas.migrations import Condition
 from schemas.outcomes import CommandOutcome
 from schemas.pods import PodRef
+from simulation.control_plane import cluster
+from simulation.control_plane.audit import judge, read
+from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said, failure
 from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.made_once import made_once
+from connectors.process.child_process import made_once
 from schemas.announcement import cache_directory
 
 _FETCH_S = 300

@@ -14,7 +14,7 @@ from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.directory import Directory, Node, NodePods, Pod
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 
 CLUSTER = "c"
 TOKEN = "Bearer of-the-test"  # noqa: S105

@@ -9,17 +9,13 @@ import orjson
 import pytest
 from aiohttp import web
 
-from connectors.kubernetes.sources.base import (
-    KubernetesSource,
-    SourceContext,
-    known_settings,
-    make_sources,
-)
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.collector import QUEUE_MAX, Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.known import known_settings, make_sources
 from connectors.kubernetes.sources.settings import SourceSettings, read_sources
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.usage import NodeUsage
 from tests.connectors.kubernetes.sources.builders import exposition, node_lines, pod_lines
 from tests.connectors.kubernetes.sources.harness import (

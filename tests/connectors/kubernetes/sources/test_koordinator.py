@@ -12,12 +12,12 @@ from aiohttp import web
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.api.list_watch import Begun, Deleted, Ended, Event, Present
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.metrics import NodeMetric
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sources.builders import document
 from tests.connectors.kubernetes.sources.harness import (
     api_server,

@@ -11,20 +11,20 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.sources import kubelet
-from connectors.kubernetes.sources.base import make_sources
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.known import make_sources
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResource
 from connectors.kubernetes.sources.scraper import Scraper
-from connectors.wall_clock import now_ms
+from connectors.process.wall_clock import now_ms
 from schemas.usage import NodeUsage
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sources.builders import (
     Line,
     container_lines,

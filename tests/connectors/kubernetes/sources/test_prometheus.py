@@ -17,8 +17,8 @@ from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
 from connectors.kubernetes.sources.promql_presets import PRESETS
-from connectors.local_ports import free_port
-from connectors.wall_clock import now_ms
+from connectors.process.local_ports import free_port
+from connectors.process.wall_clock import now_ms
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
 from schemas.usage import NodeUsage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.kubernetes.sources.base import known_settings, known_sources
+from connectors.kubernetes.sources.known import SOURCES, known_settings
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResourceSettings
 from connectors.kubernetes.sources.prometheus import PrometheusSettings
@@ -88,7 +88,7 @@ def test_unknown_fields_are_reported_in_the_order_of_the_file() -> None:
 
 
 def test_every_source_has_settings_whose_fields_are_documented() -> None:
-    for name, source in known_sources().items():
+    for name, source in SOURCES.items():
         assert source.settings_class.__doc__
         made = [each for each in source.settings_class.model_fields if each != "source"]
         assert made, name

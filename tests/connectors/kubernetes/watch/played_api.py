@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.watch.kinds import KINDS, PODS
-from connectors.local_ports import free_port
+from connectors.process.local_ports import free_port
 
 Object = dict[str, Any]
 

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.control_plane import cluster
-from connectors.kubernetes.control_plane.server import ControlPlane
 from connectors.kubernetes.watch.kinds import KINDS, PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.watch.fold import Reader, expected
 
 _MERGE = "application/merge-patch+json"

@@ -98,7 +98,7 @@ def loaded_node(
     node.describe(state)
     for each in held:
         hold(node, each, at_ms=at(0))
-        node.load.assign(each, pod_demand(each), at(0))
+        node.load.pods.assign(each, pod_demand(each), at(0))
     if said is not None and not said.removed:
         node.load.set_metric(said)
     return node

@@ -65,12 +65,9 @@ def _moments() -> Moments:
     moments = Moments()
     choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
     moments.judge_anew(Policy(plugins=choice), ())
-    moments.set_figures((FleetUsage(400_000, 90_000, 40_000), FleetUsage(1_700_000, 10_000, 0)))
+    assert moments.fleet is not None
+    moments.fleet.figures = (FleetUsage(400_000, 90_000, 40_000), FleetUsage(1_700_000, 10_000, 0))
     return moments
-
-
-def _estimator(policy: Policy) -> Estimator:
-    return Estimator(policy.load_aware, _moments().learned)
 
 
 def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
@@ -89,7 +86,7 @@ def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
 
 def _plugins(policy: Policy) -> list[Filter | Score]:
     """All that are registered, whatever the policy enables."""
-    estimator = _estimator(policy)
+    estimator = Estimator(policy.load_aware)
     filters = [make(policy, estimator) for make in FILTERS.values()]
     return [*filters, *(make(policy, estimator) for make in SCORES.values())]
 
@@ -114,36 +111,26 @@ def _check(plugin: Filter | Score, kind: Kind, size: int) -> None:
 _WORLD = st.lists(
     st.tuples(annotated_nodes(), metrics(), st.lists(loading_pods(), max_size=3)), max_size=5
 )
-#: Of these some estimate by the fleet.
-_POLICIES = st.tuples(policies(), st.sampled_from(("requests", "fleet")), st.integers(0, 1)).map(
-    lambda drawn: drawn[0].model_copy(
-        update={
-            "load_aware": drawn[0].load_aware.model_copy(
-                update={"estimate_by": drawn[1], "estimate_margin_percent": 100 * drawn[2]}
-            )
-        }
-    )
-)
 _KINDS = st.lists(loading_pods().map(kind_of), min_size=1, max_size=3)
 
 
-@given(_POLICIES, _WORLD, _KINDS, st.sampled_from((0, 100)))
+@given(policies(), _WORLD, _KINDS, st.sampled_from((0, 100)))
 @settings(max_examples=100)
 def test_asked_for_all_nodes_or_for_one_every_plugin_says_the_same(
     policy: Policy, drawn: list[Any], kinds: list[Kind], seconds: int
 ) -> None:
-    nodes = _nodes(_estimator(policy), drawn)
+    nodes = _nodes(Estimator(policy.load_aware), drawn)
     for plugin in _plugins(policy):
         refresh_all(plugin, nodes, at(seconds))
         for kind in kinds:
             _check(plugin, kind, len(nodes))
 
 
-@given(_POLICIES, _WORLD, _KINDS, st.data())
+@given(policies(), _WORLD, _KINDS, st.data())
 def test_rows_may_move_without_being_told_again(
     policy: Policy, drawn: list[Any], kinds: list[Kind], data: Any
 ) -> None:
-    nodes = _nodes(_estimator(policy), drawn)
+    nodes = _nodes(Estimator(policy.load_aware), drawn)
     kept = data.draw(st.permutations(range(len(nodes))))
     kept = kept[: data.draw(st.integers(0, len(nodes)))]
     for plugin, fresh in zip(_plugins(policy), _plugins(policy), strict=True):
@@ -171,10 +158,10 @@ def test_what_strategies_draw_is_refused_by_every_filter_now_and_then() -> None:
     """A property that draws only what passes would hold of anything."""
     refused: set[str] = set()
 
-    @given(_POLICIES, _WORLD, _KINDS)
+    @given(policies(), _WORLD, _KINDS)
     @settings(database=None, derandomize=True, max_examples=100)
     def draw(policy: Policy, drawn: list[Any], kinds: list[Kind]) -> None:
-        nodes = _nodes(_estimator(policy), drawn)
+        nodes = _nodes(Estimator(policy.load_aware), drawn)
         for plugin in _plugins(policy):
             if isinstance(plugin, Filter):
                 refresh_all(plugin, nodes, at(0))

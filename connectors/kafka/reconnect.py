@@ -1,0 +1,98 @@
+"""Brokers that go away are waited for: a missing answer never ends a process.
+
+aiokafka reconnects by itself, with three exceptions, which are handled here:
+
+1. A client that starts while no broker answers raises.
+2. A producer gives up records that no leader has taken for the time of a request.
+3. Under uvloop a write to a connection that was just lost raises an error that aiokafka does not
+   recognize as a lost connection, so the fetch that gets it ends the consumer without a message.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from aiokafka import conn
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+#: Time between two attempts, in seconds.
+RETRY_S = 1.0
+
+
+async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
+    """Return the answer to a question; asks again while no broker answers. `what` is logged once."""
+    silent = False
+    while True:
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not passes(error):
+                raise
+            if not silent:
+                logger.warning("%s: trying again until brokers answer: %s", what, error)
+            silent = True
+            await asyncio.sleep(RETRY_S)
+
+
+async def connected(make: Callable[[], Any]) -> Any:
+    """Return a client of aiokafka that has started; waits while no broker answers."""
+    return await answered(lambda: started(make), "connecting")
+
+
+async def started(make: Callable[[], Any]) -> Any:
+    """Return a client of aiokafka that has started. Raises KafkaError if no broker answers."""
+    client = make()
+    try:
+        await client.start()
+    except BaseException:
+        await client.stop()
+        raise
+    return client
+
+
+def passes(error: KafkaError) -> bool:
+    """Tell whether an error ends when the brokers answer again, or the topic is there again."""
+    return error.retriable or isinstance(error, KafkaTimeoutError | UnknownTopicOrPartitionError)
+
+
+def never_expire(producer: Any) -> None:
+    """Let a producer keep what it was given until it is acknowledged or refused."""
+    producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001 - aiokafka names no other way
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no types
+    """A connection that closes when a write fails, whatever error the event loop raises."""
+
+    def send(self, *args: Any, **options: Any) -> Any:
+        return self._sent(super().send, *args, **options)
+
+    def _send_sasl_token(self, *args: Any, **options: Any) -> Any:
+        return self._sent(super()._send_sasl_token, *args, **options)
+
+    def _sent(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        try:
+            return send(*args, **options)
+        except KafkaError:
+            raise
+        except RuntimeError as error:  # of uvloop: the handler is closed
+            self.close(reason=CloseReason.CONNECTION_BROKEN)
+            raise KafkaConnectionError(
+                f"Connection at {self.host}:{self.port} broken: {error}"
+            ) from error
+
+
+def mend_connections() -> None:
+    """Let all further connections of aiokafka survive a write to one that has just been lost."""
+    conn.AIOKafkaConnection = _Connection

@@ -1,0 +1,33 @@
+"""The usage sources of a real cluster, by the name that settings give."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
+from connectors.kubernetes.sources.koordinator import Koordinator
+from connectors.kubernetes.sources.kubelet_resource import KubeletResource
+from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
+from connectors.kubernetes.sources.metrics_api import MetricsApi
+from connectors.kubernetes.sources.prometheus import Prometheus
+from connectors.kubernetes.sources.settings import SourceSettings
+
+_CLASSES: tuple[type[KubernetesSource[Any]], ...] = (
+    Koordinator,
+    KubeletResource,
+    KubeletSummary,
+    MetricsApi,
+    Prometheus,
+)
+SOURCES = {source.name: source for source in _CLASSES}
+
+
+def known_settings() -> Mapping[str, type[SourceSettings]]:
+    """The settings of each source, by its name."""
+    return {name: source.settings_class for name, source in SOURCES.items()}
+
+
+def make_sources(
+    settings: Sequence[SourceSettings], context: SourceContext
+) -> list[KubernetesSource[SourceSettings]]:
+    """The sources that settings describe, in their order."""
+    return [SOURCES[each.source](each, context) for each in settings]

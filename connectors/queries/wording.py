@@ -1,0 +1,283 @@
+"""Messages as sentences, for `loadstream tail` and for readers of a record.
+
+One line a message, whatever it holds: what it is about first, then what it says. Nothing is decided
+here and nothing left out that would change the meaning; the whole message is what `--json` prints.
+"""
+
+from functools import singledispatch
+from typing import Any
+
+from connectors.queries import rebalancing_wording as rebalancing
+from connectors.queries import volume_wording as volumes
+from connectors.queries.rebalancing_wording import count_text as _count
+from connectors.queries.rebalancing_wording import pod_text as _pod
+from connectors.units import amounts_text, bytes_text, duration_text, time_text
+from schemas.checkpoints import CheckpointPiece
+from schemas.clock import ClockTick
+from schemas.collect import CollectPolicyRecord
+from schemas.deadletters import DeadLetter, node_of
+from schemas.decisions import NodeScore, PlacementDecision
+from schemas.evictions import EvictionCommand
+from schemas.journal import JournalRecord
+from schemas.lists import ListBegin, ListEnd
+from schemas.metrics import NodeMetric
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.moves import MoveOutcome
+from schemas.namespaces import NamespaceState, PriorityClassState
+from schemas.nodes import NodeState
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodLifecycle
+from schemas.policies import PolicyRecord
+from schemas.printable import one_line
+from schemas.refusals import Refusal
+from schemas.requests import SchedulingRequest
+from schemas.rounds import RebalanceRound
+from schemas.usage import NodeUsage
+from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.workloads import DisruptionBudget, WorkloadState
+
+#: Reasons of refused nodes that a sentence names; the others are counted.
+REASONS_MAX = 3
+
+
+def sentence(message: Any) -> str:
+    """What a message, or a refusal of one, says on one line.
+
+    Only printable characters: those of foreign text could move the cursor of a terminal, or hide
+    what was printed before.
+    """
+    text = _sentence(message)
+    return one_line(text).strip()
+
+
+@singledispatch
+def _sentence(message: Any) -> str:
+    raise TypeError(f"there is no sentence for a {type(message).__name__}")
+
+
+@_sentence.register
+def _(message: Refusal) -> str:
+    return f"{message.category}: {message.reason}"
+
+
+@_sentence.register
+def _(message: NodeUsage) -> str:
+    period = f" over {duration_text(message.interval_ms)}" if message.interval_ms else ""
+    beside = [_count(len(message.pods), "pod")]
+    if message.host_applications:
+        beside.append(_count(len(message.host_applications), "host application"))
+    if message.pool:
+        beside.append(f"pool {message.pool}")
+    used = amounts_text(message.usage)
+    return f"node {message.node} used {used}{period}; {', '.join(beside)}"
+
+
+@_sentence.register
+def _(message: CollectPolicyRecord) -> str:
+    given = message.default
+    windows = ", ".join(map(duration_text, given.durations_ms)) or "no window"
+    pools = f"; {_count(len(message.pools), 'pool')} otherwise" if message.pools else ""
+    return (
+        f"samples become metrics each {duration_text(given.report_ms)}, averages over "
+        f"{duration_text(given.average_ms)}, percentiles over {windows}{pools}"
+    )
+
+
+@_sentence.register
+def _(message: NodeState) -> str:
+    what = f"node {message.node} {message.event}"
+    if message.event == "removed":
+        return what
+    details = [f"{name} {amount}" for name, amount in message.allocatable.items()]
+    if message.taints:
+        details.append(_count(len(message.taints), "taint"))
+    if message.unschedulable:
+        details.append("unschedulable")
+    return f"{what}: {', '.join(details) or 'nothing allocatable'}{_of_list(message.list_id)}"
+
+
+@_sentence.register
+def _(message: ListBegin) -> str:
+    return f"full list {message.list_id} begins"
+
+
+@_sentence.register
+def _(message: ListEnd) -> str:
+    return f"full list {message.list_id} ends; what it lacks is gone"
+
+
+@_sentence.register
+def _(message: PodLifecycle) -> str:
+    where = f" on {message.pod.node}" if message.pod.node else ""
+    state = f" ({message.pod.phase})" if message.event in ("seen", "changed") else ""
+    return f"pod {_pod(message.pod)} {message.event}{where}{state}{_of_list(message.list_id)}"
+
+
+@_sentence.register
+def _(message: SchedulingRequest) -> str:
+    if message.withdrawn:
+        return f"pod {_pod(message.pod)} does not want a node any more"
+    asked = [("", container.requests) for container in message.pod.containers]
+    asked += [("init ", container.requests) for container in message.pod.init_containers]
+    asked.append(("overhead ", message.pod.overhead))
+    requests = "; ".join(
+        whose + ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+        for whose, amounts in asked
+        if amounts
+    )
+    priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"
+    return f"pod {_pod(message.pod)} wants a node for {requests or 'no requests'}{priority}"
+
+
+@_sentence.register
+def _(message: PolicyRecord) -> str:
+    lines = len(message.document.splitlines())
+    document = _count(lines, "line") if lines else "all defaults"
+    paused = "; paused" if message.paused else ""
+    comment = f": {message.comment}" if message.comment else ""
+    return f"policy of {document}{paused}{comment}"
+
+
+@_sentence.register
+def _(message: NodeMetric) -> str:
+    if message.removed:
+        return f"node {message.node}: its metric is gone"
+    parts = ["usage unknown" if message.usage is None else f"average {amounts_text(message.usage)}"]
+    for aggregate in message.aggregated:
+        p95 = aggregate.usage.get("p95")
+        if p95:
+            parts.append(f"p95 over {duration_text(aggregate.duration_ms)} {amounts_text(p95)}")
+    parts.append(_count(len(message.pods), "pod"))
+    until = (
+        "never updated"
+        if message.updated_at_ms is None
+        else f"until {time_text(message.updated_at_ms)}"
+    )
+    return f"node {message.node}: {'; '.join(parts)} ({until})"
+
+
+@_sentence.register
+def _(message: ClockTick) -> str:
+    lost = "; the partition was reset" if message.state_lost else ""
+    return f"partition {message.partition}: it is {time_text(message.now_ms)}{lost}"
+
+
+@_sentence.register
+def _(message: JournalRecord) -> str:
+    if message.opens:
+        return f"a new writer takes partition {message.partition} over; its epoch is the offset of this record"
+    part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
+    return (
+        f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
+        f"{_count(message.applied, 'input')}; {_count(message.rows, 'row')} changed, "
+        f"{_count(message.outputs, 'output')}"
+    )
+
+
+@_sentence.register
+def _(message: CheckpointPiece) -> str:
+    end = message.end
+    held = _count(len(message.rows), "row")
+    if end is not None:
+        held = f"the last; {_count(end.rows, 'row')} in all, sha256 {end.sha256[:12]}"
+    return (
+        f"partition {message.partition} checkpoint of epoch {message.epoch} batch {message.sequence}, journal "
+        f"offset {message.offset}: piece {message.piece + 1}, {held}"
+    )
+
+
+@_sentence.register
+def _(message: PlacementDecision) -> str:
+    pod = f"pod {_pod(message.pod)}"
+    refused = sum(message.refused_by.values())
+    stale = f", {message.stale_nodes} without a fresh metric" if message.stale_nodes else ""
+    if message.outcome == "placed":
+        score = f" with {_score(message.winner)}" if message.winner else ""
+        others = ", ".join(f"{other.node} {other.total}" for other in message.runners_up)
+        before = f"; before {others}" if others else ""
+        nodes = f"; {_count(message.nodes, 'node')}, {refused} refused{stale}"
+        return f"{pod} placed on {message.node}{score}{before}{nodes}"
+    why = "; ".join(filter(None, [message.message, *_reasons(message)]))
+    tail = (
+        f"; not tried again for {duration_text(message.retry_after_ms)}"
+        if message.retry_after_ms
+        else ""
+    )
+    attempt = f" (attempt {message.attempt})" if message.attempt else ""
+    return f"{pod} {_OUTCOMES[message.outcome]}{attempt}{': ' if why else ''}{why}{tail}"
+
+
+def _reasons(decision: PlacementDecision) -> list[str]:
+    """Counts of reasons, unless the decision's message has them."""
+    reasons = decision.reasons
+    if not reasons or reasons[0].reason.removeprefix("node(s) ") in decision.message:
+        return []
+    counted = [f"{_count(each.nodes, 'node')}: {each.reason}" for each in reasons[:REASONS_MAX]]
+    if len(reasons) > REASONS_MAX:
+        counted.append(_count(len(reasons) - REASONS_MAX, "further reason"))
+    return counted
+
+
+_OUTCOMES = {
+    "waiting": "waits for a node",
+    "refused": "is refused for good",
+    "withdrawn": "was withdrawn",
+    "expired": "lost its reservation unconfirmed and waits again",
+}
+
+
+@_sentence.register
+def _(message: EvictionCommand) -> str:
+    dry = "dry run, take note only: " if message.dry_run else ""
+    how = "" if message.policy == "Eviction" else f" by {message.policy}"
+    return (
+        f"{dry}evict pod {_pod(message.pod)} from {message.node}{how} until "
+        f"{time_text(message.expires_at_ms)}: {message.reason}"
+    )
+
+
+@_sentence.register
+def _(message: CommandOutcome) -> str:
+    verb = {"bind": "binding", "evict": "eviction of"}[message.command]
+    where = (
+        f" {'to' if message.command == 'bind' else 'from'} {message.node}" if message.node else ""
+    )
+    why = f": {message.reason}" if message.reason else ""
+    return f"{verb} pod {_pod(message.pod)}{where} {message.result}{why}"
+
+
+@_sentence.register
+def _(message: DeadLetter) -> str:
+    part = f", part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
+    held = len(message.value_base64.rstrip("=")) * 3 // 4
+    size = bytes_text(held) if held >= 1024 else _count(held, "byte")
+    if message.encoding.startswith("zlib"):
+        size += " compressed"
+    node = node_of(message)
+    of_node = f" of node {node}" if node else ""
+    return (
+        f"{message.topic} partition {message.partition} offset {message.offset}{of_node} was not applied "
+        f"({message.category}, {size}{part}): {message.reason}"
+    )
+
+
+_sentence.register(RebalanceRound, rebalancing.round_text)
+_sentence.register(MigrationStatus, rebalancing.migration_text)
+_sentence.register(DrainStatus, rebalancing.drain_text)
+_sentence.register(MigrationRequest, rebalancing.request_text)
+_sentence.register(MoveOutcome, rebalancing.move_text)
+_sentence.register(WorkloadState, rebalancing.workload_text)
+_sentence.register(DisruptionBudget, rebalancing.budget_text)
+_sentence.register(NamespaceState, rebalancing.namespace_text)
+_sentence.register(PriorityClassState, rebalancing.priority_class_text)
+_sentence.register(PersistentVolumeState, volumes.volume_text)
+_sentence.register(PersistentVolumeClaimState, volumes.claim_text)
+
+
+def _score(winner: NodeScore) -> str:
+    terms = ", ".join(f"{term.plugin} {term.score}×{term.weight}" for term in winner.terms)
+    return f"{winner.total}{f' ({terms})' if terms else ''}"
+
+
+def _of_list(list_id: str | None) -> str:
+    return f" (full list {list_id})" if list_id else ""

@@ -1,0 +1,225 @@
+"""The command `loadstream agent`: measures this node until it is ended.
+
+Exit codes: 1 the node cannot be measured, no broker is configured, or the metrics port is taken; 2
+an option is wrong; 130 it was ended. A broker that is away is no reason to end: samples wait, and
+standard error says so.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from connectors.node_agent.delivery import Delivery
+    from connectors.node_agent.source import AgentSource
+
+#: Least time between two complaints about one thing, in seconds.
+_COMPLAIN_EVERY_S = 60.0
+#: Intervals and seconds without a sample, after both of which the process should be started again.
+_SILENT_INTERVALS, _SILENT_S = 5, 30.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(agent)
+
+
+def _sample() -> "type[BaseModel]":
+    from schemas.usage import NodeUsage
+
+    return NodeUsage
+
+
+def _applications(given: list[str]) -> dict[str, str]:
+    """Cgroups below the root by the name of the application."""
+    from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
+
+    check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
+    found = {}
+    for each in given:
+        name, _, cgroup = each.partition("=")
+        cgroup = cgroup.strip("/")
+        if not cgroup or ".." in cgroup.split("/"):
+            raise typer.BadParameter(
+                f"found {each!r}; expected NAME=CGROUP below the root, such as "
+                "proxy=system.slice/proxy.service",
+                param_hint="--host-application",
+            )
+        if check(name) in found:
+            raise typer.BadParameter(
+                f"found {name} twice; expected another name for each cgroup",
+                param_hint="--host-application",
+            )
+        found[name] = cgroup
+    if len(found) > HOST_APPLICATIONS_PER_SAMPLE_MAX:
+        raise typer.BadParameter(
+            f"found {len(found)}; expected at most {HOST_APPLICATIONS_PER_SAMPLE_MAX}",
+            param_hint="--host-application",
+        )
+    return found
+
+
+Cluster = Annotated[
+    str, typer.Option(callback=as_field(_sample, "cluster"), help="Name of the cluster.")
+]
+NodeName = Annotated[
+    str,
+    typer.Option(
+        default_factory=socket.gethostname,
+        callback=as_field(_sample, "node"),
+        show_default="this host's name",
+        help="Name of the node, as the cluster has it.",
+    ),
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        parser=number("seconds", 1, 10, whole=False),
+        metavar="SECONDS",
+        help="Time between two samples, 1 to 10 s.",
+    ),
+]
+Proc = Annotated[Path, typer.Option(help="The node's /proc.")]
+Cgroups = Annotated[Path, typer.Option(help="The node's cgroups.")]
+PodLogs = Annotated[
+    Path, typer.Option(help="The kubelet's logs of pods, whose folders have the pods' names.")
+]
+HostApplications = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=CGROUP",
+        help="A process outside of Kubernetes, by its cgroup below the root; may be repeated.",
+    ),
+]
+Once = Annotated[
+    bool,
+    typer.Option(
+        "--once", help="Print one sample as JSON after one interval; no broker is needed."
+    ),
+]
+
+
+def agent(
+    cluster: Cluster,
+    node: NodeName,
+    interval: Interval = 10.0,
+    proc: Proc = Path("/proc"),
+    cgroup: Cgroups = Path("/sys/fs/cgroup"),
+    pod_logs: PodLogs = Path("/var/log/pods"),
+    host_application: HostApplications = None,
+    once: Once = False,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Measure this node for the configured broker, until Ctrl-C.
+
+    Reads what the node and each pod on it use from /proc and the pods' cgroups, with pressure stall
+    information where the kernel keeps it. Needs no API server. While the broker is away samples
+    wait, at most 600; then the oldest are dropped.
+    """
+    from connectors.node_agent.source import AgentSource, Places
+    from loadstream.failures import as_messages
+
+    check_metrics(metrics_host, metrics_port)
+    if once and metrics_port:
+        raise typer.BadParameter("one sample has no metrics", param_hint="--metrics-port")
+    applications = _applications(host_application or [])
+    with as_messages():
+        try:
+            places = Places(proc, cgroup, pod_logs)
+            source = AgentSource(cluster, node, places, applications)
+            if once:
+                time.sleep(interval)
+                print_json(source.sample().payload())
+                if source.files.last_failure:
+                    echo(f"files: {source.files.last_failure}", err=True)
+                _complain_of_applications(source, Complaints())
+                return
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            echo(f"error: this node cannot be measured: {where}{error.strerror}", err=True)
+            raise typer.Exit(1) from None
+        _run(source, interval, metrics_host, metrics_port)
+
+
+def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
+    """Measure and send for ever."""
+    from connectors.node_agent.delivery import Delivery
+    from connectors.node_agent.telemetry import Telemetry
+    from connectors.process.metrics_endpoint import serving
+    from loadstream.foreground import terminable
+    from schemas.connection import KafkaSettings
+
+    kafka = KafkaSettings.from_environment()
+    kafka.servers()  # no address at all is a mistake, not a broker that is away
+    telemetry, complaints = Telemetry(), Complaints()
+    delivery = Delivery(kafka, telemetry.delivered, lambda why: complaints.say("broker", why))
+    measured_s = time.monotonic()
+
+    def problems() -> list[str]:
+        silent_s = time.monotonic() - measured_s
+        allowed_s = max(_SILENT_S, _SILENT_INTERVALS * interval_s)
+        if silent_s <= allowed_s:
+            return []
+        return [f"nothing was measured for {silent_s:.0f} s; allowed are {allowed_s:.0f}"]
+
+    with terminable(), serving(host, port, telemetry.registry, problems), _sending(delivery):
+        due_s = time.monotonic()
+        while True:
+            due_s = max(due_s + interval_s, time.monotonic())
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            try:
+                sample = source.sample()
+            except OSError as error:
+                telemetry.failed()
+                complaints.say("node", str(error.strerror))
+            else:
+                measured_s = time.monotonic()
+                delivery.put(sample)
+                telemetry.measured(len(sample.pods), source.unnamed)
+                _complain_of_applications(source, complaints)
+            if delivery.dropped > telemetry.dropped:
+                why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
+                complaints.say("backlog", why)
+            telemetry.totals(source.files.failures, delivery.dropped, delivery.backlog)
+            if source.files.last_failure:
+                complaints.say("files", source.files.last_failure)
+                source.files.last_failure = ""
+
+
+def _complain_of_applications(source: "AgentSource", complaints: "Complaints") -> None:
+    for name, cgroup in source.unmeasured.items():
+        complaints.say(f"host application {name}", f"found nothing in its cgroup {cgroup}")
+
+
+@contextmanager
+def _sending(delivery: "Delivery") -> Iterator[None]:
+    delivery.start()
+    try:
+        yield
+    finally:
+        delivery.stop()
+
+
+class Complaints:
+    """Says what fails on standard error, each thing at most once a minute."""
+
+    def __init__(self) -> None:
+        self._said_s: dict[str, float] = {}
+
+    def say(self, about: str, why: str) -> None:
+        """Say it, if it is time."""
+        now_s = time.monotonic()
+        if now_s - self._said_s.get(about, -_COMPLAIN_EVERY_S) >= _COMPLAIN_EVERY_S:
+            self._said_s[about] = now_s
+            echo(f"{about}: {why}", err=True)

@@ -1,0 +1,64 @@
+"""The command `broker`: a local broker for as long as it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstream.arguments import number
+from loadstream.failures import as_messages
+
+_PORT_MAX = 65_535
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(broker)
+
+
+def broker(
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
+    ] = False,
+    brokers: Annotated[
+        int,
+        typer.Option(parser=number("brokers", 1, 9), metavar="NUMBER", help="How many brokers."),
+    ] = 1,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            parser=number("", 1, _PORT_MAX),
+            metavar="PORT",
+            help="Port of the first broker, the others follow; only with --kafka.",
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the records here; only with --kafka. Otherwise they are deleted at the end."
+        ),
+    ] = None,
+) -> None:
+    """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
+
+    The embedded broker needs nothing installed and keeps about 5 MB per partition; its data is gone
+    when it ends. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
+    """
+    if not kafka and (port is not None or directory is not None):
+        raise typer.BadParameter(
+            "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
+            "with --port and --directory",
+        )
+    if port is not None and port + brokers - 1 > _PORT_MAX:
+        raise typer.BadParameter(
+            f"found {port}; expected at most {_PORT_MAX - brokers + 1} for the first of {brokers} "
+            "brokers, since the others take the ports after it",
+            param_hint="--port",
+        )
+    from loadstream import foreground
+
+    with as_messages():
+        if kafka:
+            foreground.run_kafka(brokers, port, directory)
+        else:
+            foreground.run_embedded(brokers)

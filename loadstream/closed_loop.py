@@ -1,0 +1,325 @@
+"""The command `loadstream closed-loop`: whole days of a cluster, decided by each contender.
+
+Exit codes: 0 the runs have come to their end; 1 the process of a run was ended from outside; 2 the
+command line or a trace is wrong.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import number
+from simulation.closed_loop.parameters import BOUNDS, Parameters
+
+if TYPE_CHECKING:
+    from simulation.closed_loop.comparison import Comparison
+
+#: Most seeds of one call.
+SEEDS_MAX = 1_000
+#: Reports are HTML pages, or Markdown with a chart beside it.
+REPORT_SUFFIXES = (".html", ".md")
+#: Who is compared unless it is said.
+DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
+#: Parameters that `--set` leaves to their options.
+_OPTIONS = {"nodes": "--nodes", "hours": "--hours", "load": "--load", "sample_s": "--interval"}
+
+
+_Nodes = Annotated[
+    int,
+    typer.Option(parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="How many nodes."),
+]
+_Hours = Annotated[
+    float,
+    typer.Option(
+        parser=number("hours", *BOUNDS["hours"], whole=False),
+        metavar="HOURS",
+        help="How long nodes are measured, after two hours of filling.",
+    ),
+]
+_Load = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT",
+        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55.",
+    ),
+]
+_Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")]
+_Trace = Annotated[
+    Path | None,
+    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
+]
+_Interval = Annotated[
+    int,
+    typer.Option(
+        parser=number("seconds", 10, 600),
+        metavar="SECONDS",
+        help="Time between samples of a node.",
+    ),
+]
+_Policies = Annotated[
+    list[Path] | None, typer.Option(help="A policy of your own; may be repeated.")
+]
+_Contenders = Annotated[
+    str, typer.Option(help="Built-in contenders, with commas; all: all of them.")
+]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any further parameter, as NAME=VALUE; may be repeated."),
+]
+_Jobs = Annotated[
+    int | None,
+    typer.Option(
+        parser=number("jobs", 1, 1_000),
+        metavar="JOBS",
+        help="How many runs go side by side, each on a core; default: one per core.",
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+_Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write a self-contained HTML page there; with suffix .md Markdown and its chart."
+    ),
+]
+_Keep = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of finished runs: runs in it are not run again, others are added."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    def closed_loop(
+        nodes: _Nodes = 100,
+        hours: _Hours = 24.0,
+        load: _Load = "40",
+        seeds: _Seeds = "1",
+        trace: _Trace = None,
+        interval: _Interval = 60,
+        policy: _Policies = None,
+        contenders: _Contenders = DEFAULT_CONTENDERS,
+        setting: _Settings = None,
+        jobs: _Jobs = None,
+        json: _Json = False,
+        report: _Report = None,
+        keep: _Keep = None,
+    ) -> None:
+        """Compare policies and other schedulers' rules: a day of a cluster from a seed, no broker.
+
+        All meet the same pods, which ask at the same times and want the same CPU. Prints how hot
+        nodes were, who waited, and what was evicted.
+        """
+        if report is not None:
+            _check_report(report)
+        given = [
+            _with_settings(
+                Parameters(nodes=nodes, hours=hours, load=each / 100, sample_s=interval),
+                setting or [],
+            )
+            for each in _loads(load)
+        ]
+        for each in given:
+            wrong = each.wrong()
+            if wrong is not None:
+                raise typer.BadParameter(_by_options(wrong))
+        compared = _compare(given, _seeds(seeds), trace, contenders, policy or [], keep, jobs)
+        if report is not None:
+            _write_report(report, compared)
+        if json:
+            print_json({"comparisons": [each.document() for each in compared]})
+            return
+        _print_tables(compared)
+
+    app.command()(closed_loop)
+
+
+def _compare(
+    parameters: list[Parameters],
+    seeds: list[int],
+    trace: Path | None,
+    names: str,
+    files: list[Path],
+    keep: Path | None,
+    jobs: int | None,
+) -> "list[Comparison]":
+    from importlib.metadata import version
+
+    from simulation.closed_loop.comparison import compare
+    from simulation.closed_loop.contenders import contenders, known_contenders
+    from simulation.closed_loop.kept import KeptRuns
+    from simulation.closed_loop.runs import runs
+    from simulation.closed_loop.traces import model_traces, read_traces
+
+    chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
+    with _as_messages():
+        make = contenders(chosen, files)
+        traces = (
+            model_traces()
+            if trace is None
+            else read_traces(trace, own=any(each.own_share for each in parameters))
+        )
+        for complaint in traces.complaints:
+            _say(f"left out: {complaint}")
+        for each in make.values():
+            if each.remark:
+                _say(each.remark)
+        definitions = {name: each.definition for name, each in make.items()}
+        kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
+        count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
+        several = runs(count, chosen, files, traces, _say)
+        return compare(parameters, seeds, list(make), traces.files, several, kept)
+
+
+@contextmanager
+def _as_messages() -> Iterator[None]:
+    """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
+    from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
+    from simulation.closed_loop.kept import UnreadableRun
+    from simulation.closed_loop.runs import RunDied
+    from simulation.closed_loop.scenario import ImpossibleScenario
+    from simulation.cluster.tracefiles import TraceError
+
+    try:
+        yield
+    except RunDied as error:
+        _say(f"loadstream closed-loop: {error}")
+        raise typer.Exit(1) from None
+    except (
+        UnknownContender, UnreadableRun, TraceError, WrongPolicy, ImpossibleScenario, OSError,
+    ) as error:  # fmt: skip
+        _say(f"loadstream closed-loop: {error}")
+        raise typer.Exit(2) from None
+
+
+def _say(line: str) -> None:
+    echo(line, err=True)
+
+
+def _check_report(path: Path) -> None:
+    """A report that cannot be written must not be found out after the runs."""
+    if path.suffix not in REPORT_SUFFIXES:
+        expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
+    elif not all(_writable(file) for file in _report_files(path)):
+        expected = "a file that can be written, in a directory that exists"
+        if path.suffix == ".md":
+            expected += f", and beside it {_report_files(path)[-1].name} as well"
+    else:
+        return
+    raise typer.BadParameter(f"found {str(path)!r}; expected {expected}", param_hint="--report")
+
+
+def _report_files(path: Path) -> tuple[Path, ...]:
+    """The report, and the chart that Markdown has beside it."""
+    return (path, path.with_suffix(".svg")) if path.suffix == ".md" else (path,)
+
+
+def _writable(file: Path) -> bool:
+    if file.exists():
+        return file.is_file() and os.access(file, os.W_OK)
+    return file.parent.is_dir() and os.access(file.parent, os.W_OK)
+
+
+def _write_report(path: Path, compared: "list[Comparison]") -> None:
+    from simulation.closed_loop.chart import bars
+    from simulation.closed_loop.markdown import markdown
+    from simulation.closed_loop.page import page
+
+    if path.suffix != ".md":
+        path.write_text(page(compared), encoding="utf-8")
+        return
+    _, chart = _report_files(path)
+    chart.write_text(bars(compared), encoding="utf-8")
+    path.write_text(markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
+
+
+def _print_tables(compared: "list[Comparison]") -> None:
+    from simulation.closed_loop.table import LEGEND, lines
+
+    for each in compared:
+        for line in lines(each):
+            echo(line)
+        echo("")
+    echo(LEGEND)
+
+
+def _by_options(wrong: str) -> str:
+    """What is wrong with parameters, those with an option of their own by its name."""
+    name, colon, why = wrong.partition(":")
+    return f"{_OPTIONS.get(name, name)}{colon}{why}"
+
+
+def _loads(text: str) -> list[float]:
+    """Loads in percent."""
+    loads = _numbers(text)
+    if not loads or not all(1 <= each <= 90 for each in loads) or len(set(loads)) < len(loads):
+        raise typer.BadParameter(
+            f"found {text!r}; expected percent from 1 to 90, such as 40, or several, such as 40,55",
+            param_hint="--load",
+        )
+    return loads
+
+
+def _seeds(text: str) -> list[int]:
+    """Seeds from 0 on, or from the first to the last named."""
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    if found:
+        first, last = (0, int(text) - 1) if found[2] is None else (int(found[1]), int(found[2]))
+        if 0 <= last - first < SEEDS_MAX:
+            return list(range(first, last + 1))
+    raise typer.BadParameter(
+        f"found {text!r}; expected how many, such as 5, or which, such as 3-7; at most {SEEDS_MAX}",
+        param_hint="--seeds",
+    )
+
+
+def _with_settings(parameters: Parameters, settings: list[str]) -> Parameters:
+    """Parameters with those that are given by name."""
+    from dataclasses import replace
+    from typing import get_origin, get_type_hints
+
+    types = get_type_hints(type(parameters))
+    changed: dict[str, Any] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name in _OPTIONS:
+            raise typer.BadParameter(
+                f"found {name!r}, which has an option of its own; expected {_OPTIONS[name]}",
+                param_hint="--set",
+            )
+        if name not in types:
+            settable = ", ".join(each for each in types if each not in _OPTIONS)
+            raise typer.BadParameter(
+                f"found {name!r}; expected one of {settable}", param_hint="--set"
+            )
+        kind = types[name]
+        pair, whole = get_origin(kind) is tuple, kind is int
+        numbers = _numbers(text)
+        if len(numbers) != 1 + pair or (whole and not numbers[0].is_integer()):
+            expected = (
+                "two numbers with a comma" if pair else "a whole number" if whole else "a number"
+            )
+            raise typer.BadParameter(
+                f"{name}: found {text!r}; expected {expected}", param_hint="--set"
+            )
+        changed[name] = tuple(numbers) if pair else int(numbers[0]) if whole else numbers[0]
+    return replace(parameters, **changed)
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers with commas between them; none: one of them is none."""
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError:
+        return []
+    return numbers if all(map(isfinite, numbers)) else []

@@ -1,0 +1,34 @@
+"""What a command about one cluster reports before anything else, on standard error."""
+
+from typing import TYPE_CHECKING
+
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
+from schemas.printable import one_line
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+
+#: Exit code of a command that has succeeded for a cluster that nothing has ever named.
+UNSEEN = 3
+
+
+def warn(text: str) -> None:
+    """A warning on standard error, without what moves a terminal's cursor."""
+    echo(f"warning: {one_line(text)}", err=True)
+
+
+def warn_first(connection: "Connection", cluster: str) -> bool:
+    """Warn if no worker writes for the cluster, or no producer names it; whether one does.
+
+    Raises BrokerUnavailable.
+    """
+    from connectors.queries.presence import last_tick_ms, seek_cluster, silence
+
+    silent = silence(last_tick_ms(connection, cluster), wall_clock.now_ms())
+    if silent is not None:
+        warn(silent)
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen is not None:
+        warn(unseen)
+    return unseen is None

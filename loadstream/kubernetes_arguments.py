@@ -1,0 +1,41 @@
+"""Arguments that several commands of `loadstream kubernetes` take."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from connectors.kubernetes.sources.settings import SourceSettings
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="A kubeconfig; without one: KUBECONFIG, the pod's service account, or ~/.kube/config."
+    ),
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Sources = Annotated[
+    Path | None,
+    typer.Option(
+        "--sources",
+        help="YAML file with the usage sources; without one: every kubelet's /metrics/resource.",
+    ),
+]
+
+
+def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
+    """The usage sources that a file names; without one the default ones."""
+    from connectors.kubernetes.sources.known import known_settings
+    from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
+
+    try:
+        text = DEFAULT_TEXT if file is None else file.read_bytes()
+        return read_sources(text, known_settings(), str(file or "sources"))
+    except SourcesError as error:
+        raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} cannot be read: {error.strerror}; expected a file of usage sources",
+            param_hint="--sources",
+        ) from None

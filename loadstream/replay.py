@@ -1,0 +1,274 @@
+"""The command `replay`: decide the records of the journal again and compare."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Self
+
+import typer
+
+from connectors.process.terminal import echo
+from loadstream.arguments import cluster_name
+from schemas.printable import json_text
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from connectors.kafka.reader import Cursor
+    from streams.replay.report import ReplayResult
+    from streams.replay.verify import Window
+    from streams.stage.checkpoint import Checkpoint
+    from streams.stage.records import InputRecord
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(replay)
+
+
+def replay(
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", min=0, help="Only these; else all.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="Compare from then on: a time ago or a time, as in `tail`."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Compare only this cluster's outputs and rows.", callback=cluster_name),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="A JSON list with one object per partition.")
+    ] = False,
+) -> None:
+    """Make all decisions of the journal again, and compare them with it byte for byte.
+
+    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a
+    checkpoint, and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1:
+    something differs; 2: it is not known, since a part of the history is gone or no broker answers.
+    """
+    with _unknown_on_failure():
+        import orjson
+
+        from connectors.kafka.client import connect
+        from schemas.connection import KafkaSettings
+        from streams.replay.report import as_lines, as_object, exit_code
+
+        window = _window(start, end, cluster)
+        connection = connect(KafkaSettings.from_environment())
+        partitions = _partitions(connection)
+        results = []
+        for number in _chosen(partition, cluster, partitions):
+            result = _replay_partition(connection, number, partitions, window)
+            results.append(result)
+            if not json:
+                echo("\n".join(as_lines(result)))
+        code = exit_code(results)
+        if json:
+            echo(json_text(orjson.dumps([as_object(result) for result in results])))
+        elif all(result.word == "empty" for result in results):
+            echo("nothing was compared: no batch of the journal is in question", err=True)
+        if cluster is not None and not code:
+            code = _code_of_cluster(connection, cluster)
+    raise typer.Exit(code)
+
+
+def _code_of_cluster(connection: "Connection", cluster: str) -> int:
+    """2 if nothing names the cluster: that its decisions are equal says nothing."""
+    from connectors.queries.presence import seek_cluster
+
+    sought = seek_cluster(connection, cluster)
+    unseen = sought.warning(f"Cluster {cluster}")
+    if unseen is None or not sought.whole:
+        return 0
+    echo(f"error: nothing was compared. {unseen}", err=True)
+    return 2
+
+
+@contextmanager
+def _unknown_on_failure() -> Iterator[None]:
+    """What cannot be read is unknown: exit code 2, as 1 stands for a difference."""
+    from connectors.kafka.client import BrokerUnavailable
+    from schemas.connection import SettingsError
+
+    try:
+        yield
+    except (BrokerUnavailable, SettingsError) as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _time_ms(text: str | None, option: str) -> int | None:
+    """Milliseconds since 1970, as `tail` reads times; none: unbounded."""
+    import time
+
+    from connectors.kafka.tail import TIMES, parse_time
+
+    if text is None:
+        return None
+    moment = parse_time(text, time.time_ns() // 1_000_000)
+    if moment is None:
+        raise typer.BadParameter(f"found {text!r}; expected {TIMES}", param_hint=option)
+    return moment
+
+
+def _window(start: str | None, end: str | None, cluster: str | None) -> "Window":
+    """What is compared; a window that ends before it begins is an error of the command line."""
+    from streams.replay.verify import Window
+
+    window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
+    if window.from_ms is not None and window.to_ms is not None and window.to_ms < window.from_ms:
+        raise typer.BadParameter(
+            f"found {end}, which is before --from {start}; expected a later time", param_hint="--to"
+        )
+    return window
+
+
+def _partitions(connection: "Connection") -> int:
+    """How many there are; all topics of the stage must be there, with as many partitions."""
+    from connectors.kafka.admin import find_topics
+    from schemas.topics import CLUSTER_INPUTS
+    from streams.stage.journal import TOPIC
+
+    found = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
+    missing = [name for name in (TOPIC, *CLUSTER_INPUTS) if name not in found]
+    counts = {topic.name: topic.partitions for topic in found.values()}
+    if missing or len(set(counts.values())) != 1:
+        echo(
+            f"error: the topics are not those that a worker has read; missing: "
+            f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topics check` says more",
+            err=True,
+        )
+        raise typer.Exit(2)
+    return counts[TOPIC]
+
+
+def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
+    """Partitions to replay: those that were named, or that of the cluster, or all."""
+    from schemas.partitions import partition_for
+
+    beyond = [number for number in partitions or () if number >= count]
+    if beyond:
+        raise typer.BadParameter(
+            f"found {beyond[0]}; the journal has the partitions 0 to {count - 1}",
+            param_hint="--partition",
+        )
+    if cluster is None:
+        return sorted(set(partitions or range(count)))
+    home = partition_for(cluster.encode(), count)
+    if partitions and home not in partitions:
+        raise typer.BadParameter(
+            f"cluster {cluster} is in partition {home} of {count}", param_hint="--partition"
+        )
+    return [home]
+
+
+def _replay_partition(
+    connection: "Connection", number: int, partitions: int, window: "Window"
+) -> "ReplayResult":
+    from streams.replay.recorded import NotReplayable
+    from streams.replay.report import ReplayResult
+    from streams.replay.start import find_beginning, oldest_checkpoint
+    from streams.replay.verify import Summary
+
+    with _History(connection, number) as history:
+        try:
+            begun_at = find_beginning(history, number, window.from_ms)
+        except NotReplayable as error:
+            return ReplayResult(number, Summary(), problem=str(error))
+        result = _replay_from(begun_at, history, number, partitions, window)
+        if not result.gone or begun_at is not None or window.from_ms is not None:
+            return result
+        later = oldest_checkpoint(history, number)
+        if later is None:
+            return result
+        rest = _replay_from(later, history, number, partitions, window)
+    return rest if rest.problem is None else result
+
+
+def _replay_from(
+    checkpoint: "Checkpoint | None",
+    history: "_History",
+    number: int,
+    partitions: int,
+    window: "Window",
+) -> "ReplayResult":
+    """Replay what follows a checkpoint; none: from the first batch on."""
+    from streams.replay.recorded import NotReplayable, Recording
+    from streams.replay.report import ReplayResult
+    from streams.replay.verify import Summary, Verification
+    from streams.stage.journal import TOPIC, JournalDamaged
+
+    summary = Summary()
+    try:
+        verification = Verification(number, partitions, window, checkpoint)
+        summary, beginning = verification.summary, verification.beginning
+        history.begin(beginning.following)
+        first, (_, end) = beginning.place.offset + 1, history.extent(TOPIC)
+        entries = history.read(TOPIC, first, end - 1)
+        difference = verification.verify(Recording(number, entries, history, beginning))
+    except (JournalDamaged, NotReplayable) as error:
+        gone = isinstance(error, NotReplayable)
+        return ReplayResult(number, summary, problem=str(error), gone=gone)
+    return ReplayResult(number, summary, difference)
+
+
+class _History:
+    """The topics of one partition as they were at the first look; a context manager."""
+
+    def __init__(self, connection: "Connection", partition: int) -> None:
+        self._connection = connection
+        self._partition = partition
+        self._extents: dict[str, tuple[int, int]] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self._following: Mapping[str, int] = {}
+        """Offset at which each input topic is begun; 0 if none is named."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.begin({})
+
+    def begin(self, following: Mapping[str, int]) -> None:
+        """Give the records of each input topic from an offset on, again if they were given before."""
+        for cursor in self._cursors.values():
+            cursor.close()
+        self._cursors, self._following = {}, following
+
+    def extent(self, topic: str) -> tuple[int, int]:
+        """First offset, and the one that the next record gets."""
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.extents import read_extents
+
+        if topic not in self._extents:
+            found = find_topics(self._connection, [topic])
+            extents = read_extents(self._connection, found.values()).get(topic, ())
+            own = [each for each in extents if each.partition == self._partition]
+            self._extents[topic] = (own[0].first_offset, own[0].next_offset) if own else (0, 0)
+        return self._extents[topic]
+
+    def read(
+        self, topic: str, first_offset: int, last_offset: int
+    ) -> "Iterator[tuple[int, bytes | None]]":
+        """Offsets and values from one offset to another."""
+        from connectors.kafka.reader import read_range
+
+        end = last_offset + 1
+        for found in read_range(self._connection, topic, self._partition, first_offset, end):
+            yield found.offset, found.value
+
+    def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
+        """Records of an input topic that were not given before, up to and with an offset."""
+        from connectors.kafka.reader import Cursor
+        from streams.stage.records import InputRecord
+
+        if topic not in self._cursors:
+            first = self._following.get(topic, 0)
+            self._cursors[topic] = Cursor(self._connection, topic, self._partition, first)
+        for found in self._cursors[topic].through(last_offset):
+            yield InputRecord(
+                topic, found.partition, found.offset, found.key, found.value, found.timestamp_ms
+            )

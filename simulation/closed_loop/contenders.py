@@ -1,0 +1,145 @@
+"""Who may be compared: policies, which both stages decide by, and rules of other schedulers.
+
+policies/*.yaml   built-in policies, by the names of their files rules/*.py        rules of
+placement that are not ours, by the names of their modules
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from schemas.policy import Policy, PolicyError, read_policy
+from simulation.closed_loop import rules
+from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rules.view import Rule
+from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.world import Contender
+from streams.in_process.pipeline import Pipeline
+from streams.placement.plugins.registry import KNOWN
+
+POLICIES = Path(__file__).parent / "policies"
+#: Annotations of the pods of a contender, where its policy goes by them.
+_ANNOTATIONS = {
+    "koordinator-no-estimation": {
+        "scheduling.koordinator.sh/load-estimated-scaling-factors": '{"cpu": 0, "memory": 0}'
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MakeContender:
+    """Makes a contender for one run: it keeps what it has seen."""
+
+    definition: str
+    """What it decides by, with all defaults: one definition decides alike in every run."""
+    make: Callable[[], Contender]
+    remark: str = ""
+    """What must be known of its figures, as a sentence; empty: nothing."""
+
+    def __call__(self) -> Contender:
+        """A contender that has seen nothing."""
+        return self.make()
+
+
+class UnknownContender(ValueError):
+    """There is no contender of this name; the message names those that there are."""
+
+
+class WrongPolicy(ValueError):
+    """A file holds no policy; the message has a line for each problem."""
+
+
+def known_contenders() -> tuple[str, ...]:
+    """Names of all that are built in: policies first."""
+    return (*_policies(), *_rules())
+
+
+def contenders(
+    names: Iterable[str], files: Iterable[Path], make_stages: Callable[[], Pipeline] = Pipeline
+) -> dict[str, MakeContender]:
+    """Contenders by name, in the order given: built-in ones, then policies of files.
+
+    Raises:
+        UnknownContender: there is none of a name, or two have the same one, or nobody is named, or a
+            file has the name of a built-in one.
+        WrongPolicy: a file holds no policy, or cannot be read.
+    """
+    policies, of_rules = _policies(), _rules()
+    expected = ", ".join((*policies, *of_rules))
+    found: dict[str, MakeContender] = {}
+
+    def add(name: str, make: MakeContender) -> None:
+        if name in found:
+            raise UnknownContender(f"found {name} twice; expected another name for each")
+        found[name] = make
+
+    for name in names:
+        if name in policies:
+            add(name, _of_policy(name, policies[name], make_stages))
+        elif name in of_rules:
+            add(name, _of_rule(name, of_rules[name]))
+        else:
+            raise UnknownContender(f"found {name!r}; expected one or more of {expected}")
+    for file in files:
+        if file.stem in policies or file.stem in of_rules:
+            raise UnknownContender(
+                f"found policy file {file} with the name of a built-in contender, by which reports "
+                "would speak of it; expected another name"
+            )
+        try:
+            add(file.stem, _of_policy(file.stem, file, make_stages))
+        except PolicyError as error:
+            problems = (f"{file}: {problem}" for problem in error.problems)
+            raise WrongPolicy("\n".join(problems)) from None
+        except OSError as error:
+            raise WrongPolicy(
+                f"{file} cannot be read: {error.strerror}; expected a policy file"
+            ) from None
+    if not found:
+        raise UnknownContender(f"found no contender; expected one or more of {expected}")
+    return found
+
+
+def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> MakeContender:
+    read = file.read_bytes()
+    policy = read_policy(read, KNOWN)
+    text = read.decode("utf-8")
+    annotations = _ANNOTATIONS.get(name, {})
+    said = "".join(f" {key}: {value}" for key, value in annotations.items())
+    return MakeContender(
+        policy.model_dump_json() + said,
+        lambda: Streamed(name, text, make_stages, annotations),
+        _remark(name, policy),
+    )
+
+
+def _remark(name: str, policy: Policy) -> str:
+    if not policy.plugins.balance or not policy.dry_run:
+        return ""
+    why = "mode is observe" if policy.mode == "observe" else "a dryRun is true"
+    return (
+        f"{name}: {why}, so its evictions are dry and no pod leaves a node; expected mode: enforce, and "
+        "no dryRun, where moves are to be seen"
+    )
+
+
+def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
+    return MakeContender(f"rule {name}", lambda: Ruled(name, make_rule()))
+
+
+def _policies() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
+
+
+def _rules() -> dict[str, Callable[[], Rule]]:
+    """Makers of rules by name: classes of the modules of `rules` that choose a node."""
+    found: dict[str, Callable[[], Rule]] = {}
+    for module in sorted(each.name for each in iter_modules(rules.__path__)):
+        of = import_module(f"{rules.__name__}.{module}")
+        for value in vars(of).values():
+            own = isinstance(value, type) and value.__module__ == of.__name__
+            if own and value is not Rule and hasattr(value, "choose"):
+                found[module.replace("_", "-")] = value
+    return found

@@ -1,0 +1,147 @@
+"""Measures of a run: hot node-minutes, waiting pods, and evictions.
+
+Figures are of the time after the filling, one look a minute at each node. Demand is what pods want,
+which a saturated node does not give.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from simulation.closed_loop.scenario import Scenario
+from simulation.closed_loop.usage import Moment, work_of
+from simulation.cluster.cluster import Eviction, Observer
+from simulation.cluster.kubelet import PodEvent
+from simulation.cluster.pods import PodPlan
+
+Shares = npt.NDArray[np.float32]
+
+#: A node is hot above these shares of its CPU and memory.
+HOT_CPU, HOT_MEMORY = 0.75, 0.80
+MINUTE_MS = 60_000
+#: A pod that is evicted again within this time, or comes back, has bounced.
+BOUNCE_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one contender came to with one seed."""
+
+    contender: str
+    seed: int
+    figures: Mapping[str, float]
+    """By name, in the order in which they are shown."""
+    hourly_hot: tuple[int, ...]
+    """Hot node-minutes of CPU in each hour that was measured."""
+    own: Mapping[str, int] = field(default_factory=dict)
+    """What only the contender knows of itself."""
+
+
+@dataclass(slots=True)
+class _Move:
+    eviction: Eviction
+    bounced: bool = False
+
+
+class Recorder(Observer):
+    """Looks at a world once a minute, and at what happens in it."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._begin_ms = scenario.measured_ms
+        self._allocatable = np.array(
+            [(each.millicores, each.memory_bytes) for each in scenario.machines], dtype=np.float64
+        )
+        self._cpu: list[Shares] = []
+        self._memory: list[Shares] = []
+        self._asked_ms: dict[str, int] = {}
+        self._waits_ms: list[int] = []
+        self._placed = 0
+        self._evictions = 0
+        self._move_of: dict[str, _Move] = {}
+        """The eviction that a replacement comes from, by its uid."""
+        self._before: dict[int, _Move] = {}
+        """The last eviction of the pod of a plan."""
+        self._bounces = 0
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def minute(self, moment: Moment) -> None:
+        """Look at all nodes."""
+        if moment.at_ms < self._begin_ms:
+            return
+        shares = (moment.demand / self._allocatable).astype(np.float32)
+        self._cpu.append(shares[:, 0])
+        self._memory.append(shares[:, 1])
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        """A pod waits."""
+        if not withdrawn:
+            self._asked_ms[plan.pod.uid] = plan.at_ms
+
+    def happened(self, event: PodEvent) -> None:
+        """A pod waits no more."""
+        if event.event != "bound":
+            return
+        uid = event.pod.uid
+        asked_ms = self._asked_ms.pop(uid)
+        if event.at_ms >= self._begin_ms:
+            self._placed += 1
+            self._waits_ms.append(event.at_ms - max(asked_ms, self._begin_ms))
+        move = self._move_of.get(uid)
+        if move is not None and event.pod.node == move.eviction.node:
+            self._bounce(move, event.at_ms)
+
+    def evicted(self, eviction: Eviction) -> None:
+        """A pod was made to leave."""
+        work = work_of(eviction.pod.uid)
+        move, before = _Move(eviction), self._before.get(work)
+        self._before[work] = move
+        if eviction.at_ms >= self._begin_ms:
+            self._evictions += 1
+        if before is not None and eviction.at_ms - before.eviction.at_ms < BOUNCE_MS:
+            self._bounce(before, eviction.at_ms)
+        if eviction.replacement is not None:
+            self._move_of[eviction.replacement.pod.uid] = move
+
+    def _bounce(self, move: _Move, at_ms: int) -> None:
+        """A move turns out to be for nothing, which counts once whatever else becomes of it."""
+        if at_ms >= self._begin_ms and not move.bounced:
+            move.bounced = True
+            self._bounces += 1
+
+    # --- what it came to ------------------------------------------------------------------------
+
+    def result(self, contender: str, own: Mapping[str, int]) -> Result:
+        """The figures of the run."""
+        cpu, memory = np.array(self._cpu), np.array(self._memory)
+        hot = cpu > HOT_CPU
+        hours = [int(part.sum()) for part in np.split(hot, range(60, len(hot), 60))]
+        end_ms = self._scenario.end_ms
+        still_ms = [
+            end_ms - max(at_ms, self._begin_ms)
+            for at_ms in self._asked_ms.values()
+            if at_ms < end_ms
+        ]
+        figures: dict[str, float] = {
+            "hot_cpu_minutes": int(hot.sum()),
+            "hot_memory_minutes": int((memory > HOT_MEMORY).sum()),
+            "over_capacity_minutes": int((cpu > 1.0).sum()),
+            "p99_cpu": _percentile(cpu, 99.0),
+            "p999_cpu": _percentile(cpu, 99.9),
+            "mean_cpu": float(cpu.mean()),
+            "imbalance_cpu": float(cpu.std(axis=1).mean()),
+            "placed_pods": self._placed,
+            "waiting_pods": len(still_ms),
+            "refused_pods": own.get("decision_refused", 0),
+            "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
+            "evictions": self._evictions,
+            "bounces": self._bounces,
+        }
+        return Result(contender, self._scenario.seed, figures, tuple(hours), dict(own))
+
+
+def _percentile(shares: Shares, percent: float) -> float:
+    return round(float(np.percentile(shares, percent)), 4)

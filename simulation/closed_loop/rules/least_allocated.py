@@ -1,0 +1,77 @@
+"""kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
+
+The sum of both, each with weight 1, over cpu and memory. The stages have the same scores as plugins
+of a policy; written down here a second time, from the rules (docs/upstream.md K1 to K7), each
+checks the other. kube-scheduler counts a container without a request with 100m and 200 MiB in
+LeastAllocated; sums of requests do not say how many of these there are, so only the pod that is
+placed is counted so. Where all pods request both resources it is the same.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulation.closed_loop.rules.selection import best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView
+
+#: What a container without a request counts with: millicores and bytes.
+DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
+
+_Integers = NDArray[np.int64]
+
+
+def least_allocated(request: Array, view: NodesView) -> _Integers:
+    """Mean over resources of the percentage that the pod would leave, truncated twice.
+
+    Args:
+        request: of the pod; shape (2,).
+        view: the nodes.
+
+    Returns:
+        0 to 100, shape (nodes,).
+    """
+    counted = np.where(request == 0, DEFAULT_REQUEST, request)
+    capacity = view.allocatable.astype(np.int64)
+    left = capacity - (view.requested + counted).astype(np.int64)
+    known = capacity != 0
+    shares = np.where(left >= 0, left * 100 // np.where(known, capacity, 1), 0)
+    scores: _Integers = (shares * known).sum(axis=1) // np.maximum(known.sum(axis=1), 1)
+    return scores
+
+
+def balanced_allocation(request: Array, view: NodesView) -> _Integers:
+    """How much the pod evens out the requested shares of cpu and memory: 75 if it changes nothing,
+    towards 100 if they come closer, towards 50 if they go apart.
+
+    Args:
+        request: of the pod; shape (2,).
+        view: the nodes.
+
+    Returns:
+        50 to 100, shape (nodes,); 0 for a pod that requests nothing.
+    """
+    if not request.any():
+        return np.zeros(view.pods.size, dtype=np.int64)
+    after = _evenness(view.requested + request, view.allocatable)
+    return 50 + (50 + after - _evenness(view.requested, view.allocatable)) // 2
+
+
+def _evenness(requested: Array, allocatable: Array) -> _Integers:
+    """100 less the standard deviation of two shares in percent; shape (nodes,)."""
+    known = allocatable != 0
+    shares = np.minimum(requested / np.where(known, allocatable, 1.0), 1.0)
+    apart = np.abs((shares[:, 0] - shares[:, 1]) / 2)
+    return ((1 - np.where(known.all(axis=1), apart, 0.0)) * 100).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastAllocated:
+    """Places as kube-scheduler does by default, as far as requests decide."""
+
+    name: str = "kube-scheduler"
+
+    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+        """Index of the node with the highest sum of both scores."""
+        scores = least_allocated(request, view) + balanced_allocation(request, view)
+        return best(scores, with_room(request, view), random)

@@ -1,0 +1,74 @@
+"""Trimaran's LoadVariationRiskBalancing: evens out mean usage plus its standard deviation.
+
+With mu the measured mean and the pod's request, and sigma the measured standard deviation, both as
+shares of the node between 0 and 1, a resource scores (1 - (mu + margin sigma^(1 / sensitivity)) /
+2) x 100, with margin and sensitivity 1. A node has the lower of its scores of cpu and memory,
+rounded; the higher where one is not measured, since what is not measured scores 0.
+
+Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/loadvariationriskbalancing, `computeScore`
+of analysis.go and `Score` of loadvariationriskbalancing.go, with `GetMuSigma` of
+pkg/trimaran/resourcestats.go. Pods that are placed and not measured yet count nothing there, so
+they do not here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulation.closed_loop.rules.selection import best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView
+
+
+def risk_scores(
+    mean: Array,
+    deviation: Array,
+    request: Array,
+    capacity: Array,
+    margin: float = 1.0,
+    sensitivity: float = 1.0,
+) -> Array:
+    """Score of each resource of each node.
+
+    Args:
+        mean: measured usage; nan: not measured, which scores 0; shape (nodes, resources).
+        deviation: its standard deviation; nan counts as 0; shape (nodes, resources).
+        request: of the pod; shape (resources,).
+        capacity: of the nodes; what there is nothing of scores 0; shape (nodes, resources).
+        margin: factor of the deviation.
+        sensitivity: 0: the deviation counts nothing; below 0: as 1.
+
+    Returns:
+        0 to 100, not rounded; shape (nodes, resources).
+    """
+    some = capacity > 0
+    of = np.where(some, capacity, 1.0)
+    demand = np.maximum(request, 0.0)
+    used = np.clip(np.nan_to_num(mean), 0.0, capacity)
+    mu = np.clip((used + demand) / of, 0.0, 1.0)
+    sigma = np.clip(np.nan_to_num(deviation) / of, 0.0, 1.0)
+    if sensitivity >= 0:
+        # Upstream's power of 1 / 0 takes every deviation below the whole node to 0.
+        power = 1 / sensitivity if sensitivity else np.inf
+        sigma = np.power(sigma, power)
+    sigma = np.clip(sigma * margin, 0.0, 1.0)
+    return np.where(some & ~np.isnan(mean), (1 - (mu + sigma) / 2) * 100, 0.0)
+
+
+def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
+    """Score of each node; shape (nodes,), 0 to 100."""
+    each = risk_scores(view.measured, view.deviation, request, view.allocatable)
+    both = ~np.isnan(view.measured).any(axis=1)
+    total: Array = np.where(both, each.min(axis=1), each.max(axis=1))
+    return np.floor(total + 0.5).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadVariationRiskBalancing:
+    """Prefers nodes whose usage is low and even."""
+
+    name: str = "Trimaran LoadVariationRiskBalancing"
+
+    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+        """Index of the node with the highest score."""
+        return best(node_scores(request, view), with_room(request, view), random)

@@ -1,0 +1,77 @@
+"""Trimaran's TargetLoadPacking: fills nodes up to a target of cpu usage, then spreads.
+
+With u the node's expected cpu usage in percent and x the target (40), the score is (100 - x) u / x
++ x up to the target, x (100 - u) / (100 - x) above it and 0 above 100, rounded. So a node just
+below the target has about 100 and one just above it about 39. Expected are the measured usage, the
+pod, and the pods that were bound after the measurement or less than a minute before; a pod is
+expected to use 1.5 times its request, 1000m if it has none. A node that is not measured scores 0.
+
+Source: kubernetes-sigs/scheduler-plugins, pkg/trimaran/targetloadpacking/targetloadpacking.go,
+`Score` and `PredictUtilisation`, with its defaults. Unlike there, limits are not known, a request
+is not split by container, pods without a request that are not measured yet count nothing, and usage
+is a share of what is allocatable. It stands alone, as its README has it: kube-scheduler's scores
+by requests are disabled.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulation.closed_loop.rules.selection import best, with_room
+from simulation.closed_loop.rules.view import CPU, Array, NodesView
+
+#: Expected usage of a pod for each millicore of its request.
+REQUEST_FACTOR = 1.5
+#: Expected usage of a pod without a request, in millicores.
+DEFAULT_MILLICORES = 1000.0
+#: Target of a node's cpu usage, in percent.
+TARGET_PERCENT = 40.0
+
+
+def packing_score(percent: Array, target: float = TARGET_PERCENT) -> NDArray[np.int64]:
+    """Score of an expected usage.
+
+    Args:
+        percent: expected usage, at least 0; shape (nodes,).
+        target: in percent, above 0 and below 100.
+
+    Returns:
+        0 to 100, shape (nodes,).
+    """
+    below = (100 - target) * percent / target + target
+    above = target * (100 - percent) / (100 - target)
+    score = np.where(percent <= target, below, np.maximum(above, 0.0))
+    # Halves away from 0, as Go rounds; numpy's own rounding takes them to the even number.
+    return np.floor(score + 0.5).astype(np.int64)
+
+
+def expected_percent(request: Array, view: NodesView) -> Array:
+    """Expected cpu usage of each node with the pod, in percent; nan where it is not measured.
+
+    Args:
+        request: of the pod; shape (2,).
+        view: the nodes.
+
+    Returns:
+        Shape (nodes,); 0 for a node without cpu.
+    """
+    pod = request[CPU] * REQUEST_FACTOR if request[CPU] else DEFAULT_MILLICORES
+    missing = view.unreported[:, CPU] * REQUEST_FACTOR
+    capacity = view.allocatable[:, CPU]
+    expected = 100 * (view.measured[:, CPU] + pod + missing)
+    return np.where(capacity > 0, expected / np.where(capacity > 0, capacity, 1.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLoadPacking:
+    """Prefers the node that comes closest to the target from below."""
+
+    name: str = "Trimaran TargetLoadPacking"
+
+    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+        """Index of the node with the highest score."""
+        percent = expected_percent(request, view)
+        measured = ~np.isnan(view.measured[:, CPU])
+        scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
+        return best(scores, with_room(request, view), random)

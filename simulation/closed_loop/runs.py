@@ -1,0 +1,192 @@
+"""The runs of a comparison: one after the other, or side by side in processes of their own.
+
+A run knows nothing of the others, so where it runs changes nothing but how long all of them take.
+Each run takes one core; the order in which runs end is not guaranteed.
+"""
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import active_children, connection, get_context, parent_process
+from pathlib import Path
+from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
+from threading import Thread
+from typing import Protocol
+
+from simulation.closed_loop.contenders import MakeContender, contenders
+from simulation.closed_loop.kept import Calibration, Cost, Run
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.scenario import Scenario, draw_scenario
+from simulation.closed_loop.traces import Traces
+from simulation.closed_loop.world import run
+
+#: Objects before Python looks for cycles among the youngest, and how often among older ones.
+#: Messages and state are trees, which go by counting references, as in a worker; but here nobody
+#: waits for a look. A step of a few thousand nodes makes fewer objects and drops most of them: with
+#: a twentieth of this figure a seventh of a run of 1,500 nodes was spent on looking.
+GC_THRESHOLDS = (400_000, 5, 20_000)
+
+Progress = Callable[[str], None]
+"""Is called with a line now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run that is to be made."""
+
+    parameters: Parameters
+    seed: int
+    contender: str
+
+
+class Runs(Protocol):
+    """Makes runs."""
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
+        """Each task with its run, in the order in which they end."""
+        ...
+
+
+class RunDied(RuntimeError):
+    """The process of a run has ended before the run; the message says what to do."""
+
+
+class InTurn:
+    """Runs one after the other, in this process."""
+
+    def __init__(
+        self,
+        traces: Traces,
+        make: Mapping[str, MakeContender],
+        progress: Progress,
+        cpu_s: Callable[[], float] = time.process_time,
+    ) -> None:
+        """`cpu_s`: CPU time of this process so far."""
+        self._make, self._progress, self._cpu_s = make, progress, cpu_s
+        # All contenders meet one scenario, and drawing it takes some seconds.
+        self._scenario = lru_cache(1)(
+            lambda parameters, seed: draw_scenario(parameters, seed, traces)
+        )
+
+    def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
+        """Each task with its run, in their order."""
+        for task in tasks:
+            scenario = self._scenario(task.parameters, task.seed)
+            yield task, self._run(scenario, task.contender)
+
+    def _run(self, scenario: Scenario, name: str) -> Run:
+        given, seed, begun_s = scenario.parameters, scenario.seed, self._cpu_s()
+        whole = given.filling_hours + given.hours
+
+        def said(hours: float) -> None:
+            spent = f"{self._cpu_s() - begun_s:.0f} s of CPU"
+            self._progress(
+                f"{given.load_text}% load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after {spent}"
+            )
+
+        result = run(scenario, self._make[name](), said)
+        return Run(
+            Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
+            result,
+            Cost(name, seed, self._cpu_s() - begun_s, result.own.get("records", 0)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Runs in processes of their own, which make their contenders themselves."""
+
+    jobs: int
+    """At most this many runs at a time."""
+    names: Sequence[str]
+    files: Sequence[Path]
+    traces: Traces
+    progress: Progress
+    """A function of a module: it is called in the other processes."""
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Run]]:
+        """Each task with its run, as they end.
+
+        Raises RunDied where a process was ended from outside, such as for want of memory.
+        """
+        given = (self.names, self.files, self.traces, self.progress)
+        with ProcessPoolExecutor(
+            min(self.jobs, len(tasks)), get_context("spawn"), _begin, given
+        ) as pool:
+            try:
+                with _without_ctrl_c():
+                    futures = {pool.submit(_made, task): task for task in tasks}
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            except BrokenProcessPool:
+                raise RunDied(
+                    f"one of {self.jobs} processes was ended from outside, perhaps for want "
+                    "of memory; give fewer with --jobs, and with --keep what has ended stays"
+                ) from None
+            except BaseException:
+                for child in active_children():  # a run takes minutes, and is not wanted any more
+                    child.terminate()
+                raise
+
+
+def runs(
+    jobs: int,
+    names: Sequence[str],
+    files: Sequence[Path],
+    traces: Traces,
+    progress: Progress,
+) -> Runs:
+    """What makes runs, at most `jobs` at a time."""
+    if jobs == 1:
+        gc.set_threshold(*GC_THRESHOLDS)
+        return InTurn(traces, contenders(names, files), progress)
+    return SideBySide(jobs, names, files, traces, progress)
+
+
+_in_turn: InTurn
+"""What makes the runs of this process, where it is one of several."""
+
+
+def _begin(
+    names: Sequence[str],
+    files: Sequence[Path],
+    traces: Traces,
+    progress: Progress,
+) -> None:
+    global _in_turn  # a pool calls functions of modules, and these keep what they need here
+    signal(SIGINT, SIG_DFL)  # Ctrl-C ends it at once, without a word
+    pthread_sigmask(SIG_UNBLOCK, {SIGINT})
+    Thread(target=_end_with_parent, daemon=True).start()
+    gc.set_threshold(*GC_THRESHOLDS)
+    _in_turn = InTurn(traces, contenders(names, files), progress)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Ctrl-C comes after it; processes begun in it get theirs once `_begin` lets them.
+
+    While they import, it would end them with tracebacks.
+    """
+    pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_UNBLOCK, {SIGINT})
+
+
+def _made(task: Task) -> Run:
+    ((_, made),) = _in_turn([task])
+    return made
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,328 @@
+"""A scenario: nodes, pods in the order in which they ask, and what each of them will use.
+
+Drawn from a seed. All contenders meet the same one: a pod asks at the same time, lives as long
+after its start, and wants as much CPU at each moment, wherever it is.
+
+    nodes      drawn from a list without replacement, as far as there are enough
+    pods       sizes drawn from a list with replacement, divided by a whole number
+    owners     how many replicas each has is lognormal; some have a disruption budget
+    lives      lognormal. Pods that run at the beginning are met in the middle of their lives: drawn
+               with a chance proportional to their length, of which a uniform share is left
+    arrivals   Poisson, such that on average as much is requested as at the beginning
+    CPU        request x a traced machine's percent, shifted by the pod's own time of the day x a
+               factor, which is calibrated so that the mean demand is as asked
+    own part   what nodes use themselves: a traced machine's, shifted, x a share of the node
+    memory     request x (start + growth x (1 - exp(-age / time)))
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.pods import OwnerReference, Pod
+from simulation.closed_loop.own import STEP_S as OWN_STEP_S
+from simulation.closed_loop.own import STEPS as OWN_STEPS
+from simulation.closed_loop.own import Shape, model_own
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.traces import STEP_S, STEPS, Traces
+from simulation.cluster.machines import Machine
+from simulation.cluster.pods import (
+    PRIORITY_CLASS_LABEL,
+    PROD,
+    SCHEDULER,
+    PodPlan,
+    container_of,
+    requests_of,
+)
+
+Array = npt.NDArray[np.float64]
+Indexes = npt.NDArray[np.int64]
+
+CLUSTER = "closed-loop"
+#: A run begins at this time, a midnight: 2026-03-02 00:00 UTC.
+BEGIN_MS = 1_772_409_600_000
+HOUR_MS = 3_600_000
+#: Namespaces of owners with and without a disruption budget.
+BUDGETED, FREE = "guarded", "plain"
+#: Priority of the pods: prod, as Koordinator's bands say.
+_PRIORITY = 9500
+#: Lives that the length-biased ones are drawn from.
+_LIVES = 50_000
+
+_NODES, _PODS, _LIFE, _USAGE, _OWN = 100, 101, 102, 103, 104
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What pods want, by the index of their plan."""
+
+    cpu_percent: npt.NDArray[np.float32]
+    """CPU of the traced machines; shape (machines, STEPS)."""
+    machine: Indexes
+    shift_s: Indexes
+    """Time of the machine's day at the beginning of the run."""
+    cpu_millicores: Array
+    """What one percent of the machine is."""
+    memory_bytes: Array
+    memory_start: Array
+    memory_growth: Array
+    memory_time_ms: float
+
+    def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
+        """CPU that pods of these indexes want, in millicores; `at_ms` since the beginning."""
+        step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
+        wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
+        return wanted
+
+    def memory(self, pods: Indexes, age_ms: Array) -> Array:
+        """Memory that pods of these indexes and ages want, in bytes."""
+        grown = 1.0 - np.exp(-age_ms / self.memory_time_ms)
+        wanted: Array = self.memory_bytes[pods] * (
+            self.memory_start[pods] + self.memory_growth[pods] * grown
+        )
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDemands:
+    """What nodes want themselves, by their index."""
+
+    shape: Shape
+    machine: Indexes
+    shift_s: Indexes
+    """Time of the machine's days at the beginning of the run."""
+    amounts: Array
+    """What the mean of all machines is, in millicores and bytes; shape (nodes, 2)."""
+
+    def at(self, at_ms: int) -> Array:
+        """What they want, `at_ms` since the beginning; shape (nodes, 2)."""
+        wanted: Array = self.amounts * self.shape[:, self.machine, self._step(at_ms)].T
+        return wanted
+
+    def cpu(self, at_ms: Indexes) -> Array:
+        """CPU that they want, in millicores; shape (nodes, times)."""
+        step = self._step(at_ms[np.newaxis, :], self.shift_s[:, np.newaxis])
+        shares = self.shape[0, self.machine[:, np.newaxis], step]
+        wanted: Array = self.amounts[:, :1] * shares
+        return wanted
+
+    def _step(self, at_ms: Indexes | int, shift_s: Indexes | None = None) -> Indexes:
+        shift_s = self.shift_s if shift_s is None else shift_s
+        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // OWN_STEP_S % OWN_STEPS
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One seed of it."""
+
+    parameters: Parameters
+    seed: int
+    machines: tuple[Machine, ...]
+    plans: tuple[PodPlan, ...]
+    """Pods in the order in which they ask."""
+    demands: Demands
+    factor: float
+    """What calibration has found: a machine at 100 % is this many times a pod's request."""
+    requested_share: float
+    """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
+    own: OwnDemands | None = None
+    """What nodes want themselves; none: nothing."""
+
+    @property
+    def measured_ms(self) -> int:
+        """When measuring begins."""
+        return BEGIN_MS + round(self.parameters.filling_hours * HOUR_MS)
+
+    @property
+    def end_ms(self) -> int:
+        """When the run ends."""
+        return self.measured_ms + round(self.parameters.hours * HOUR_MS)
+
+
+class ImpossibleScenario(ValueError):
+    """Parameters that these traces cannot give; the message says which, and what is expected."""
+
+
+def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario:
+    """The scenario of a seed.
+
+    Raises:
+        ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
+    """
+    machines = _machines(parameters, seed, traces)
+    cores = sum(machine.millicores for machine in machines)
+    at_ms, life_ms, sizes = _pods(parameters, seed, traces, cores)
+    owners = _owners(parameters, seed, len(at_ms))
+    plans = tuple(
+        _plan(number, *each, parameters)
+        for number, each in enumerate(
+            zip(at_ms.tolist(), life_ms.tolist(), sizes.tolist(), owners.tolist(), strict=True)
+        )
+    )
+    demands = _demands(parameters, seed, traces, sizes, owners)
+    wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
+    own = _own(parameters, seed, traces, machines) if parameters.own_share else None
+    used_by_nodes = 0.0 if own is None else _mean_own(parameters, own)
+    for_pods = parameters.load * cores - used_by_nodes
+    if for_pods <= 0:
+        raise ImpossibleScenario(
+            f"own_share: found {parameters.own_share:g}, with which nodes of seed {seed} use "
+            f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
+            f"{parameters.load_text}% leaves nothing for pods; expected less, or more load"
+        )
+    factor = for_pods / wanted if wanted else 0.0
+    calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
+    return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores, own)
+
+
+def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
+    random = np.random.default_rng([seed, _NODES])
+    count, known = parameters.nodes, len(traces.nodes)
+    which = random.choice(known, count, replace=count > known)
+    width = max(3, len(str(count)))
+    return tuple(
+        Machine(f"node-{number:0{width}}", *traces.nodes[index].tolist())
+        for number, index in enumerate(which)
+    )
+
+
+def _pods(
+    parameters: Parameters, seed: int, traces: Traces, cores: int
+) -> tuple[Indexes, Indexes, Indexes]:
+    """When pods ask, how long they live, in ms, and their sizes, of shape (pods, 2)."""
+    random = np.random.default_rng([seed, _PODS])
+    lives = _lives(parameters, np.random.default_rng([seed, _LIFE]), _LIVES)
+    sizes = traces.pods // parameters.pod_divisor
+    if not sizes[:, 0].all():
+        raise ImpossibleScenario(
+            f"pod_divisor: found {parameters.pod_divisor}; expected at most "
+            f"{traces.pods[:, 0].min()}, the millicores of the smallest pod of the traces"
+        )
+    mean_size = float(sizes[:, 0].mean())
+    # Pods that run at the beginning, until as much is requested as asked.
+    guess = int(parameters.fill * cores / mean_size * 1.5) + 50
+    first = sizes[random.choice(len(sizes), guess)]
+    while (
+        first[:, 0].sum() < parameters.fill * cores
+    ):  # nearly all pods are far smaller than the mean
+        first = np.concatenate([first, sizes[random.choice(len(sizes), guess)]])
+    standing = int(np.searchsorted(np.cumsum(first[:, 0]), parameters.fill * cores)) + 1
+    whole = random.choice(lives, standing, p=lives / lives.sum())
+    left = whole * random.random(standing)
+    filling_ms = parameters.filling_hours * HOUR_MS
+    first_at = np.sort(random.uniform(0, filling_ms / 2, standing))
+    # Those that come later, as often as on average one ends.
+    length_ms = filling_ms + parameters.hours * HOUR_MS
+    later = int(random.poisson(standing / lives.mean() * length_ms))
+    at_ms = np.concatenate([first_at, np.sort(random.uniform(0, length_ms, later))])
+    life_ms = np.concatenate([left, random.choice(lives, later)])
+    all_sizes = np.concatenate([first[:standing], sizes[random.choice(len(sizes), later)]])
+    order = np.argsort(at_ms, kind="stable")
+    life_ms = np.maximum(life_ms, 1000.0)
+    return at_ms[order].astype(np.int64), life_ms[order].astype(np.int64), all_sizes[order]
+
+
+def _lives(parameters: Parameters, random: np.random.Generator, count: int) -> Array:
+    lives = parameters.life_median_hours * np.exp(
+        parameters.life_spread * random.standard_normal(count)
+    )
+    bounded: Array = HOUR_MS * np.clip(
+        lives, parameters.life_min_s / 3600, parameters.life_max_hours
+    )
+    return bounded
+
+
+def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
+    """Index of each pod's owner."""
+    random = np.random.default_rng([seed, _PODS, 1])
+    count = max(1, round(parameters.owners_per_node * parameters.nodes))
+    weights = np.exp(parameters.owner_spread * random.standard_normal(count))
+    drawn: Indexes = random.choice(count, pods, p=weights / weights.sum())
+    return drawn
+
+
+def _plan(
+    number: int, at_ms: int, life_ms: int, size: list[int], owner: int, parameters: Parameters
+) -> PodPlan:
+    millicores, memory_bytes = size
+    requests = requests_of(millicores, memory_bytes, batch=False)
+    name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
+    # Every second owner has a budget at a share of one half, every fourth at a quarter.
+    share = parameters.budgeted_share
+    budgeted = int((owner + 1) * share) > int(owner * share)
+    pod = Pod(
+        namespace=BUDGETED if budgeted else FREE,
+        name=name,
+        uid=name,
+        scheduler=SCHEDULER,
+        priority=_PRIORITY,
+        labels={"app": owned_by, PRIORITY_CLASS_LABEL: PROD},
+        owners=(OwnerReference(kind="ReplicaSet", name=owned_by, uid=owned_by, controller=True),),
+        containers=(container_of(requests, limited=False),),
+        created_at_ms=BEGIN_MS + at_ms,
+    )
+    return PodPlan(
+        pod=pod, at_ms=BEGIN_MS + at_ms, life_ms=life_ms, requests=requests,
+        cpu_millicores=0.0, memory_bytes=0.0, phase=0.0, job=False,
+    )  # fmt: skip
+
+
+def _demands(
+    parameters: Parameters, seed: int, traces: Traces, sizes: Indexes, owners: Indexes
+) -> Demands:
+    random = np.random.default_rng([seed, _USAGE])
+    pods, machines = len(sizes), len(traces.cpu_percent)
+    machine = random.choice(machines, pods)
+    of_owner = random.choice(machines, int(owners.max()) + 1)
+    alike = random.random(pods) < parameters.alike_share
+    return Demands(
+        cpu_percent=traces.cpu_percent,
+        machine=np.where(alike, of_owner[owners], machine),
+        shift_s=random.integers(0, STEP_S * STEPS, pods),
+        cpu_millicores=sizes[:, 0] / 100.0,
+        memory_bytes=sizes[:, 1].astype(np.float64),
+        memory_start=random.uniform(*parameters.memory_start, pods),
+        memory_growth=random.uniform(*parameters.memory_growth, pods),
+        memory_time_ms=parameters.memory_growth_hours * HOUR_MS,
+    )
+
+
+def _own(
+    parameters: Parameters, seed: int, traces: Traces, machines: tuple[Machine, ...]
+) -> OwnDemands:
+    random = np.random.default_rng([seed, _OWN])
+    shape = model_own() if traces.own is None else traces.own
+    sizes = np.array([(each.millicores, each.memory_bytes) for each in machines], dtype=np.float64)
+    return OwnDemands(
+        shape=shape,
+        machine=random.choice(shape.shape[1], len(machines)),
+        shift_s=random.integers(0, OWN_STEP_S * OWN_STEPS, len(machines)),
+        amounts=parameters.own_share * sizes,
+    )
+
+
+def _mean_own(parameters: Parameters, own: OwnDemands) -> float:
+    """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
+    return float(own.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
+
+
+def _measured(parameters: Parameters) -> range:
+    """Times since the beginning at which means are taken."""
+    begin = round(parameters.filling_hours * HOUR_MS)
+    return range(begin, begin + round(parameters.hours * HOUR_MS), STEP_S * 1000)
+
+
+def _means(
+    parameters: Parameters, at_ms: Indexes, life_ms: Indexes, sizes: Indexes, demands: Demands
+) -> tuple[float, float]:
+    """Mean demand and mean requests for CPU while it is measured, in millicores, if every pod had
+    a node at once."""
+    times = _measured(parameters)
+    wanted = requested = 0.0
+    for now_ms in times:
+        alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))
+        wanted += float(demands.cpu(alive, now_ms).sum())
+        requested += float(sizes[alive, 0].sum())
+    return wanted / max(1, len(times)), requested / max(1, len(times))

@@ -1,0 +1,160 @@
+"""What published traces hold for a closed loop: sizes of nodes and pods, and what machines used.
+
+    openb*node*.csv   nodes of the OpenB cluster: CPU in milli, memory in MiB
+    openb*pod*.csv    its tasks; those without GPUs are the sizes of pods
+    planetlab*.csv    CPU of virtual machines over one day, every 5 minutes, in percent
+
+Each may be packed (.gz), and named after any list or date. Where no directory is given there is a
+model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
+are busy all day. `own` reads a fourth list, of what nodes use themselves, where it is asked for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from simulation.closed_loop.own import Shape, has_own_trace, read_own
+from simulation.cluster.machines import SHAPES
+from simulation.cluster.openb import read_tasks
+from simulation.cluster.pods import GIB, MIB
+from simulation.cluster.tracefiles import (
+    Malformed,
+    RowError,
+    TraceError,
+    find_trace,
+    read_rows,
+    whole_number,
+)
+
+Sizes = npt.NDArray[np.int64]
+"""Millicores and bytes; shape (how many, 2)."""
+
+NODE_PATTERNS = ("openb*node*.csv", "openb*node*.csv.gz")
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib")
+CPU_PATTERNS = ("planetlab*.csv.gz", "planetlab*.csv")
+#: Length of a step of the CPU trace, and steps in its day.
+STEP_S, STEPS = 300, 288
+CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
+
+#: Most rows that are read of a list of nodes and of machines; the published ones have 1,523 and
+#: 1,052.
+ROWS_MAX = 100_000
+
+#: The model: sizes of pods in cores and GiB with their shares, as CPU-only tasks of OpenB.
+_POD_SIZES = ((8, 30, 0.50), (12, 50, 0.12), (32, 56, 0.38))
+_MODEL_NODES, _MODEL_PODS, _MODEL_MACHINES = 1000, 1000, 1000
+#: The model's machines: median and spread (of the logarithm) of their means, spread of a step.
+#: Chosen so that mean, spread of means and share of busy steps are those of a day of PlanetLab.
+_LEVEL_MEDIAN, _LEVEL_SPREAD, _STEP_SPREAD = 6.0, 1.2, 0.5
+#: Seed of the model: it is one list, whatever a run draws from it.
+_MODEL_SEED = 20_110_303
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What a run draws from."""
+
+    nodes: Sizes
+    pods: Sizes
+    cpu_percent: npt.NDArray[np.float32]
+    """CPU of machines; shape (machines, STEPS)."""
+    files: tuple[str, ...]
+    """Where they come from; empty: the built-in model."""
+    complaints: tuple[str, ...] = ()
+    """Rows that could not be read."""
+    own: Shape | None = None
+    """What nodes use themselves; none: the built-in model."""
+
+
+def read_traces(directory: Path, *, own: bool = False) -> Traces:
+    """Read the three lists of a directory, and with `own` what nodes use themselves, if it is there.
+
+    Raises TraceError where one is missing, cannot be read, or holds nothing.
+    """
+    tasks = read_tasks(directory)
+    # What they use is a multiple of what they request.
+    sizes = [(task.millicores, task.memory_mib * MIB) for task in tasks.tasks if task.millicores]
+    if not sizes:
+        raise TraceError(f"{directory / tasks.file} holds no pod that requests CPU")
+    pods = np.array(sizes)
+    nodes, node_file, bad_nodes = _read_nodes(directory)
+    cpu, cpu_file, bad_cpu = _read_cpu(directory)
+    complaints = (*tasks.malformed.complaints, *bad_nodes.complaints, *bad_cpu.complaints)
+    if (without := len(tasks.tasks) - len(sizes)) > 0:
+        complaints = (*complaints, f"{tasks.file}: {without} pods that request no CPU")
+    files = (node_file, tasks.file, cpu_file)
+    if not own or not has_own_trace(directory):
+        return Traces(nodes, pods, cpu, files, complaints)
+    machines = read_own(directory)
+    complaints = (*complaints, *machines.complaints)
+    return Traces(nodes, pods, cpu, (*files, machines.file), complaints, machines.shape)
+
+
+def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:
+    path = find_trace(directory, NODE_PATTERNS, "nodes of the OpenB trace")
+    malformed = Malformed(path.name)
+    sizes: list[tuple[int, int]] = []
+    for line, (_, cpu, memory) in read_rows(path, NODE_COLUMNS, malformed):
+        if len(sizes) == ROWS_MAX:
+            break
+        try:
+            sizes.append((_above_0("cpu_milli", cpu), _above_0("memory_mib", memory) * MIB))
+        except RowError as error:
+            malformed.add(line, str(error))
+    if not sizes:
+        raise TraceError(f"{path} holds no node")
+    return np.array(sizes), path.name, malformed
+
+
+def _read_cpu(directory: Path) -> tuple[npt.NDArray[np.float32], str, Malformed]:
+    path = find_trace(directory, CPU_PATTERNS, "CPU of PlanetLab machines")
+    malformed = Malformed(path.name)
+    machines: list[list[int]] = []
+    for line, (_, *steps) in read_rows(path, CPU_COLUMNS, malformed):
+        if len(machines) == ROWS_MAX:
+            break
+        try:
+            machines.append([_percent(column, text) for column, text in enumerate(steps, 1)])
+        except RowError as error:
+            malformed.add(line, str(error))
+    if not machines or not np.any(machines):
+        raise TraceError(f"{path} holds no machine that used anything")
+    return np.array(machines, dtype=np.float32), path.name, malformed
+
+
+def _above_0(column: str, text: str) -> int:
+    amount = whole_number(column, text)
+    if amount == 0:
+        raise RowError(f"{column}: found 0; expected a node of some size")
+    return amount
+
+
+def _percent(column: int, text: str) -> int:
+    percent = whole_number(CPU_COLUMNS[column], text)
+    if percent > 100:
+        raise RowError(f"{CPU_COLUMNS[column]}: found {text}; expected 0 to 100 percent")
+    return percent
+
+
+def model_traces() -> Traces:
+    """The built-in model."""
+    random = np.random.default_rng(_MODEL_SEED)
+    nodes = _drawn(random, SHAPES, _MODEL_NODES)
+    pods = _drawn(random, _POD_SIZES, _MODEL_PODS)
+    level = _LEVEL_MEDIAN * np.exp(_LEVEL_SPREAD * random.standard_normal((_MODEL_MACHINES, 1)))
+    steps = np.exp(_STEP_SPREAD * random.standard_normal((_MODEL_MACHINES, STEPS)))
+    cpu = np.clip(np.rint(level * steps), 0, 100).astype(np.float32)
+    return Traces(nodes, pods, cpu, ())
+
+
+def _drawn(
+    random: np.random.Generator, shapes: tuple[tuple[int, int, float], ...], count: int
+) -> Sizes:
+    """Sizes of cores and GiB, in their shares."""
+    shares = np.array([share for _, _, share in shapes])
+    which = random.choice(len(shapes), count, p=shares / shares.sum())
+    sizes = np.array([(cores * 1000, gib * GIB) for cores, gib, _ in shapes])
+    drawn: Sizes = sizes[which]
+    return drawn

@@ -1,0 +1,145 @@
+"""What all pods of a world want and get at a moment, as arrays.
+
+    bound, deleted ─▶ slots ─▶ demand of pods and nodes ─▶ what each gets
+
+A pod has a slot from its binding until it is deleted; a terminating one still uses what it used,
+beside what comes in its place. What a node wants itself comes on top. A node gives no more than it
+has: what is short is short for all of its pods alike, and for the node's own part, so a saturated
+node reports less than is wanted.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.pods import Pod
+from simulation.closed_loop.scenario import BEGIN_MS, Array, Indexes, Scenario
+from simulation.cluster.cluster import Observer
+from simulation.cluster.kubelet import START_MS, PodEvent
+
+#: Slots to begin with; there are twice as many whenever they are used up.
+_SLOTS = 1024
+
+
+def work_of(uid: str) -> int:
+    """Index of the plan of a pod: what comes in the place of an evicted one is of the same."""
+    return int(uid.partition(".")[0].rpartition("-")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What there is at a moment; resources are cpu in millicores and memory in bytes."""
+
+    at_ms: int
+    slots: Indexes
+    """Slots of the pods that run."""
+    pods: Array
+    """What each of these gets; shape (slots that run, 2)."""
+    demand: Array
+    """What each node and its pods want together; shape (nodes, 2)."""
+    given: Array
+    """What they get; shape (nodes, 2)."""
+
+
+class Usage(Observer):
+    """Pods on their nodes, and what they use; observes a cluster from its beginning on."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._demands = scenario.demands
+        self._own = scenario.own
+        self._lives_ms = np.array([plan.life_ms for plan in scenario.plans], dtype=np.int64)
+        self.nodes = {machine.name: index for index, machine in enumerate(scenario.machines)}
+        self.allocatable: Array = np.array(
+            [(machine.millicores, machine.memory_bytes) for machine in scenario.machines],
+            dtype=np.float64,
+        )
+        self.node: npt.NDArray[np.int64] = np.full(_SLOTS, -1, dtype=np.int64)
+        """Node of the pod in each slot; -1: there is none."""
+        self.work: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        """Index of its plan."""
+        self.start_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        """When it starts, since 1970."""
+        self.end_ms: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        """When it ends by itself."""
+        self.pod: list[Pod | None] = [None] * _SLOTS
+        self.on_node: list[dict[int, None]] = [{} for _ in scenario.machines]
+        """Slots of the pods of each node, in the order of their binding."""
+        self._free = list(range(_SLOTS - 1, -1, -1))
+        self._slot_of: dict[str, int] = {}
+
+    def happened(self, event: PodEvent) -> None:
+        """A pod was bound, or ended."""
+        uid = event.pod.uid
+        if event.event == "bound":
+            self._take(event)
+        elif event.event in ("finished", "deleted") and uid in self._slot_of:
+            slot = self._slot_of.pop(uid)
+            del self.on_node[int(self.node[slot])][slot]
+            self.node[slot] = -1
+            self.pod[slot] = None
+            self._free.append(slot)
+
+    def moment(self, now_ms: int) -> Moment:
+        """What is wanted and given now."""
+        slots = np.flatnonzero((self.node >= 0) & (self.start_ms <= now_ms))
+        work, node = self.work[slots], self.node[slots]
+        age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
+        wanted = np.column_stack(
+            (self._demands.cpu(work, now_ms - BEGIN_MS), self._demands.memory(work, age_ms))
+        )
+        count = len(self.allocatable)
+        # Of no pods at all it would count in integers.
+        sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
+        demand = np.column_stack(sums).astype(np.float64)
+        if self._own is not None:
+            demand += self._own.at(now_ms - BEGIN_MS)
+        given = np.minimum(demand, self.allocatable)
+        share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
+        return Moment(now_ms, slots, wanted * share[node], demand, given)
+
+    def cpu_ahead(self, now_ms: int, times_ms: Indexes, work: int, life_ms: int) -> Array:
+        """Demand for CPU to come: a row a node with the pods that it has, as long as they live, and
+        one for a pod of this plan that starts now; shape (nodes + 1, times).
+
+        Args:
+            now_ms: since 1970.
+            times_ms: the same, increasing.
+            work: index of the pod's plan.
+            life_ms: how long it lives.
+        """
+        slots = np.flatnonzero(self.node >= 0)
+        since = times_ms - BEGIN_MS
+        wanted = self._demands.cpu(self.work[slots][:, np.newaxis], since[np.newaxis, :])
+        alive = (self.start_ms[slots][:, np.newaxis] <= times_ms) & (
+            times_ms < self.end_ms[slots][:, np.newaxis]
+        )
+        ahead = np.zeros((len(self.allocatable) + 1, len(times_ms)))
+        np.add.at(ahead, self.node[slots], wanted * alive)
+        if self._own is not None:
+            ahead[:-1] += self._own.cpu(since)
+        own = self._demands.cpu(np.array([work]), since)
+        ahead[-1] = own * (times_ms < now_ms + life_ms)
+        return ahead
+
+    def _take(self, event: PodEvent) -> None:
+        if not self._free:
+            self._grow()
+        slot, uid = self._free.pop(), event.pod.uid
+        self._slot_of[uid] = slot
+        node = self.nodes[event.pod.node or ""]
+        self.node[slot], self.work[slot] = node, work_of(uid)
+        self.start_ms[slot] = event.at_ms + START_MS
+        self.end_ms[slot] = self.start_ms[slot] + self._lives_ms[self.work[slot]]
+        self.pod[slot] = event.pod
+        self.on_node[node][slot] = None
+
+    def _grow(self) -> None:
+        size = len(self.node)
+        self._free = list(range(2 * size - 1, size - 1, -1))
+        self.node = np.concatenate([self.node, np.full(size, -1, dtype=np.int64)])
+        nothing = np.zeros(size, dtype=np.int64)
+        self.work, self.start_ms, self.end_ms = (
+            np.concatenate([known, nothing]) for known in (self.work, self.start_ms, self.end_ms)
+        )
+        self.pod += [None] * size

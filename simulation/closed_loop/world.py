@@ -1,0 +1,92 @@
+"""The world of one run: the simulated cluster of a scenario, as one contender has it.
+
+Each contender has a world of its own, with the same pods that ask at the same times. It steps: what
+has ended is gone, what asks is asked for, then the contender acts. Once a minute it is measured.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from simulation.closed_loop.measures import Recorder, Result
+from simulation.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER, HOUR_MS, Scenario
+from simulation.closed_loop.usage import Usage
+from simulation.cluster.cluster import SimulatedCluster
+from simulation.cluster.pods import PodPlan
+
+MINUTE_MS = 60_000
+
+
+class World:
+    """A cluster, its pods to come, and what they use."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.cluster = SimulatedCluster(
+            CLUSTER, scenario.machines, BEGIN_MS, budgeted=frozenset({BUDGETED})
+        )
+        self.usage = Usage(scenario)
+        self.cluster.observers.append(self.usage)
+        self.annotations: Mapping[str, str] = {}
+        """What pods are annotated with that ask from now on; the contender may say."""
+        self._next = 0
+
+    def advance(self, now_ms: int) -> None:
+        """Let pods end, and others ask, until now."""
+        self.cluster.advance(now_ms)
+        plans = self.scenario.plans
+        while self._next < len(plans) and plans[self._next].at_ms <= now_ms:
+            self.cluster.ask(self._annotated(plans[self._next]))
+            self._next += 1
+
+    def _annotated(self, plan: PodPlan) -> PodPlan:
+        if not self.annotations:
+            return plan
+        annotations = {**plan.pod.annotations, **self.annotations}
+        return replace(plan, pod=plan.pod.model_copy(update={"annotations": annotations}))
+
+    def sampled(self, now_ms: int) -> range:
+        """Indexes of the nodes that are sampled in the step that ends now: all in turns."""
+        parameters = self.scenario.parameters
+        turns = max(1, parameters.sample_s // parameters.step_s)
+        turn = (now_ms - BEGIN_MS) // (1000 * parameters.step_s) % turns
+        return range(turn, len(self.scenario.machines), turns)
+
+
+class Contender(Protocol):
+    """What decides in a world: where pods go, and which of them leave."""
+
+    name: str
+
+    def begin(self, world: World) -> None:
+        """Meet the world, before anything has happened in it."""
+        ...
+
+    def step(self, now_ms: int) -> None:
+        """Everything until now has happened in the world: act on it."""
+        ...
+
+    def figures(self) -> dict[str, int]:
+        """What it did, by name, at the end: what only itself knows."""
+        ...
+
+
+Progress = Callable[[float], None]
+"""Is called with the hours that have passed."""
+
+
+def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
+    """Let a contender decide in a world of a scenario, to its end."""
+    world = World(scenario)
+    recorder = Recorder(scenario)
+    world.cluster.observers.append(recorder)
+    contender.begin(world)
+    step_ms = 1000 * scenario.parameters.step_s
+    for now_ms in range(BEGIN_MS, scenario.end_ms, step_ms):
+        world.advance(now_ms)
+        contender.step(now_ms)
+        if (now_ms - BEGIN_MS) % MINUTE_MS == 0:
+            recorder.minute(world.usage.moment(now_ms))
+        if (now_ms - BEGIN_MS) % HOUR_MS == 0:
+            progress((now_ms - BEGIN_MS) / HOUR_MS)
+    return recorder.result(contender.name, contender.figures())

@@ -1,0 +1,64 @@
+"""A simulated cluster with everything that connects it: a watch, a binder and an evictor.
+
+    begin, publish      ──▶ what there is, what has changed, which pods ask for a node
+    carry_out(command)  ──▶ a pod is bound or evicted, or the outcome says why not
+
+Messages go out through a function; the caller sets the time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from connectors.ports.at_once import all_at_once, at_once
+from connectors.ports.command_rules import Command, CommandRules
+from schemas.decisions import PlacementDecision
+from schemas.outcomes import CommandOutcome
+from schemas.policies import PolicyRecord
+from simulation.cluster.cluster import SimulatedCluster
+from simulation.cluster.sink import SimulatedSink
+from simulation.cluster.state_watch import SimulatedStateWatch
+
+#: Sends a message to a topic.
+Send = Callable[[str, Any], None]
+
+
+class ConnectedCluster:
+    """A simulated cluster and its connections."""
+
+    def __init__(self, cluster: SimulatedCluster, send: Send) -> None:
+        self.cluster = cluster
+        self.rules = CommandRules(cluster.name, SimulatedSink(cluster), cluster.now_ms)
+        self._watch = SimulatedStateWatch(cluster)
+        self._send = send
+
+    def begin(self, list_id: str) -> None:
+        """Send a full list."""
+        for topic, message in all_at_once(self._watch.full_list(list_id)):
+            self._send(topic, message)
+
+    def apply_policy(self, document: str, comment: str) -> None:
+        """Send a policy of the cluster."""
+        record = PolicyRecord(
+            cluster=self.cluster.name,
+            document=document,
+            applied_at_ms=self.cluster.now_ms,
+            comment=comment,
+        )
+        self._send("policies", record)
+
+    def publish(self) -> None:
+        """Send what has changed since the last time."""
+        for topic, message in all_at_once(self._watch.changes()):
+            self._send(topic, message)
+
+    def carry_out(self, command: Command) -> CommandOutcome | None:
+        """Carry out a command and report it; None: there is nothing to report."""
+        if command.cluster != self.cluster.name:
+            return None
+        outcome = at_once(self.rules.carry_out(command))
+        if outcome is not None:
+            self._send("command-outcomes", outcome)
+        elif isinstance(command, PlacementDecision) and command.outcome == "refused":
+            self.cluster.give_up(command.pod.uid, withdrawn=False)
+        self.publish()
+        return outcome

@@ -1,0 +1,157 @@
+"""Workloads of a simulated cluster: replicas, healthy pods, replacements of evicted ones.
+
+A pod belongs to the controller that its owner references name. A workload wants one pod more when
+one of its pods asks for a node, and one less when one has come to its end. An evicted pod has not:
+its controller makes another one in its place, which is as heavy, lives for as long as was left (a
+job begins anew), and asks for a node of its own. Namespaces with budgets let one pod of a workload
+go at a time.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from schemas.pods import OwnerReference, Pod
+from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
+from simulation.cluster.kubelet import PodEvent, RunningPod
+from simulation.cluster.pods import PodPlan
+
+#: Shortest life of a replacement.
+_LIFE_MIN_MS = 60_000
+#: What the name of a replacement ends with: which one it is.
+_NUMBER = re.compile(r"\.\d+$")
+
+
+@dataclass(slots=True)
+class _Workload:
+    reference: OwnerReference
+    namespace: str
+    labels: dict[str, str]
+    pods: dict[str, Literal["wanted", "ready"]] = field(default_factory=dict)
+    """Pods that it wants, by uid."""
+
+    @property
+    def healthy(self) -> int:
+        return sum(state == "ready" for state in self.pods.values())
+
+    @property
+    def desired(self) -> int:
+        return max(0, len(self.pods) - 1)
+
+
+class Owners:
+    """All workloads of one cluster; `changes` yields what has changed of them."""
+
+    def __init__(self, cluster: str, budgeted: frozenset[str] = frozenset()) -> None:
+        """Workloads of the namespaces `budgeted` have disruption budgets."""
+        self._cluster = cluster
+        self._budgeted = budgeted
+        self._workloads: dict[str, _Workload] = {}
+        self._changed: dict[str, None] = {}
+        self._reported: dict[str, int] = {}
+        """Replicas reported last, by uid."""
+        self._replacements: dict[str, int] = {}
+        """How often a pod was replaced, by the uid of the first one."""
+
+    def wanted(self, pod: Pod, *, ready: bool = False) -> None:
+        """A pod has come; `ready`: it ran before the beginning."""
+        reference = _controller(pod)
+        if reference is None:
+            return
+        workload = self._workloads.get(reference.uid)
+        if workload is None:
+            labels = {"app": pod.labels["app"]} if "app" in pod.labels else {}
+            workload = _Workload(reference, pod.namespace, labels)
+            self._workloads[reference.uid] = workload
+        workload.pods[pod.uid] = "ready" if ready else "wanted"
+        self._changed[reference.uid] = None
+
+    def gone(self, pod: Pod) -> None:
+        """A pod is no longer wanted, or was evicted."""
+        reference = _controller(pod)
+        if reference is not None and reference.uid in self._workloads:
+            self._workloads[reference.uid].pods.pop(pod.uid, None)
+            self._changed[reference.uid] = None
+
+    def happened(self, event: PodEvent) -> None:
+        """Something happened to a pod on its node."""
+        if event.event in ("finished", "deleted"):
+            self.gone(event.pod)
+            return
+        reference = _controller(event.pod)
+        if event.event == "running" and reference is not None:
+            workload = self._workloads[reference.uid]
+            if event.pod.uid in workload.pods:
+                workload.pods[event.pod.uid] = "ready"
+                self._changed[reference.uid] = None
+
+    def allowed(self, pod: Pod) -> int | None:
+        """How many pods of its workload may be disrupted now; None: there is no budget."""
+        reference = _controller(pod)
+        if reference is None or pod.namespace not in self._budgeted:
+            return None
+        workload = self._workloads[reference.uid]
+        return max(0, workload.healthy - workload.desired)
+
+    def replaced(self, running: RunningPod, now_ms: int) -> PodPlan | None:
+        """The pod that comes in an evicted one's place; None: it has no controller."""
+        plan, old = running.plan, running.pod
+        self.gone(old)
+        if _controller(old) is None:
+            return None
+        stem, uid_stem = _NUMBER.sub("", old.name), _NUMBER.sub("", old.uid)
+        number = self._replacements[uid_stem] = self._replacements.get(uid_stem, 0) + 1
+        pod = plan.pod.model_copy(
+            update={
+                "name": f"{stem}.{number}", "uid": f"{uid_stem}.{number}", "node": None,
+                "phase": "Pending", "ready": False, "created_at_ms": now_ms,
+                "scheduled_at_ms": None, "initialized_at_ms": None, "deleting_at_ms": None,
+            }
+        )  # fmt: skip
+        self.wanted(pod)
+        lived_ms = max(0, now_ms - running.started_ms)
+        life_ms = plan.life_ms if plan.job else max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
+        return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
+
+    def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:
+        """What has changed since the last call; with `list_id` everything, as part of a list."""
+        names = self._workloads if list_id is not None else self._changed
+        for uid in list(names):
+            workload = self._workloads[uid]
+            replicas = len(workload.pods)
+            if list_id is not None or self._reported.get(uid) != replicas:
+                yield self._state(workload, list_id)
+            if workload.namespace in self._budgeted:
+                yield self._budget(workload, list_id)
+            self._reported[uid] = replicas
+        self._changed.clear()
+
+    def _state(self, workload: _Workload, list_id: str | None) -> WorkloadState:
+        reference = workload.reference
+        return WorkloadState(
+            cluster=self._cluster,
+            uid=reference.uid,
+            owner_kind=reference.kind,
+            namespace=workload.namespace,
+            name=reference.name,
+            replicas=len(workload.pods),
+            list_id=list_id,
+        )
+
+    def _budget(self, workload: _Workload, list_id: str | None) -> DisruptionBudget:
+        return DisruptionBudget(
+            cluster=self._cluster,
+            namespace=workload.namespace,
+            name=workload.reference.name,
+            selector=PodSelector(match_labels=workload.labels),
+            disruptions_allowed=max(0, workload.healthy - workload.desired),
+            current_healthy=workload.healthy,
+            desired_healthy=workload.desired,
+            expected_pods=len(workload.pods),
+            list_id=list_id,
+        )
+
+
+def _controller(pod: Pod) -> OwnerReference | None:
+    return next((owner for owner in pod.owners if owner.controller), None)

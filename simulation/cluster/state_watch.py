@@ -1,0 +1,80 @@
+"""Reports the state of a simulated cluster; it misses nothing."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from typing import ClassVar
+
+from connectors.ports.state_watch import LISTED, StateWatch
+from schemas.base import Message
+from schemas.lists import ListBegin, ListEnd
+from schemas.nodes import NodeState
+from schemas.pods import PodLifecycle
+from schemas.requests import SchedulingRequest
+from simulation.cluster.cluster import MachineEvent, Observer, SimulatedCluster
+from simulation.cluster.kubelet import PodEvent
+from simulation.cluster.machines import Machine
+from simulation.cluster.pods import PodPlan
+
+
+class SimulatedStateWatch(StateWatch, Observer):
+    """Watches a simulated cluster from its beginning on."""
+
+    name: ClassVar[str] = "simulated"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster.name)
+        self._simulated = cluster
+        self._unread: deque[tuple[str, Message]] = deque()
+        cluster.observers.append(self)
+
+    async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
+        """One topic after the other."""
+        for topic in LISTED:
+            yield topic, ListBegin(cluster=self.cluster, list_id=list_id)
+            for message in self._listed(topic, list_id):
+                yield topic, message
+            yield topic, ListEnd(cluster=self.cluster, list_id=list_id)
+
+    def _listed(self, topic: str, list_id: str) -> Iterator[Message]:
+        """The machines; or the pods on them, their workloads and budgets."""
+        machines, kubelets = self._simulated.machines, self._simulated.kubelets
+        if topic == "node-state":
+            for machine in machines:
+                yield self._state(machine).model_copy(update={"list_id": list_id})
+            return
+        for machine in machines:
+            for running in kubelets.pods_on(machine.name):
+                yield PodLifecycle(
+                    cluster=self.cluster, event="seen", list_id=list_id, pod=running.pod
+                )
+        yield from self._simulated.owners.changes(list_id)
+
+    async def changes(self) -> AsyncGenerator[tuple[str, Message], None]:
+        """Pods and requests, then the workloads that have changed by them."""
+        while self._unread:
+            yield self._unread.popleft()
+        for message in self._simulated.owners.changes():
+            yield "pod-lifecycle", message
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        """A pod asks for a node, or asks no more."""
+        at_ms = self._simulated.now_ms if withdrawn else plan.at_ms
+        request = SchedulingRequest(
+            cluster=self.cluster, pod=plan.pod, requested_at_ms=at_ms, withdrawn=withdrawn
+        )
+        self._unread.append(("scheduling-requests", request))
+
+    def machine_changed(self, machine: Machine, event: MachineEvent) -> None:
+        """A node has joined, is cordoned or not any more, or is gone."""
+        state = self._state(machine).model_copy(update={"event": event})
+        self._unread.append(("node-state", state))
+
+    def _state(self, machine: Machine) -> NodeState:
+        return machine.node_state(
+            self.cluster, None, unschedulable=machine.name in self._simulated.cordoned
+        )
+
+    def happened(self, event: PodEvent) -> None:
+        """Something happened to a pod on its node."""
+        lifecycle = PodLifecycle(cluster=self.cluster, event=event.event, pod=event.pod)
+        self._unread.append(("pod-lifecycle", lifecycle))

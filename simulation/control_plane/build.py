@@ -1,0 +1,126 @@
+"""The program `control-plane`, built once from a Go module into the cache directory.
+
+The module joins kube-apiserver, etcd, kube-controller-manager and kwok in one program. Its file is
+named after the hash of the module's files, of the build's own options and of Go's version: what has
+changed is built anew, and the same never again. Building is safe against other processes that build
+at the same time and against being killed half-way.
+
+The first build takes minutes: it downloads 175 MB and compiles 2,700 packages. Go keeps what it has
+compiled, so a later one only links.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from connectors.process.child_process import made_once
+from schemas.announcement import cache_directory
+
+#: Names the directory of the Go module where a caller names none.
+MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"
+#: What makes the program another one when it changes.
+_SOURCES = ("go.mod", "go.sum", "main.go")
+#: Ten times what it takes on two cores that are busy otherwise is a build that hangs.
+_BUILD_TIMEOUT_S = 3600
+_ASK_TIMEOUT_S = 300
+#: Of a failed build's output, what a message shows.
+_SHOWN_LINES = 15
+_OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
+
+
+class ControlPlaneUnavailable(RuntimeError):
+    """No control plane can run on this machine; the message says what is missing."""
+
+
+def module_directory(named: Path | None = None) -> Path:
+    """Directory of the Go module: the one `named`, else `$LOADSTREAM_CONTROL_PLANE_MODULE`.
+
+    Raises ControlPlaneUnavailable if there is no module.
+    """
+    found = named or Path(os.environ.get(MODULE_VARIABLE) or ".")
+    missing = [name for name in _SOURCES if not (found / name).is_file()]
+    if missing:
+        raise ControlPlaneUnavailable(
+            f"{found.absolute()} has no {', '.join(missing)}: a control plane is built from a Go "
+            f"module; name its directory in {MODULE_VARIABLE}. It is tests/control_plane of the "
+            "source code"
+        )
+    return found.absolute()
+
+
+def build(module: Path | None = None) -> Path:
+    """The program's file; built first if it does not exist yet.
+
+    Raises ControlPlaneUnavailable if Go or the module is missing, or the build fails.
+    """
+    source = module_directory(module)
+    if shutil.which("go") is None:
+        raise ControlPlaneUnavailable(
+            "a control plane is built with Go, and there is no `go` on the PATH: install Go "
+            f"{_wanted_version(source)} or newer (https://go.dev/dl)"
+        )
+    digest = hashlib.sha256(_go("env", "GOVERSION", source=source).encode())
+    for option in (*_OPTIONS, *_link_options(source)):
+        digest.update(option.encode())
+    for name in _SOURCES:
+        digest.update((source / name).read_bytes())
+    binary = cache_directory() / f"control-plane-{digest.hexdigest()[:12]}"
+    return made_once(binary, partial(_build, source))
+
+
+def _build(source: Path, binary: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=binary.parent, prefix="control-plane-build-") as scratch:
+        built = Path(scratch) / "control-plane"
+        link = " ".join(_link_options(source))
+        options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
+        _go("build", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
+        # The last step, so a file of that name is always complete.
+        built.rename(binary)
+
+
+def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str:
+    """What Go answers; raises ControlPlaneUnavailable with the end of its output if it fails."""
+    # No C compiler is needed, and one that is there makes no difference.
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    asked = f"`go {arguments[0]}` in {source}"
+    command = ["go", *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603 - made of our own words and paths
+            command, cwd=source, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ControlPlaneUnavailable(
+            f"{asked} did not end within {timeout_s:.0f} s; is a Go module proxy reachable (`go env GOPROXY`)?"
+        ) from None
+    if done.returncode != 0:
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SHOWN_LINES:])
+        raise ControlPlaneUnavailable(f"{asked} failed:\n{said}")
+    return done.stdout.strip()
+
+
+def _link_options(source: Path) -> tuple[str, ...]:
+    """No symbols for debuggers, and the version that the API server says it has."""
+    version = _required(source, "k8s.io/kubernetes")
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    named = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    package = "k8s.io/component-base/version"
+    return ("-s", "-w", *(f"-X {package}.{name}={value}" for name, value in named.items()))
+
+
+def _wanted_version(source: Path) -> str:
+    return _required(source, "go")
+
+
+def _required(source: Path, name: str) -> str:
+    """The version that go.mod requires of a module, or of Go."""
+    for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if words[:1] == ["require"]:
+            words = words[1:]
+        if len(words) > 1 and words[0] == name:
+            return words[1]
+    raise ControlPlaneUnavailable(f"{source / 'go.mod'} names no version of {name}")

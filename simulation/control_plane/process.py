@@ -1,0 +1,103 @@
+"""One part of a control plane as a child process.
+
+    start   launch it, and wait until it says that it is ready
+    stop    ask it to end; one that does not is killed
+    kill    end it at once, as a crash would
+
+Each may be done any number of times: a part starts again on its old port and data.
+"""
+
+import ssl
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.process.child_process import ChildProcess
+from simulation.control_plane.build import ControlPlaneUnavailable
+
+#: A machine on which dozens of tests run starts an API server in 20 s.
+_START_TIMEOUT_S = 120.0
+#: An etcd waits for its clients; nothing is lost if it is killed instead.
+_STOP_TIMEOUT_S = 5.0
+_ASK_TIMEOUT_S = 2.0
+_POLL_S = 0.05
+_SHOWN_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Where a part says that it is ready: with status 200."""
+
+    url: str
+    token: str = ""
+    certificate: Path | None = None
+    """Of the authority that signed the part's own; the part may write it while it starts."""
+
+    def ready(self) -> bool:
+        """Whether it says so now."""
+        if self.certificate is not None and not self.certificate.exists():
+            return False
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        request = urllib.request.Request(self.url, headers=headers)  # noqa: S310 - our own
+        try:
+            context = None
+            if self.certificate is not None:
+                context = ssl.create_default_context(cafile=str(self.certificate))
+            with urllib.request.urlopen(  # noqa: S310 - our own
+                request, timeout=_ASK_TIMEOUT_S, context=context
+            ) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):  # an SSLError is an OSError: half a certificate
+            return False
+
+
+@dataclass(slots=True)
+class Part(ChildProcess):
+    """One part: its name, its flags, and where it says that it is ready."""
+
+    binary: Path
+    name: str
+    flags: tuple[str, ...]
+    health: Health | None = None
+    """None: it says nothing, and counts as ready when it runs."""
+
+    def command(self) -> list[str]:
+        """The program, which part of it, and its flags."""
+        # kwok reads a configuration from the home directory as well; it gets an empty one.
+        return ["env", f"HOME={self.directory}", str(self.binary), self.name, *self.flags]
+
+    def start(self) -> None:
+        """Start it, on its old port and data, and wait until it is ready; blocks.
+
+        Raises ControlPlaneUnavailable with the end of its log if it ends or takes too long.
+        """
+        if self.pid is not None:
+            return
+        self.launch()
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Ask it to end and wait for that; blocks. One that does not end within 5 s is killed."""
+        self.ask_to_stop()
+        self.wait_for_end(_STOP_TIMEOUT_S)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not (self.health is None or self.health.ready()):
+            if self.pid is None:
+                raise ControlPlaneUnavailable(f"{self.name} ended while it started; {self._said()}")
+            if time.monotonic() > deadline:
+                raise ControlPlaneUnavailable(
+                    f"{self.name} was not ready within {_START_TIMEOUT_S:.0f} s; {self._said()}"
+                )
+            time.sleep(_POLL_S)
+
+    def _said(self) -> str:
+        lines = self.output().strip().splitlines()[-_SHOWN_LINES:]
+        return "\n".join([f"its log {self.log} says:", *lines])

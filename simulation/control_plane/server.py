@@ -1,0 +1,275 @@
+"""A whole control plane on this machine: etcd, API server, controllers, kwok.
+
+`ControlPlane` starts them in order on free ports, makes users and rights, and stops them all. Each
+part can be stopped, killed and started again by itself, on its old port and data: an API server
+that is away for 20 s is `api_server.stop()`, and `api_server.start()` later. Every process has a
+guard that kills it when the process that started it is gone.
+
+Data stays in the given directory: a control plane that is started there again has the objects of
+the last one. It is made for short runs: etcd does not wait for its disk, and nothing is replicated.
+
+Starting and stopping block: inside an event loop use `asyncio.to_thread`.
+"""
+
+import asyncio
+import subprocess
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from connectors.kubernetes.api.access import access
+from connectors.kubernetes.api.server import ApiServer
+from connectors.process.child_process import Startable
+from connectors.process.local_ports import HOST, free_port, own_address
+from simulation.control_plane.build import ControlPlaneUnavailable
+from simulation.control_plane.process import Health, Part
+from simulation.control_plane.users import (
+    ADMIN,
+    CONTROLLERS,
+    KWOK,
+    grant_rights,
+    write_kubeconfig,
+    write_tokens,
+)
+
+_CONFIGURATION = Path(__file__).parent / "configuration"
+_BIND_ATTEMPTS = 3
+_BIND_FAILED = "address already in use"
+
+#: What keeps budgets, owners, replicas and namespaces; nothing that needs a real kubelet.
+CONTROLLERS_RUN = (
+    "daemonset-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+)
+#: Nodes of kwok renew no lease, which would cost an API server most of its CPU; so the controller
+#: that takes a silent node for a dead one has to wait longer than any run takes.
+_NODE_SILENCE = "24h"
+_STORE_TIMEOUT_S = 30.0
+#: Largest store of etcd: 5,000 nodes and 150,000 pods are under 2 GiB.
+_STORE_BYTES = 4 * 1024**3
+#: The audit log stays one file: what reads it reads all of it.
+_AUDIT_FILE_MB = 1_000_000
+#: Requests a second that the controllers may make: they must not be what a test waits for.
+_CONTROLLER_QPS = 500
+
+
+@dataclass
+class ControlPlane(Startable):
+    """The program's parts in `directory`; a context manager, or start() and stop()."""
+
+    binary: Path
+    """The program, as `build` returns it."""
+    directory: Path
+    node_lease_s: int = 0
+    """Duration of the lease of each node of kwok, in seconds, renewed four times in that time; 0:
+    there is none. With 40, as kubelets have it, 5,000 nodes cost 0.9 of a core."""
+    etcd: Part = field(init=False)
+    api_server: Part = field(init=False)
+    controllers: Part = field(init=False)
+    kwok: Part = field(init=False)
+    # An API server passes nothing on to a loopback address.
+    _kubelet_host: str = field(default_factory=own_address, init=False)
+    _tokens: dict[str, str] = field(default_factory=dict, init=False)
+    _ports: dict[str, int] = field(default_factory=dict, init=False)
+
+    def start(self) -> Self:
+        """Start all parts and wait until they are ready, users have their rights; blocks.
+
+        Raises ControlPlaneUnavailable with the log of a part that does not start.
+        """
+        for attempts_left in reversed(range(_BIND_ATTEMPTS)):
+            self._prepare()
+            try:
+                self.etcd.start()
+                self.api_server.start()
+                asyncio.run(self._grant_rights())
+                self.controllers.start()
+                self.kwok.start()
+            except BaseException as error:
+                self.stop()
+                # Between choosing a free port and binding it another process may take it.
+                if attempts_left and _BIND_FAILED in str(error):
+                    continue
+                raise
+            break
+        return self
+
+    def stop(self) -> None:
+        """Stop all parts, the store last; blocks."""
+        for part in (self.kwok, self.controllers, self.api_server, self.etcd):
+            part.stop()
+
+    def compact(self) -> None:
+        """Let the store forget all versions but the newest, as it does by itself every 5 minutes.
+
+        The API server answers older ones from its own memory until it is started again.
+        """
+        newest = self._store("range", {"key": "AA=="})["header"]["revision"]
+        self._store("compaction", {"revision": newest, "physical": True})
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts, in the order in which they start."""
+        return self.etcd, self.api_server, self.controllers, self.kwok
+
+    @property
+    def url(self) -> str:
+        """Address of the API server."""
+        return f"https://{HOST}:{self._ports['api']}"
+
+    @property
+    def kwok_url(self) -> str:
+        """Address of kwok; a node's metrics are at `/metrics/nodes/{node}/metrics/resource`, here and
+        below `/api/v1/nodes/{node}/proxy` of the API server.
+
+        The first request for a node is answered with zeros.
+        """
+        return f"http://{self._kubelet_host}:{self._ports['kwok']}"
+
+    @property
+    def certificate(self) -> Path:
+        """Certificate of the API server, and of the authority that signed it."""
+        return self.directory.absolute() / "certificates" / "apiserver.crt"
+
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log."""
+        return self.directory.absolute() / "audit.log"
+
+    def kubeconfig(self, user: str = ADMIN) -> Path:
+        """A kubeconfig of this user: the administrator, or one of `users.DUTIES`."""
+        self._token(user)
+        return self.directory.absolute() / f"{user}.kubeconfig"
+
+    def api(self, user: str = ADMIN) -> ApiServer:
+        """The API server, asked by this user; to be closed by the caller."""
+        return ApiServer(access(self.kubeconfig(user)))
+
+    def _token(self, user: str) -> str:
+        if user not in self._tokens:
+            raise KeyError(f"there is no user {user!r}; there are {', '.join(self._tokens)}")
+        return self._tokens[user]
+
+    def _prepare(self) -> None:
+        """Choose ports, and write all that the parts read."""
+        taken: set[int] = set()
+        self._ports = {name: free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._tokens = write_tokens(self._file("tokens.csv"))
+        for user, token in self._tokens.items():
+            write_kubeconfig(self.kubeconfig(user), self.url, self.certificate, token)
+        self._write_signing_key()
+        ready = Health(f"{self.url}/readyz", self._token(ADMIN), self.certificate)
+        self.etcd = self._part(
+            "etcd", self._etcd_flags(), Health(f"http://{HOST}:{self._ports['etcd']}/health")
+        )
+        self.api_server = self._part("kube-apiserver", self._api_server_flags(), ready)
+        self.controllers = self._part("kube-controller-manager", self._controller_flags(), None)
+        self.kwok = self._part("kwok", self._kwok_flags(), Health(f"{self.kwok_url}/healthz"))
+
+    def _part(self, name: str, flags: dict[str, object], health: Health | None) -> Part:
+        directory = self.directory.absolute() / name
+        directory.mkdir(exist_ok=True)
+        words = tuple(f"--{flag}={value}" for flag, value in flags.items())
+        return Part(directory, self.binary, name, words, health)
+
+    def _store(self, what: str, body: dict[str, object]) -> Any:
+        """Ask etcd through its gateway of JSON."""
+        url = f"http://{HOST}:{self._ports['etcd']}/v3/kv/{what}"
+        with urllib.request.urlopen(url, orjson.dumps(body), timeout=_STORE_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
+
+    def _file(self, name: str) -> Path:
+        return self.directory.absolute() / name
+
+    def _write_signing_key(self) -> None:
+        key = self._file("signing.key")
+        if key.exists():
+            return
+        done = subprocess.run(  # noqa: S603 - made of our own paths
+            [str(self.binary), "signing-key"], capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip()
+            raise ControlPlaneUnavailable(f"{self.binary} made no signing key: {said}")
+        key.touch(mode=0o600)
+        key.write_bytes(done.stdout)
+
+    async def _grant_rights(self) -> None:
+        async with self.api() as server:
+            await grant_rights(server)
+
+    def _etcd_flags(self) -> dict[str, object]:
+        clients = f"http://{HOST}:{self._ports['etcd']}"
+        peers = f"http://{HOST}:{self._ports['peer']}"
+        return {
+            "data-dir": self._file("store"),
+            "listen-client-urls": clients,
+            "advertise-client-urls": clients,
+            "listen-peer-urls": peers,
+            "initial-advertise-peer-urls": peers,
+            "initial-cluster": f"default={peers}",
+            "quota-backend-bytes": _STORE_BYTES,
+            "unsafe-no-fsync": "true",
+            "log-level": "warn",
+        }
+
+    def _api_server_flags(self) -> dict[str, object]:
+        key = self._file("signing.key")
+        return {
+            "etcd-servers": f"http://{HOST}:{self._ports['etcd']}",
+            "bind-address": HOST,
+            "secure-port": self._ports["api"],
+            # It makes its certificates itself, once.
+            "cert-dir": self.certificate.parent,
+            "token-auth-file": self._file("tokens.csv"),
+            "authorization-mode": "RBAC",
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": key,
+            "service-account-signing-key-file": key,
+            "service-cluster-ip-range": "10.0.0.0/24",
+            # Pods would wait for service accounts, which no controller makes here.
+            "disable-admission-plugins": "ServiceAccount",
+            # Through it the API server reaches kwok as if it were the nodes' kubelets.
+            "kubelet-preferred-address-types": "InternalIP",
+            "profiling": "false",
+            # Otherwise it waits a minute for those who watch.
+            "shutdown-watch-termination-grace-period": "1s",
+            "audit-policy-file": _CONFIGURATION / "audit.yaml",
+            "audit-log-path": self.audit_log,
+            "audit-log-maxsize": _AUDIT_FILE_MB,
+            # Each line is written with its request, not in batches that a crash would lose.
+            "audit-log-mode": "blocking",
+        }
+
+    def _controller_flags(self) -> dict[str, object]:
+        return {
+            "kubeconfig": self.kubeconfig(CONTROLLERS),
+            "controllers": ",".join(CONTROLLERS_RUN),
+            "leader-elect": "false",
+            "secure-port": 0,
+            "kube-api-qps": _CONTROLLER_QPS,
+            "kube-api-burst": _CONTROLLER_QPS,
+            "node-monitor-grace-period": _NODE_SILENCE,
+        }
+
+    def _kwok_flags(self) -> dict[str, object]:
+        return {
+            "kubeconfig": self.kubeconfig(KWOK),
+            "config": _CONFIGURATION / "kwok.yaml",
+            "manage-all-nodes": "true",
+            "node-ip": self._kubelet_host,
+            "node-port": self._ports["kwok"],
+            "server-address": f"{self._kubelet_host}:{self._ports['kwok']}",
+            "node-lease-duration-seconds": self.node_lease_s,
+        }

@@ -1,0 +1,133 @@
+"""Users of a control plane: a token each, a kubeconfig each, and rights.
+
+The administrator and the parts themselves may do everything. Each duty of ours has a user of its
+name with the rights of `connectors/kubernetes/rights.yaml`, so what one may not do fails here as it
+would in a cluster; and the audit log tells them apart.
+"""
+
+import asyncio
+import csv
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+import connectors.kubernetes
+from connectors.kubernetes.api.server import ApiServer
+from simulation.control_plane.build import ControlPlaneUnavailable
+
+ADMIN = "admin"
+KWOK = "kwok"
+CONTROLLERS = "kube-controller-manager"
+#: One user for each duty; also the name of its role.
+DUTIES = ("loadstream-watch", "loadstream-collect", "loadstream-bind", "loadstream-evict")
+_ALL_RIGHTS = "system:masters"
+_RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_CONFLICT = 409
+_LOOK_S = 0.05
+#: Longest time until an API server goes by rights that were written; a second is usual.
+RIGHTS_MAX_S = 60.0
+
+
+def write_tokens(path: Path) -> dict[str, str]:
+    """Write the API server's file of tokens; returns the token of each user."""
+    tokens = {name: secrets.token_hex(16) for name in (ADMIN, KWOK, CONTROLLERS, *DUTIES)}
+    path.touch(mode=0o600)
+    with path.open("w", newline="") as lines:
+        for name, token in tokens.items():
+            group = "" if name in DUTIES else _ALL_RIGHTS
+            csv.writer(lines).writerow([token, name, name, group])
+    return tokens
+
+
+def write_kubeconfig(path: Path, url: str, certificate: Path, token: str) -> None:
+    """Write a kubeconfig of one context.
+
+    Args:
+        path: of the kubeconfig.
+        url: of the API server.
+        certificate: of the authority that signed the server's own; absolute, since a relative path
+            would be taken from the kubeconfig's directory.
+        token: of the user.
+    """
+    name = "control-plane"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": name,
+                "cluster": {"server": url, "certificate-authority": str(certificate.absolute())},
+            }
+        ],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    path.touch(mode=0o600)
+    # JSON is YAML.
+    path.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
+
+
+async def grant_rights(server: ApiServer) -> None:
+    """Make the roles of all duties, and bind each to its user; `server` is the administrator's.
+
+    What is there already stays. An API server learns of rights a moment after they were written:
+    this waits until it goes by them. Raises ApiError and ApiUnreachable, and
+    ControlPlaneUnavailable where it does not go by them within `RIGHTS_MAX_S`.
+    """
+    roles = list(_roles())
+    for role in roles:
+        name = role["metadata"]["name"]
+        for kind, document in (
+            ("clusterroles", role),
+            ("clusterrolebindings", binding(name, name)),
+        ):
+            answer = await server.send("POST", f"{RBAC}/{kind}", body=document)
+            if not answer.ok and answer.status != _CONFLICT:
+                raise answer.error()
+    until_s = time.monotonic() + RIGHTS_MAX_S
+    for role in roles:
+        user, rule = role["metadata"]["name"], role["rules"][0]
+        while not await _may(server, user, rule):
+            if time.monotonic() > until_s:
+                raise ControlPlaneUnavailable(
+                    f"user {user} was given the right to {rule['verbs'][0]} {rule['resources'][0]}, "
+                    f"and the API server did not apply it within {RIGHTS_MAX_S:g} s: look into its log"
+                )
+            await asyncio.sleep(_LOOK_S)
+
+
+def binding(role: str, user: str) -> dict[str, Any]:
+    """What gives a role to a user."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "metadata": {"name": f"{role}.{user}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
+async def _may(server: ApiServer, user: str, rule: dict[str, Any]) -> bool:
+    resource, _, subresource = rule["resources"][0].partition("/")
+    asked = {
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": resource,
+        "subresource": subresource,
+    }
+    spec = {"user": user, "resourceAttributes": asked}
+    answer = await server.send("POST", _REVIEWS, body={"spec": spec})
+    if not answer.ok:
+        raise answer.error()
+    return bool(answer.json()["status"]["allowed"])
+
+
+def _roles() -> Iterator[dict[str, Any]]:
+    yield from yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8"))

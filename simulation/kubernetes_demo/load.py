@@ -1,0 +1,176 @@
+"""The cluster of the demo: nodes, deployments with budgets, and what their pods use.
+
+    make_nodes    nodes that are measured before there are pods
+    make_pods     deployments, whose pods ask for nodes under loadstream's name
+    make_hot      all pods of some nodes use more than they ask for
+    pods          what there is: which pods are bound, and where
+
+One deployment has a disruption budget that lets no pod go: its pods stay where they are, however
+hot it is. Everything is done as the administrator; loadstream has no part in it.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.kubernetes.api.errors import ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
+from simulation.control_plane.cluster import (
+    CPU_USAGE,
+    MEMORY_USAGE,
+    annotate_pod,
+    create,
+    create_namespace,
+    create_nodes,
+    node,
+)
+
+NAMESPACE = "shop"
+#: Pods of this deployment may not be evicted.
+PROTECTED = "checkout"
+#: What a node has.
+ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+NODE_MILLICORES = 8_000
+#: What a pod asks for, and what it uses at first.
+REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+USED = {CPU_USAGE: "400m", MEMORY_USAGE: "700Mi"}
+#: What the pods of a node that is to be hot use together, as a share of the node.
+HOT = 0.85
+_REPLICAS_PER_DEPLOYMENT = 50
+_PAGE = 1_000
+_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodOfCluster:
+    """A pod as the API server has it."""
+
+    name: str
+    uid: str
+    workload: str
+    node: str
+    """Empty: it has none."""
+    running: bool
+    millicores: int
+    """CPU that it really uses."""
+
+
+def nodes(count: int) -> Iterator[dict[str, Any]]:
+    """The nodes."""
+    for number in range(count):
+        yield node(f"node-{number:03}", allocatable=ALLOCATABLE, labels={"pool": "shop"})
+
+
+def deployments(pods: int) -> Iterator[dict[str, Any]]:
+    """Deployments with `pods` pods together, of 50 pods each but for the last."""
+    for number, first in enumerate(range(0, pods, _REPLICAS_PER_DEPLOYMENT)):
+        name = PROTECTED if number == 0 else f"service-{number:02}"
+        yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
+
+
+async def make_nodes(server: ApiServer, count: int) -> None:
+    """Nodes without pods."""
+    await create_nodes(server, nodes(count))
+
+
+async def make_pods(server: ApiServer, count: int) -> None:
+    """Budgets, then what makes pods."""
+    await create_namespace(server, NAMESPACE)
+    wanted = list(deployments(count))
+    budgets = [_budget(each["metadata"]["name"]) for each in wanted]
+    await create(server, f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets", budgets)
+    await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
+
+
+async def pods(server: ApiServer) -> list[PodOfCluster]:
+    """All pods of the demo."""
+    found = []
+    async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
+        for each in page["items"]:
+            meta, spec, status = each["metadata"], each["spec"], each.get("status") or {}
+            if meta.get("deletionTimestamp") is None:
+                found.append(
+                    PodOfCluster(
+                        meta["name"],
+                        meta["uid"],
+                        meta["labels"]["app"],
+                        spec.get("nodeName") or "",
+                        status.get("phase") == "Running",
+                        int(meta["annotations"][CPU_USAGE].removesuffix("m")),
+                    )
+                )
+    return found
+
+
+def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
+    """CPU that the pods of each node use, in millicores; nodes without pods are left out."""
+    used: dict[str, int] = defaultdict(int)
+    for each in found:
+        if each.node:
+            used[each.node] += each.millicores
+    return used
+
+
+async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int) -> list[str]:
+    """Let all pods of some nodes use more; returns these nodes.
+
+    Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
+    pods.
+    """
+    by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
+    for each in found:
+        if each.node:
+            by_node[each.node].append(each)
+    most = sorted(by_node, key=lambda name: (-len(by_node[name]), name))
+    protected = [
+        name for name in most if any(each.workload == PROTECTED for each in by_node[name])
+    ][: count // 2]
+    hot = [*protected, *(name for name in most if name not in protected)][:count]
+    changes = []
+    for name in hot:
+        each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
+        changes += [_let_use(server, pod.name, each_uses) for pod in by_node[name]]
+    await asyncio.gather(*changes)
+    return hot
+
+
+async def _let_use(server: ApiServer, pod: str, millicores: int) -> None:
+    """Wait for an API server that is away for a while: a node is hot by all of its pods."""
+    while True:
+        try:
+            return await annotate_pod(server, NAMESPACE, pod, {CPU_USAGE: f"{millicores}m"})
+        except ApiUnreachable:
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _deployment(name: str, replicas: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"requests": dict(REQUESTS)}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}, "annotations": dict(USED)},
+                "spec": {
+                    "schedulerName": "loadstream",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+def _budget(name: str) -> dict[str, Any]:
+    limit = {"maxUnavailable": 0} if name == PROTECTED else {"maxUnavailable": "20%"}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, **limit},
+    }

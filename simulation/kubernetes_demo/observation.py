@@ -1,0 +1,108 @@
+"""Looks at a cluster of the user's own for a while, and changes nothing in it.
+
+A worker, a watch and a collector run on this machine, against the current kubeconfig: no binder and
+no evictor, so nothing can be bound or evicted, whatever the policy says. What would be evicted are
+dry commands.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.wire import Wire
+from connectors.queries.wording import sentence
+from schemas.nodes import NodeState
+from schemas.pods import PodLifecycle
+from schemas.quantities import amount
+from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
+from simulation.kubernetes_demo.processes import duty, worker
+from simulation.kubernetes_demo.runner import environment, policy, running
+
+CLUSTER = "observed"
+_LOOK_S = 5.0
+
+
+@dataclass
+class Seen:
+    """What was seen of the cluster."""
+
+    observed: Observed = field(default_factory=Observed)
+    allocatable_millicores: dict[str, int] = field(default_factory=dict)
+    """CPU of each node; 0: it does not say."""
+    pods: dict[str, str] = field(default_factory=dict)
+    """Node of each live pod, by uid; empty: it has none."""
+    at_s: float = 0.0
+
+    def take(self, message: Any) -> None:
+        """Take a message of any topic that is read."""
+        if isinstance(message, NodeState):
+            if message.event == "removed":
+                self.allocatable_millicores.pop(message.node, None)
+            else:
+                cpu = str(message.allocatable.get("cpu", "0"))
+                self.allocatable_millicores[message.node] = amount("cpu", cpu)
+        elif isinstance(message, PodLifecycle):
+            if message.event in ("deleted", "finished"):
+                self.pods.pop(message.pod.uid, None)
+            else:
+                self.pods[message.pod.uid] = message.pod.node or ""
+        else:
+            self.observed.take(message)
+
+    def lines(self) -> Iterator[str]:
+        """Sentences for a person."""
+        waiting = sum(not node for node in self.pods.values())
+        nodes = len(self.allocatable_millicores)
+        yield f"{nodes} nodes, {len(self.pods)} pods, {waiting} of them without a node"
+        yield f"{len(self.observed.cpu)} nodes were measured"
+        shares: Counter[str] = Counter()
+        for node, used in self.observed.cpu.items():
+            if size := self.allocatable_millicores.get(node, 0):
+                shares[node] = round(100 * used / size)
+        for node, share in shares.most_common(5):
+            yield f"  {node}: {share} % of its CPU used"
+        yield f"{self.observed.dry} evictions would have been commanded; none was carried out"
+        if self.observed.why:
+            yield f"  the newest because {self.observed.why}"
+        if self.observed.newest_round is not None:
+            yield f"  the newest round: {sentence(self.observed.newest_round)}"
+
+
+def observe(
+    kubeconfig: Path | None,
+    context: str | None,
+    sources: Path | None,
+    directory: Path,
+    seconds: float,
+    show: Callable[[Seen], None],
+) -> Seen:
+    """Look for so long; raises ProcessDied and BrokerUnavailable."""
+    directory.mkdir(parents=True, exist_ok=True)
+    more = () if context is None else ("--context", context)
+    measured = () if sources is None else ("--sources", str(sources.absolute()))
+    seen, began_s = Seen(), time.monotonic()
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker())
+        settings = environment(broker.settings)
+        parts = [
+            worker(directory, settings),
+            duty(directory, "watch", CLUSTER, kubeconfig, settings, more),
+            duty(directory, "collect", CLUSTER, kubeconfig, settings, (*more, *measured)),
+        ]
+        processes = stack.enter_context(running(parts))
+        topics = (*READ_TOPICS, "node-state", "pod-lifecycle")
+        wire = stack.enter_context(Wire(broker.settings, topics))
+        wire.send("policies", policy(CLUSTER, "observe"))
+        while seen.at_s < seconds:
+            for message, _ in wire.receive(_LOOK_S):
+                seen.take(message)
+            for each in processes:
+                each.check()
+            seen.at_s = time.monotonic() - began_s
+            show(seen)
+    return seen

@@ -1,0 +1,130 @@
+"""Runs the demo: a control plane, a broker and loadstream's processes, then the story.
+
+Everything runs on this machine and ends with it; what is left is in the directory of the output:
+logs, the audit log, the summary and the picture. What else the directory has stays.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.wire import Wire
+from schemas.connection import ENV_PREFIX, KafkaSettings
+from schemas.policies import PolicyRecord
+from simulation.control_plane import audit
+from simulation.control_plane.server import ControlPlane
+from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
+from simulation.kubernetes_demo.processes import Loadstream, duty, worker
+from simulation.kubernetes_demo.story import Look, Size, Story
+from simulation.kubernetes_demo.summary import Summary, summary
+
+CLUSTER = "kwok"
+DUTIES = ("watch", "collect", "bind", "evict")
+#: How often kubelets are asked, as the sources' file says.
+_INTERVAL = "5s"
+_STOP_S = 20.0
+
+
+def environment(kafka: KafkaSettings) -> dict[str, str]:
+    """Variables by which processes find a local broker."""
+    return {
+        f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
+        "LOADSTREAM_LOG_FORMAT": "console",
+    }
+
+
+def write_sources(path: Path, plane: ControlPlane) -> Path:
+    """The file that tells `collect` where kwok plays the kubelets."""
+    url = f"{plane.kwok_url}/metrics/nodes/{{node}}/metrics/resource"
+    path.write_text(
+        f"sources:\n  - source: kubelet_resource\n    interval: {_INTERVAL}\n    url: {url!r}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
+    """One of the two policies of the demo, as an operator would apply it."""
+    document = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
+    return PolicyRecord(
+        cluster=cluster,
+        document=document,
+        applied_at_ms=time.time_ns() // 1_000_000,
+        comment="the demo's policy",
+    )
+
+
+def everything(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> list[Loadstream]:
+    """A worker and all duties around a control plane; they are not started yet."""
+    settings = environment(kafka)
+    sources = write_sources(directory / "sources.yaml", plane)
+    more = {"collect": ("--sources", str(sources))}
+    return [
+        worker(directory, settings),
+        *(
+            duty(
+                directory,
+                name,
+                CLUSTER,
+                plane.kubeconfig(f"loadstream-{name}"),
+                settings,
+                more.get(name, ()),
+            )
+            for name in DUTIES
+        ),
+    ]
+
+
+@contextmanager
+def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+    """The processes while they run; they are asked to end afterwards."""
+    try:
+        for each in processes:
+            each.start()
+        yield processes
+    finally:
+        for each in reversed(processes):
+            each.ask_to_stop()
+        for each in reversed(processes):
+            each.wait_for_end(_STOP_S)
+
+
+def run(
+    binary: Path, directory: Path, size: Size, show: Callable[[Look, Observed], None]
+) -> tuple[Story, Summary]:
+    """The whole demo on the embedded broker; `directory` gets logs and the audit log.
+
+    Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable, OSError.
+    """
+    store = directory / "control-plane"
+    shutil.rmtree(store, ignore_errors=True)  # a store has the objects of the run before
+    for name in ("worker", *DUTIES):
+        (directory / name / "log").unlink(missing_ok=True)
+    store.mkdir(parents=True)
+    with ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane(binary, store))
+        broker = stack.enter_context(EmbeddedBroker())
+        parts = everything(directory, plane, broker.settings)
+        processes = stack.enter_context(running(parts))
+        wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
+        wire.send("policies", policy())
+        return asyncio.run(tell(plane, wire, processes, size, show))
+
+
+async def tell(
+    plane: ControlPlane,
+    wire: Wire,
+    processes: Sequence[Loadstream],
+    size: Size,
+    show: Callable[[Look, Observed], None],
+) -> tuple[Story, Summary]:
+    """The story on what runs, and its summary."""
+    async with plane.api() as server:
+        story = Story(server, wire, processes, size, show)
+        await story.run()
+    return story, summary(story, audit.read(plane.audit_log))

@@ -1,0 +1,151 @@
+"""What happens in the demo, step by step, each until it has happened.
+
+    1. nodes are there and measured       3. some nodes become hot
+    2. pods ask for nodes, all are bound  4. evictions relieve them; replacements land elsewhere
+
+A step that takes too long is a finding of the summary and not an exception: what can be shown is
+shown. The story acts as the cluster's users would, and looks as they would: at the API server, and
+at loadstream's topics.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.kafka.wire import Wire
+from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
+from simulation.kubernetes_demo import load
+from simulation.kubernetes_demo.observed import Observed
+from simulation.kubernetes_demo.processes import Loadstream
+
+#: Above this share of its CPU a node is hot; the policy's high threshold.
+HOT_PERCENT = 70
+#: A share of the nodes becomes hot.
+HOT_EVERY = 20
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the demo is, and how long a step may take."""
+
+    nodes: int = 200
+    pods: int = 1_000
+    step_s: float = 240.0
+
+
+@dataclass
+class Look:
+    """What there was at one moment."""
+
+    at_s: float
+    step: str
+    pods: Sequence[load.PodOfCluster]
+
+    @property
+    def cpu(self) -> dict[str, int]:
+        """CPU that is really used on each node with pods, in millicores."""
+        return load.cpu_used(self.pods)
+
+    @property
+    def hot(self) -> list[str]:
+        """Nodes that use too much."""
+        limit = load.NODE_MILLICORES * HOT_PERCENT / 100
+        return sorted(node for node, used in self.cpu.items() if used > limit)
+
+    @property
+    def bound(self) -> int:
+        """Pods with a node."""
+        return sum(bool(each.node) for each in self.pods)
+
+
+@dataclass
+class Story:
+    """One run of the demo."""
+
+    server: ApiServer
+    wire: Wire
+    processes: Sequence[Loadstream]
+    size: Size
+    show: Callable[[Look, Observed], None]
+    observed: Observed = field(default_factory=Observed)
+    problems: list[str] = field(default_factory=list)
+    """What did not happen in time."""
+    looks: list[Look] = field(default_factory=list)
+    """The last one of each step."""
+    made_hot: list[str] = field(default_factory=list)
+    protected: set[str] = field(default_factory=set)
+    """Uids of the pods on hot nodes that may not be evicted."""
+    began_s: float = field(default_factory=time.monotonic)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each step took."""
+
+    async def run(self) -> None:
+        """All steps."""
+        size = self.size
+        await self._step(
+            "nodes are measured",
+            load.make_nodes(self.server, size.nodes),
+            lambda look: len(self.observed.cpu) >= size.nodes,
+        )
+        await self._step(
+            "pods are placed",
+            load.make_pods(self.server, size.pods),
+            lambda look: look.bound >= size.pods,
+        )
+        await self._step("nodes become hot", self._heat(), lambda look: bool(look.hot))
+        await self._step(
+            "hot nodes are relieved",
+            None,
+            lambda look: not look.hot and look.bound >= size.pods,
+        )
+
+    async def _heat(self) -> None:
+        count = max(1, self.size.nodes // HOT_EVERY)
+        while not (found := await self._pods()):
+            await asyncio.sleep(_LOOK_S)
+        self.made_hot = await load.make_hot(self.server, found, count)
+        self.protected = {
+            each.uid
+            for each in found
+            if each.node in self.made_hot and each.workload == load.PROTECTED
+        }
+
+    async def _step(
+        self, name: str, act: Awaitable[Any] | None, happened: Callable[[Look], bool]
+    ) -> None:
+        """Act, and look until it has happened."""
+        began_s = time.monotonic()
+        if act is not None:
+            with suppress(TimeoutError):  # what is left of it is seen below
+                async with asyncio.timeout(self.size.step_s):
+                    await act
+        while True:
+            look = await self._look(name)
+            self.show(look, self.observed)
+            if happened(look):
+                break
+            if time.monotonic() - began_s > self.size.step_s:
+                self.problems.append(f"not within {self.size.step_s:.0f} s: {name}")
+                break
+        self.seconds[name] = time.monotonic() - began_s
+        self.looks.append(look)
+
+    async def _look(self, step: str) -> Look:
+        for message, _ in await asyncio.to_thread(lambda: list(self.wire.receive(_LOOK_S))):
+            self.observed.take(message)
+        for each in self.processes:
+            each.check()
+        found = await self._pods()
+        return Look(time.monotonic() - self.began_s, step, found)
+
+    async def _pods(self) -> list[load.PodOfCluster]:
+        """All pods; none if the API server is away for a moment."""
+        try:
+            return await load.pods(self.server)
+        except (ApiError, ApiUnreachable):
+            return []

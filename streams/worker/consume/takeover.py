@@ -1,0 +1,201 @@
+"""Takes over the partitions that Faust assigns to this worker, and drops those that are gone.
+
+On a rebalance the batches under way are finished first. State and rows of partitions that are gone
+are dropped. When Faust has recovered the tables, the state of every partition is built from its
+rows, even if the partition stayed: another worker may have had it in between, unnoticed.
+
+Partitions may be taken away at any time during this. So a takeover belongs to one generation, and
+after each wait it is given up if that generation is over: the next assignment begins another one.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+from connectors.kafka.reconnect import answered
+from streams.stage.records import PartitionRows, Stage
+from streams.worker.consume.batches import Batches
+from streams.worker.consume.intake import Intake
+from streams.worker.consume.ticker import Ticker
+from streams.worker.event_loop import without_garbage_collection
+from streams.worker.partitions import Partitions
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.topic_watch import TopicWatch, check_ends
+from streams.worker.store.writethrough import WriteThrough
+from streams.worker.tables import RowTable
+
+logger = logging.getLogger(__name__)
+
+#: Time between two questions to brokers that do not answer, in seconds.
+_ASK_AGAIN_S = 0.25
+
+
+class Takeover:
+    """Reacts to the rebalances of Faust's app."""
+
+    def __init__(
+        self,
+        app: Any,
+        partitions: Partitions,
+        *,
+        batches: Batches,
+        intake: Intake,
+        ticker: Ticker | None,
+        tables: Collection[RowTable],
+        durability: JournalFirst | WriteThrough,
+        build: Callable[[int, PartitionRows], Stage],
+        watch: TopicWatch,
+        metrics: Metrics,
+    ) -> None:
+        """`build` makes the stage of a partition from its rows, which may be none."""
+        self._app = app
+        self._partitions = partitions
+        self._batches = batches
+        self._intake = intake
+        self._ticker = ticker
+        self._tables = {table.name: table for table in tables}
+        self._durability = durability
+        self._build = build
+        self._watch = watch
+        self._metrics = metrics
+        self._opening = asyncio.Lock()
+        app.on_partitions_revoked.connect(self.on_revoked)
+        app.on_partitions_assigned.connect(self.on_assigned)
+        app.on_rebalance_complete.connect(self.on_recovered)
+        app.on_before_shutdown.connect(self.on_shutdown)
+
+    async def on_revoked(self, app: Any, revoked: Any, **_: Any) -> None:
+        """Partitions are taken away: what is done for them from now on comes too late."""
+        partitions = self._partitions
+        partitions.recovered = False
+        partitions.generation += 1
+        self._metrics.clear_partitions(partitions.stage)
+        if partitions.stages:
+            logger.info(
+                "stage %s gives the partitions %s back for a rebalance",
+                partitions.stage,
+                _join(partitions.stages),
+            )
+        self._batches.hold()
+        await self._intake.settle()  # its rows are in the changelog before that is read
+
+    async def on_assigned(self, app: Any, assigned: Any, **_: Any) -> None:
+        """Drop what is not in the new assignment."""
+        partitions = self._partitions
+        partitions.recovered = False
+        partitions.assigned_at_s = time.monotonic()
+        owned = partitions.select(assigned)
+        for partition in [each for each in partitions.stages if each not in owned]:
+            self._close(partition)
+        standby: set[int] = set()
+        for table in self._tables.values():
+            # Standby copies are assigned under the changelog's own name.
+            copies = {tp.partition for tp in assigned if tp.topic == table.changelog}
+            table.keep_only(owned | copies)
+            standby |= copies - owned
+        self._metrics.set_standby_copies(partitions.stage, len(standby))
+
+    async def on_recovered(self, app: Any, **_: Any) -> None:
+        """Faust has recovered the tables: take over what this worker owns now."""
+        generation = self._partitions.generation
+        async with self._opening:  # what was opened too late must not replace what was opened since
+            if not self._is_over(generation):
+                await self._open(generation)
+
+    async def on_shutdown(self, app: Any, **_: Any) -> None:
+        """A clean end leaves nothing to redo."""
+        if not app.crashed:
+            self._batches.hold()
+            await self._intake.settle()
+
+    def _is_over(self, generation: int) -> bool:
+        return self._partitions.generation != generation
+
+    async def _open(self, generation: int) -> None:
+        partitions = self._partitions
+        owned = partitions.select(self._app.assignor.assigned_actives())
+        while not await self._watch.look():
+            if self._is_over(generation):
+                return
+            await asyncio.sleep(_ASK_AGAIN_S)
+        rows = {name: table.rows(owned) for name, table in self._tables.items()}
+        if not await self._build_stages(rows, owned, generation):
+            return
+        await self._check_ends()
+        if self._ticker is not None:
+            await self._ticker.catch_up()
+        if self._is_over(generation):
+            return  # partitions were taken away meanwhile; the next assignment comes here again
+        # Before the seek: what comes between the two would be dropped and never come again.
+        partitions.recovered = True
+        self._batches.release()
+        await self._seek(generation)
+        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
+        seconds = time.monotonic() - partitions.assigned_at_s
+        self._metrics.observe_recovery(partitions.stage, len(owned), count, seconds)
+        logger.info(
+            "stage %s has the partitions %s, recovered from %d rows in %.1f s",
+            partitions.stage,
+            _join(owned),
+            count,
+            seconds,
+        )
+
+    async def _build_stages(
+        self,
+        rows: Mapping[str, Mapping[int, dict[str, bytes]]],
+        owned: set[int],
+        generation: int,
+    ) -> bool:
+        """The stage of each partition from its rows; False: the generation is over."""
+        with without_garbage_collection():
+            for partition in sorted(owned):
+                of_partition = {name: rows[name][partition] for name in rows}
+                redone = await self._durability.open(partition, of_partition, self._watch.state_ids)
+                if self._is_over(generation):
+                    self._close(partition)  # taken away meanwhile: nothing of it may be written
+                    return False
+                self._partitions.stages[partition] = self._build(partition, redone)
+                await asyncio.sleep(0)  # heartbeats go on between large partitions
+        return not self._is_over(generation)
+
+    def _close(self, partition: int) -> None:
+        self._partitions.stages.pop(partition, None)
+        self._durability.close(partition)
+
+    async def _seek(self, generation: int) -> None:
+        """Let Faust's consumer continue after the records that were applied.
+
+        Faust seeks to committed offsets after this, and to nothing where there are none: what it
+        had fetched and thrown away on the rebalance would then never come again. A commit that is
+        behind repeats records, one that is ahead leaves a gap; the intake handles both.
+        """
+        for tp in self._inputs():
+            if self._is_over(generation):
+                return
+            position = self._partitions.position(tp.topic, tp.partition)
+            await self._app.consumer.seek(tp, position + 1)
+
+    async def _check_ends(self) -> None:
+        """Every input must still hold what was applied, or offsets mean something else now.
+
+        Raises:
+            TopicChanged: an input does not.
+        """
+        positions = {tp: self._partitions.position(tp.topic, tp.partition) for tp in self._inputs()}
+        if positions:
+            ask = partial(self._app.consumer.highwaters, *positions)
+            what = f"{self._partitions.stage}: the ends of its inputs"
+            check_ends(positions, await answered(ask, what))
+
+    def _inputs(self) -> list[Any]:
+        actives = self._app.assignor.assigned_actives()
+        return [tp for tp in actives if tp.topic in self._partitions.topics]
+
+
+def _join(partitions: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

@@ -1,0 +1,80 @@
+"""The partitions of a stage that this worker owns, and what is wrong around them.
+
+Takeover changes them; intake, clock, watchers, metrics and health read them.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from streams.stage.records import Stage
+
+logger = logging.getLogger(__name__)
+
+
+class Notices:
+    """What is wrong with a stage's surroundings now, such as its clock or its consumer group.
+
+    Each watcher reports all that it finds at each check. A problem is logged when it begins and
+    when it ends, and health reports it as long as it lasts.
+    """
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+        self._problems: dict[str, dict[str, str]] = {}
+
+    def report(self, watcher: str, problems: Mapping[str, str]) -> None:
+        """Replace the problems of a watcher: sentences by their subject."""
+        before = self._problems.get(watcher, {})
+        for subject, sentence in problems.items():
+            if subject not in before:
+                logger.error("%s: %s", self._stage, sentence)
+        for subject in before:
+            if subject not in problems:
+                logger.warning("%s: %s: all is well again", self._stage, subject)
+        self._problems[watcher] = dict(problems)
+
+    @property
+    def sentences(self) -> list[str]:
+        """All problems, by watcher and subject."""
+        return [
+            f"{self._stage}: {problems[subject]}"
+            for _, problems in sorted(self._problems.items())
+            for subject in sorted(problems)
+        ]
+
+
+class Partitions:
+    """The partitions of one stage that this worker owns."""
+
+    def __init__(self, app: Any, stage: str, topics: Collection[str]) -> None:
+        self._app = app
+        self.stage = stage
+        """aggregate or cluster."""
+        self.topics = frozenset(topics)
+        """Input topics."""
+        self.stages: dict[int, Stage] = {}
+        """The state of each partition."""
+        self.recovered = False
+        """All partitions that this worker owns, which may be none, have their state."""
+        self.generation = 0
+        """How often partitions were taken away."""
+        self.assigned_at_s = 0.0
+        """When Faust assigned partitions last, by the monotonic clock."""
+        self.notices = Notices(stage)
+
+    def position(self, topic: str, partition: int) -> int:
+        """Offset applied last of a topic; -1: none."""
+        return self.stages[partition].positions.get(topic, -1)
+
+    def select(self, assigned: Iterable[Any]) -> set[int]:
+        """Partitions of the inputs among the given topic partitions."""
+        return {tp.partition for tp in assigned if tp.topic in self.topics}
+
+    @property
+    def waiting_since_s(self) -> float | None:
+        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
+        if self.recovered or not self._app.in_recovery:
+            return None
+        read_at_s: float = self._app.row_read_at_s
+        return max(self.assigned_at_s, read_at_s)

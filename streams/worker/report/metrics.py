@@ -1,0 +1,292 @@
+"""What a worker counts as it happens, for Prometheus. `observer` shows what is true now.
+
+Each has its own registry, so that tests and several workers in one process do not share figures.
+Names follow Prometheus' conventions: units last, counters end in `_total`. Every label has few
+values: stages, topics, tables, categories, outcomes, filters, and a limited number of clusters.
+"""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from connectors.process.metrics_endpoint import process_registry
+from schemas.decisions import PlacementDecision
+from schemas.migrations import Trigger
+from schemas.moves import MOVE_COUNTS
+from schemas.refusals import Category
+from streams.stage.records import InputRecord, StageResult
+from streams.stage.statistics import Counts
+
+#: Topic whose records wait for an answer.
+REQUESTS = "scheduling-requests"
+
+#: Most clusters that get a label of their own; the others are reported together.
+CLUSTERS_MAX = 100
+#: Label of the other clusters: no name of a cluster holds a space.
+OTHERS = "other clusters"
+
+_RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_LATENCY_SECONDS = (*_SECONDS, 10, 30, 60, 300)
+_WAIT_SECONDS = (0, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+_RECOVERY_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300)
+
+
+class Metrics:
+    """Counters of one worker; `stage` is aggregate or cluster."""
+
+    def __init__(self, *, wall_clock: bool = True) -> None:
+        """Make all metrics, so that each is there before anything has happened.
+
+        `wall_clock`: records carry the time of this clock; otherwise latencies would compare two
+        times that have nothing to do with each other, and are not counted.
+        """
+        self.registry = process_registry()
+        self._wall_clock = wall_clock
+        self._in_flight_max: dict[str, int] = {}
+        self._named: dict[str, None] = {}
+        """Clusters with a label of their own."""
+        self._make_counters()
+        self._make_histograms()
+        self._make_gauges()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(
+            f"loadstream_{name}", text, ["stage"], buckets=buckets, registry=self.registry
+        )
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
+
+    def _make_counters(self) -> None:
+        self._records = self._counter("records", "Input records taken in.", "topic")
+        self._results = self._counter("results", "Input records by what they came to.", "result")
+        self._outputs = self._counter("outputs", "Records published.", "topic")
+        self._decisions = self._counter(
+            "decisions",
+            "Placement decisions; reason is the filter that refused most nodes, for those that wait.",
+            "outcome",
+            "reason",
+        )
+        self._rounds = self._counter("rebalance_rounds", "Rounds by what they came to.", "result")
+        self._commands = self._counter(
+            "eviction_commands",
+            "Eviction commands; observe: marked dry.",
+            "cluster",
+            "trigger",
+            "mode",
+        )
+        self._migrations = self._counter(
+            "migrations_ended", "Migrations that have ended.", "cluster", "phase", "reason"
+        )
+        self._moves = self._counter(
+            "move_outcomes",
+            "Followed evictions: all, and those with a hot node after, or undone.",
+            "cluster",
+            "outcome",
+        )
+        self._dead = self._counter(
+            "dead_letters",
+            "Records that could not be read or were refused, by the topic that they came from.",
+            "topic",
+            "category",
+        )
+        self._rows = self._counter("table_rows", "Table rows changed.", "table")
+        self._healed = self._counter(
+            "healed_records", "Records that were not delivered and had to be read.", "topic"
+        )
+        self._ahead = self._counter(
+            "records_read_ahead", "Records that were read so that time could go on.", "topic"
+        )
+        self._checkpoints = self._counter(
+            "checkpoints",
+            "Checkpoints begun: written, stopped since the partition went, or failed.",
+            "result",
+        )
+
+    def _make_histograms(self) -> None:
+        self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
+        self._seconds = self._histogram(
+            "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
+        )
+        self._latency = self._histogram(
+            "decision_latency_seconds",
+            "Time from the timestamp of a request's record until its decision is durable and published.",
+            _LATENCY_SECONDS,
+        )
+        self._wait = self._histogram(
+            "placement_wait_seconds",
+            "For pods that were given a node: time in the log since they asked for one.",
+            _WAIT_SECONDS,
+        )
+        self._recovery = self._histogram(
+            "recovery_seconds",
+            "Time from the assignment of partitions until they are worked on.",
+            _RECOVERY_SECONDS,
+        )
+
+    def _make_gauges(self) -> None:
+        self._recovered_rows = self._gauge(
+            "recovered_rows", "Table rows that the last recovery began from."
+        )
+        self._partitions = self._gauge("partitions", "Partitions owned and recovered.")
+        self._topic_partitions = self._gauge(
+            "topic_partitions",
+            "Partitions of each topic, which all workers of the stage share out.",
+        )
+        self._in_flight = self._gauge(
+            "in_flight_records_max",
+            "Most records at once that were fetched and not durable, since the start.",
+        )
+        self._copies = self._gauge(
+            "standby_partitions",
+            "Partitions of other workers of which this one keeps a copy of the rows.",
+        )
+
+    def start_stage(self, stage: str, topics: Iterable[str], partitions: int) -> None:
+        """Start the counters of a stage, its input topics and their number of partitions at 0.
+
+        Otherwise Prometheus would not see their first rise.
+        """
+        for topic in topics:
+            self._records.labels(stage, topic)
+            self._healed.labels(stage, topic)
+            self._ahead.labels(stage, topic)
+            for category in get_args(Category):
+                self._dead.labels(stage, topic, category)
+            if topic == REQUESTS:
+                self._latency.labels(stage)
+                self._wait.labels(stage)
+                self._start_cluster_stage(stage)
+        self._topic_partitions.labels(stage).set(partitions)
+        for each in (
+            self._batch,
+            self._seconds,
+            self._recovery,
+            self._partitions,
+            self._copies,
+            self._in_flight,
+        ):
+            each.labels(stage)
+
+    def _start_cluster_stage(self, stage: str) -> None:
+        for result in ("written", "stopped", "failed"):
+            self._checkpoints.labels(stage, result)
+        for result in ("applied", "repeated", "refused"):
+            self._results.labels(stage, result)
+        for outcome in get_args(PlacementDecision.model_fields["outcome"].annotation):
+            if outcome not in ("waiting", "refused"):
+                self._decisions.labels(stage, outcome, "none")
+        for reason in ("moves", "hot", "calm", "stopped"):
+            self._rounds.labels(stage, reason)
+
+    def _start_cluster(self, stage: str, cluster: str) -> None:
+        """Start the counters of a cluster at 0."""
+        name = self._label(cluster)
+        for trigger in get_args(Trigger):
+            for mode in ("enforce", "observe"):
+                self._commands.labels(stage, name, trigger, mode)
+        for phase, reason in (
+            ("Succeeded", "Complete"),
+            ("Failed", "Timeout"),
+            ("Aborted", "Aborted"),
+        ):
+            self._migrations.labels(stage, name, phase, reason)
+        for outcome in MOVE_COUNTS:
+            self._moves.labels(stage, name, outcome)
+
+    def _label(self, cluster: str) -> str:
+        """Label of a cluster: its name for the first clusters, which bounds the number of series."""
+        if cluster not in self._named and len(self._named) < CLUSTERS_MAX:
+            self._named[cluster] = None
+        return cluster if cluster in self._named else OTHERS
+
+    def count_batch(self, stage: str, by_topic: Mapping[str, int], seconds: float) -> None:
+        """Count a batch of Faust's that is durable."""
+        for topic, count in by_topic.items():
+            self._records.labels(stage, topic).inc(count)
+        self._batch.labels(stage).observe(sum(by_topic.values()))
+        self._seconds.labels(stage).observe(seconds)
+
+    def count_result(self, stage: str, result: StageResult) -> None:
+        """Count the outputs and rows of one partition's batch."""
+        for topic, count in Tally(output.topic for output in result.outputs).items():
+            self._outputs.labels(stage, topic).inc(count)
+        for table, count in Tally(row.table for row in result.rows).items():
+            self._rows.labels(stage, table).inc(count)
+
+    def add_counts(self, stage: str, counts: Counts) -> None:
+        """Add what a stage has counted itself."""
+        for result, count in counts.results.items():
+            self._results.labels(stage, result).inc(count)
+        for (topic, category), count in counts.refused.items():
+            self._dead.labels(stage, topic, category).inc(count)
+        for (outcome, reason), count in counts.decided.items():
+            self._decisions.labels(stage, outcome, reason).inc(count)
+        for result, count in counts.rounds.items():
+            self._rounds.labels(stage, result).inc(count)
+        for cluster in counts.clusters:
+            self._start_cluster(stage, cluster)
+        for (cluster, trigger, mode), count in counts.commands.items():
+            self._commands.labels(stage, self._label(cluster), trigger, mode).inc(count)
+        for (cluster, phase, reason), count in counts.migrations.items():
+            self._migrations.labels(stage, self._label(cluster), phase, reason).inc(count)
+        for (cluster, outcome), count in counts.moves.items():
+            self._moves.labels(stage, self._label(cluster), outcome).inc(count)
+        wait = self._wait.labels(stage)
+        for seconds, count in counts.waits_s.items():
+            for _ in range(count):
+                wait.observe(seconds)
+
+    def observe_latency(self, stage: str, records: Iterable[InputRecord]) -> None:
+        """Observe the latency of requests whose decisions are published now."""
+        if not self._wall_clock:
+            return
+        now_ms = time.time_ns() / 1_000_000
+        asked_at_ms = [
+            record.timestamp_ms
+            for record in records
+            if record.topic == REQUESTS and record.timestamp_ms >= 0
+        ]
+        if asked_at_ms:
+            latency = self._latency.labels(stage)
+            for at_ms in asked_at_ms:
+                # A producer's clock may be ahead.
+                latency.observe(max(0.0, now_ms - at_ms) / 1000)
+
+    def count_undelivered(self, stage: str, topic: str, records: int) -> None:
+        """Count records that were missing in the stream and have been read."""
+        self._healed.labels(stage, topic).inc(records)
+
+    def count_read_ahead(self, stage: str, topic: str, records: int) -> None:
+        """Count records that were read before all others, because time had to wait for them."""
+        self._ahead.labels(stage, topic).inc(records)
+
+    def count_checkpoint(self, stage: str, result: str) -> None:
+        """Count a checkpoint that was begun, by its result."""
+        self._checkpoints.labels(stage, result).inc()
+
+    def observe_in_flight(self, stage: str, records: int) -> None:
+        """Observe how many records were fetched and are not durable."""
+        self._in_flight_max[stage] = max(records, self._in_flight_max.get(stage, 0))
+        self._in_flight.labels(stage).set(self._in_flight_max[stage])
+
+    def set_standby_copies(self, stage: str, partitions: int) -> None:
+        """Set of how many partitions that others own the worker keeps copies of the rows."""
+        self._copies.labels(stage).set(partitions)
+
+    def clear_partitions(self, stage: str) -> None:
+        """Show no partitions until the worker has recovered those that it owns next."""
+        self._partitions.labels(stage).set(0)
+
+    def observe_recovery(self, stage: str, partitions: int, rows: int, seconds: float) -> None:
+        """Observe a recovery: how many partitions the worker has, and from how many rows."""
+        self._partitions.labels(stage).set(partitions)
+        self._recovered_rows.labels(stage).set(rows)
+        self._recovery.labels(stage).observe(seconds)

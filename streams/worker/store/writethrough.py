@@ -1,0 +1,118 @@
+"""Outputs first, then every changed row: enough for a stage whose outputs are the same whenever
+they are made.
+
+After a crash in between the outputs are repeated. A worker that takes a partition over first claims
+its changelog, which shuts out all former owners (see `fence`), and reads what these have written
+after Faust had recovered the table: from then on only its own rows are written. A former owner that
+goes on publishes outputs of at most one batch, the same bytes as its successor's, and fails at
+their rows.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from schemas.codec import decode_as, encode
+from schemas.connection import KafkaSettings
+from schemas.percentiles import NodePercentilesRow, TopicIds
+from schemas.refusals import Refusal
+from streams.stage.journal import Place
+from streams.stage.packing import Changes
+from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange
+from streams.worker.reader import Entry, read_range
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.topic_watch import check_ids
+from streams.worker.tables import RowTable
+
+
+class WriteThrough:
+    """Durability of a stage with one table and without a journal."""
+
+    topics: tuple[str, ...] = ()
+    """Topics from which state is restored, besides inputs and changelogs."""
+
+    def __init__(
+        self, settings: KafkaSettings, publisher: FencedPublisher, table: RowTable
+    ) -> None:
+        self._settings = settings
+        self._publisher = publisher
+        self._table = table
+
+    async def open(
+        self, partition: int, rows: PartitionRows, topic_ids: Mapping[str, str]
+    ) -> PartitionRows:
+        """Claim the partition; return the stage's rows as they are up to the claim.
+
+        Raises:
+            DamagedTable: a row cannot be read.
+            TopicChanged: the rows name another id of a topic.
+        """
+        await self._publisher.start()
+        changelog = self._table.changelog
+        claimed = await self._publisher.claim([changelog], partition)
+        recovered = self._table.recovered(partition)
+        entries = await read_range(
+            self._settings, changelog, partition, recovered + 1, claimed[changelog]
+        )
+        self._table.store([self._change(entry) for entry in entries])
+        found = self._table.rows([partition])[partition]
+        changes = self._table.leftovers(partition)
+        key = f"{partition}/topics"
+        known = _ids(self._table.name, key, found.pop(key, None))
+        check_ids(known, topic_ids, self._settings.partitions)
+        if known != topic_ids:
+            row = NodePercentilesRow(kind="topics", topics=TopicIds(ids=dict(topic_ids)))
+            changes.append(RowChange(self._table.name, key, encode(row)))
+        await self._put(partition, changes)
+        return {**rows, self._table.name: found}
+
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
+        """There is no journal: after a crash the records come again."""
+        return []
+
+    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
+        """Publish outputs, then write rows.
+
+        Raises:
+            LostOwnership: another worker has taken a partition over; no row was written over its
+                rows.
+        """
+        await self._publisher.publish(
+            chain.from_iterable(batch.result.published for batch in batches)
+        )
+        await asyncio.gather(*(self._write(batch) for batch in batches))
+
+    async def flush(self, *, force: bool = False) -> None:
+        """Nothing stays unwritten."""
+
+    def unwritten(self, partition: int) -> Sequence[Changes]:
+        """None: rows are written before a batch is durable."""
+        return ()
+
+    def close(self, partition: int) -> None:
+        """The partition is its next owner's."""
+        self._publisher.release(partition)
+
+    async def _write(self, batch: AppliedBatch) -> None:
+        await self._put(batch.partition, self._table.records(batch.result.rows))
+
+    async def _put(self, partition: int, records: Sequence[RowChange]) -> None:
+        if records:
+            await self._publisher.write_rows(self._table.changelog, partition, records)
+            self._table.store(records)
+
+    def _change(self, entry: Entry) -> RowChange:
+        try:
+            return RowChange(self._table.name, (entry.key or b"").decode(), entry.value)
+        except UnicodeDecodeError:
+            raise DamagedTable(self._table.name, repr(entry.key), "the key is no text") from None
+
+
+def _ids(table: str, key: str, value: bytes | None) -> Mapping[str, str]:
+    """Ids of the topics that a partition's rows were made from, as far as they are known."""
+    if value is None:
+        return {}
+    row = decode_as(NodePercentilesRow, value)
+    if isinstance(row, Refusal) or row.topics is None:
+        raise DamagedTable(table, key, "it does not say which topics there were")
+    return row.topics.ids

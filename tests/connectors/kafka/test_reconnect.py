@@ -1,0 +1,95 @@
+"""Brokers that go away are waited for: clients, writers and readers go on when they are back."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import conn
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import create_topics
+from connectors.kafka.client import connect
+from connectors.kafka.reconnect import mend_connections
+from connectors.kafka.topics import expected_topics
+from connectors.process import event_loop
+from streams.worker.reader import read_range
+from streams.worker.store.publisher import Publisher
+from tests.conftest import RunningBroker, create_named, delete_topic, running
+
+pytestmark = pytest.mark.timeout(400)
+
+_TIMEOUT_MS = 2_000
+
+
+def test_a_write_to_a_connection_that_has_just_been_lost_is_a_lost_connection(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop raises where asyncio passes the write over, and aiokafka expects neither."""
+    # Commands that other tests have run in this process may have mended it for good.
+    (own,) = [each for each in conn.AIOKafkaConnection.__mro__ if each.__module__ == conn.__name__]
+    monkeypatch.setattr(conn, "AIOKafkaConnection", own)
+    host, _, port = embedded.settings.bootstrap_servers.partition(":")
+
+    async def written() -> None:
+        connection: Any = await conn.create_conn(host, int(port))
+        # The turn of the event loop in which the transport is closed and the task that reads does
+        # not know yet.
+        connection._read_task.cancel()
+        connection._writer.transport.abort()
+        await asyncio.sleep(0.1)
+        await connection.send(MetadataRequest([]))
+
+    with pytest.raises(RuntimeError, match="closed") as raised:
+        event_loop.run(written())
+    assert not isinstance(raised.value, KafkaConnectionError)
+    mend_connections()
+    with pytest.raises(KafkaConnectionError, match="broken"):
+        event_loop.run(written())
+
+
+@pytest.mark.kafka
+async def test_what_is_written_read_and_connected_while_the_only_broker_is_away_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    """For longer than aiokafka would, which gives up after its request timeout."""
+    with running(KafkaServer(tmp_path / "kafka")) as server:
+        kafka = server.settings
+        create_named(kafka, "journal")
+        publisher, late = (Publisher(kafka, request_timeout_ms=_TIMEOUT_MS) for _ in range(2))
+        await publisher.start()
+        await publisher.append("journal", 0, [b"0"])
+        server.kill_broker()
+        written = [
+            asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")
+        ]
+        begun = asyncio.create_task(late.start())
+        read = asyncio.create_task(read_range(kafka, "journal", 0, 0, 3))
+        await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
+        assert not any(each.done() for each in (*written, begun, read))
+        await asyncio.to_thread(server.start_broker)
+        await begun
+        assert await asyncio.gather(*written) == [1, 2]
+        assert [entry.value for entry in await read] == [b"0", b"1", b"2"]
+        assert await late.append("journal", 0, [b"3"]) == 3
+        for each in (publisher, late):
+            await each.stop()
+
+
+async def test_what_is_written_to_a_topic_that_is_missing_waits_for_it(
+    clean_kafka: RunningBroker,
+) -> None:
+    kafka = clean_kafka.settings
+    connection = connect(kafka)
+    publisher = Publisher(kafka, request_timeout_ms=_TIMEOUT_MS)
+    await publisher.start()
+    await publisher.append("journal", 0, [b"0"])
+    await asyncio.to_thread(delete_topic, connection, "journal")
+    written = [asyncio.create_task(publisher.append("journal", 0, [each])) for each in (b"1", b"2")]
+    await asyncio.sleep(3 * _TIMEOUT_MS / 1000)
+    assert not any(each.done() for each in written)
+    await asyncio.to_thread(create_topics, connection, expected_topics(kafka))
+    assert await asyncio.gather(*written) == [0, 1]
+    await publisher.stop()

@@ -1,0 +1,40 @@
+"""What is kept is made once, whoever wants it at the same time."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from connectors.process.child_process import made_once
+
+
+def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> None:
+    made: list[Path] = []
+
+    def make(path: Path) -> None:
+        made.append(path)
+        time.sleep(0.05)
+        path.write_text("whole")
+
+    kept, seen = tmp_path / "cache" / "kept", list[str]()
+    threads = [
+        threading.Thread(target=lambda: seen.append(made_once(kept, make).read_text()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [kept]
+    assert seen == ["whole"] * 4
+
+
+def test_what_could_not_be_made_is_tried_again(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        raise OSError("no room")
+
+    kept = tmp_path / "kept"
+    with pytest.raises(OSError, match="no room"):
+        made_once(kept, fail)
+    assert made_once(kept, lambda path: path.mkdir()).is_dir()

@@ -1,0 +1,140 @@
+"""`loadstream agent` as users start it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import connect
+from connectors.process.local_ports import free_port
+from tests.conftest import RunningBroker, eventually
+from tests.connectors.node_agent.trees import MIB, UID_A, NodeFiles
+
+_COMMAND = [sys.executable, "-m", "loadstream", "agent"]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> list[str]:
+    files = NodeFiles(tmp_path, "v2", "systemd")
+    files.name(UID_A, "shop", "web-1")
+    files.write(files.pod_path(UID_A, "burstable"), 5_000_000_000, 8 * MIB, 4 * MIB)
+    return [
+        "--cluster", "c", "--node", "n1", "--interval", "1", "--proc", str(files.proc),
+        "--cgroup", str(files.cgroup), "--pod-logs", str(files.pod_logs),
+    ]  # fmt: skip
+
+
+def _run(*options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(  # noqa: S603 - our own command
+        [*_COMMAND, *options], capture_output=True, text=True, check=False
+    )
+
+
+def test_one_sample_needs_no_broker(options: list[str], cache: Path) -> None:
+    done = _run(*options, "--once")
+    assert (done.returncode, done.stderr) == (0, "")
+    sample = json.loads(done.stdout)
+    assert (sample["cluster"], sample["node"]) == ("c", "n1")
+    assert sample["usage"] == {"cpu": 0, "memory": 400_000 * 1024}
+    (pod,) = sample["pods"]
+    assert (pod["namespace"], pod["name"], pod["uid"]) == ("shop", "web-1", UID_A)
+
+
+def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -> None:
+    done = _run(*options[:-1], "/nowhere", "--once")
+    assert (done.returncode, json.loads(done.stdout)["pods"]) == (0, [])
+    assert done.stderr.startswith("files: /nowhere: found the folder of none of 1 pods; expected ")
+
+
+def test_a_host_application_of_which_there_is_nothing_is_named(
+    options: list[str], cache: Path
+) -> None:
+    done = _run(*options, "--host-application", "proxy=system.slice/mistyped", "--once")
+    assert (done.returncode, json.loads(done.stdout)["host_applications"]) == (0, [])
+    assert done.stderr == (
+        "host application proxy: found nothing in its cgroup system.slice/mistyped\n"
+    )
+
+
+def test_samples_go_to_the_broker_until_it_is_ended(
+    options: list[str], embedded: RunningBroker
+) -> None:
+    port = free_port(set())
+    environment = {
+        **os.environ,
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        # The broker is in the process of the test, which may stand still for a while.
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "60",
+    }
+    agent = subprocess.Popen(  # noqa: S603 - our own command
+        [*_COMMAND, *options, "--metrics-host", "127.0.0.1", "--metrics-port", str(port)],
+        env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        samples = Past(connect(embedded.settings), "node-usage", None, 10)
+        assert eventually(lambda: any(samples.newest(Looked())))
+        (sample, *_) = Past(connect(embedded.settings), "node-usage", None, 10).newest(Looked())
+        assert [pod.name for pod in sample.pods] == ["web-1"]
+        assert sample.pressure is not None
+
+        def shown() -> str:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+                return answer.read().decode()  # type: ignore[no-any-return]
+
+        assert eventually(lambda: "loadstream_agent_pods 1.0" in shown())
+        # The sample is on the broker before the agent has heard so.
+        succeeded = "loadstream_agent_last_success_timestamp_seconds 1."
+        assert eventually(lambda: succeeded in shown())
+        agent.send_signal(signal.SIGTERM)
+        _, said = agent.communicate(timeout=60)
+    finally:
+        agent.kill()
+    assert (agent.returncode, said) == (130, "")
+
+
+def test_without_a_broker_s_address_it_says_so(options: list[str], cache: Path) -> None:
+    done = _run(*options)
+    assert done.returncode == 1
+    assert "no broker is known" in done.stderr
+
+
+def test_a_machine_without_cgroups_says_what_was_looked_for(
+    options: list[str], tmp_path: Path
+) -> None:
+    done = _run(*options, "--cgroup", str(tmp_path / "proc"), "--once")
+    assert done.returncode == 1
+    assert f"{tmp_path}/proc: found neither cgroup.controllers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (
+            ("--host-application", "proxy=a", "--host-application", "proxy=b"),
+            "Invalid value for --host-application: found proxy twice; expected another name",
+        ),
+        (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
+        (
+            ("--once", "--metrics-host", "127.0.0.1"),
+            "Invalid value for --metrics-host: found '127.0.0.1' and no port; give --metrics-port",
+        ),
+        (
+            ("--once", "--metrics-port", "9101"),
+            "Invalid value for --metrics-port: one sample has no metrics",
+        ),
+        (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
+        (("--cluster", "a/b"), 'found "a/b"; expected'),
+        (("--host-application", "proxy"), "expected NAME=CGROUP"),
+        (("--host-application", "proxy=a/../b"), "expected NAME=CGROUP"),
+    ],
+)
+def test_a_wrong_option_is_named(options: list[str], wrong: tuple[str, ...], expected: str) -> None:
+    done = _run(*options, *wrong)
+    assert done.returncode == 2
+    assert expected in " ".join(done.stderr.replace("│", " ").split())

@@ -1,0 +1,40 @@
+"""What commands take, where it is wrong: a sentence that names the option."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from loadstream.__main__ import app
+
+
+@pytest.mark.parametrize("command", [["demo"], ["kubernetes", "demo", "--observe"]])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_directory_for_results_that_cannot_be_made_is_said(
+    command: list[str], below: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "below" if below else tmp_path / "file"
+    bare = {"KUBECONFIG": str(tmp_path / "none"), "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, [*command, "--output", str(place)], env=bare)
+    assert result.exit_code == 2
+    assert f"Invalid value for --output: {place}: " in result.output
+    assert "; expected a directory that can be written" in result.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["why-not"],
+        ["policy", "init"],
+        ["policy", "check", "deploy/policies/observe.yaml", "--cluster"],
+        ["tail", "node-state", "--cluster"],
+    ],
+)
+def test_a_name_that_no_cluster_can_have_is_asked_of_no_broker(command: list[str]) -> None:
+    bare = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, [*command, "shop/web-1"], env=bare)
+    assert result.exit_code == 2
+    assert 'found "shop/web-1"; expected a string of 1 to 253 characters without "/"' in (
+        result.output
+    )

@@ -1,0 +1,171 @@
+"""`loadstream closed-loop` as its users start it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from loadstream.__main__ import app
+
+_SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3", "--jobs", "1")
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["closed-loop", *arguments], env={"COLUMNS": "200"})
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, out, err = call(
+        *_SMALL, "--contenders", "least-allocated,random-choice", "--seeds", "2", "--report", str(page)
+    )  # fmt: skip
+    assert code == 0, err
+    assert [line.split()[0] for line in out.split("\n") if " ±" in line] == [
+        "least-allocated", "random-choice",
+    ]  # fmt: skip
+    assert "seed 1: " in out
+    assert "least-allocated, seed 0: 0 of 0.5 h" in err
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<polyline") == 2
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "filling_hours" in text
+
+
+def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
+    report = (tmp_path / "report").with_suffix(".md")
+    arguments = (
+        *_SMALL, "--load", "40,40.25", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
+        "--report", str(report),
+    )  # fmt: skip
+    code, out, err = call(*arguments)
+    assert code == 0, err
+    assert ["mean load 40%," in out, "mean load 40.25%," in out] == [True, True]
+    assert "40.25% load, random-choice, seed 0:" in err
+    text = report.read_text(encoding="utf-8")
+    assert [line for line in text.split("\n") if line.startswith("## ")] == [
+        "## Mean load 40 %", "## Mean load 40.25 %", "## Parameters",
+    ]  # fmt: skip
+    assert "![Hot node-minutes by contender](report.svg)" in text
+    assert "| load | 0.4, 0.4025 |" in text
+    assert "| nodes | 6 |" in text
+    chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
+    assert chart.count(">random-choice<") == 2
+    assert "mean load 40.25 %<" in chart
+    code, _, err = call(*arguments)
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> None:
+    """In two processes that hash texts differently; only what it cost differs."""
+
+    def once(hash_seed: str) -> object:
+        loadstream = str(Path(sys.executable).parent / "loadstream")
+        names = ("--contenders", "koordinator-lownodeload-75,greedy-oracle", "--json")
+        command = (loadstream, "closed-loop", *_SMALL, *names)
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: S603
+        (document,) = json.loads(done.stdout)["comparisons"]
+        assert document.pop("cost")
+        return document
+
+    assert once("1") == once("2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--contenders", "nobody"), "found 'nobody'; expected one or more of"),
+        (("--trace", "/nowhere"), "/nowhere is no directory"),
+        (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
+        (("--load", "0"), "found '0'; expected percent from 1 to 90"),
+        (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
+        (
+            ("--set", "speed=3"),
+            "found 'speed'; expected one of filling_hours, fill_share, pod_divisor,",
+        ),
+        (("--set", "memory_start=3"), "expected two numbers with a comma"),
+        (("--set", "memory_growth=0.5,0.1"), "the smaller one first"),
+        (("--set", "lag_s=nan"), "lag_s: found 'nan'; expected a whole number"),
+        (("--set", "load=0.5"), "found 'load', which has an option of its own; expected --load"),
+        (("--seeds", "2-2", "--set", "own_share=0.35"), "own_share: found 0.35, with which nodes"),
+        (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
+        (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
+        (("--set", "alike_share=-1"), "alike_share: found -1; expected a number from 0 to 1"),
+        (("--set", "lag_s=2.5"), "lag_s: found '2.5'; expected a whole number"),
+        (("--set", "memory_start=0.5,11"), "expected two numbers from 0 to 10"),
+        (("--contenders", ""), "found no contender; expected"),
+        (
+            ("--report", "/nowhere/page.html"),
+            "expected a file that can be written, in a directory that exists",
+        ),
+        (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
+        (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
+        (("--interval", "15"), "--interval: found 15; expected a multiple of step_s, 10"),
+        (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
+    ],
+)
+def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, err = call(*_SMALL, *arguments)
+    assert code == 2
+    assert sentence in " ".join(err.replace("│", " ").split())
+
+
+def test_a_whole_number_is_one_in_the_report() -> None:
+    names = ("--contenders", "random-choice", "--nodes", "4", "--set", "lag_s=20")
+    code, out, err = call(*_SMALL, *names, "--json")
+    assert code == 0, err
+    (document,) = json.loads(out)["comparisons"]
+    found = document["parameters"]
+    assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("mine.yaml", b"mode: sometimes\n", "mine.yaml: line 1: mode: found"),
+        ("mine.yaml", b"mode: \xff\n", "found the byte 0xff, which is not UTF-8"),
+        ("mine.yaml", b"mode: 1\nx: 1\n", "mine.yaml: line 2: x: unknown field"),
+        ("loadstream.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+        ("least-allocated.yaml", b"mode: enforce\n", "with the name of a built-in contender"),
+    ],
+)
+def test_a_policy_that_cannot_be_compared_is_said(
+    name: str, content: bytes, sentence: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    code, _, err = call(*_SMALL, "--contenders", "random-choice", "--policy", str(file))
+    assert code == 2
+    assert sentence in err
+
+
+def test_a_policy_file_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
+    code, _, said = call("--policy", str(tmp_path))
+    assert code == 2
+    assert f"{tmp_path} cannot be read: Is a directory; expected a policy file" in said
+    assert "Errno" not in said
+
+
+def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "report.svg").mkdir()
+    report = (tmp_path / "report").with_suffix(".md")
+    code, _, err = call(*_SMALL, "--report", str(report))
+    assert code == 2
+    assert "and beside it report.svg as well" in " ".join(err.replace("│", " ").split())
+
+
+def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("mode: enforce\n")
+    code, out, err = call(*_SMALL, "--contenders", "", "--policy", str(file), "--json")
+    assert code == 0, err
+    (document,) = json.loads(out)["comparisons"]
+    (only,) = document["contenders"]
+    assert only["name"] == "mine"
+    assert only["seeds"][0]["own"]["records"] > 100

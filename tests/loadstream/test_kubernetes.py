@@ -1,0 +1,151 @@
+"""`loadstream kubernetes ...` as users start it: what is wrong is said in a sentence."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.process.local_ports import free_port
+from loadstream.__main__ import app
+from tests.conftest import RunningBroker
+
+_COMMAND = [sys.executable, "-m", "loadstream", "kubernetes"]
+_NOBODY = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "http://127.0.0.1:PORT"}}]
+users: [{name: u, user: {}}]
+"""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    """Of an API server that cannot be reached."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(_NOBODY.replace("PORT", str(free_port(set()))), encoding="utf-8")
+    return path
+
+
+def start(broker: str, *options: str) -> "subprocess.Popen[str]":
+    # Wide: a sentence in a box is not wrapped.
+    wide = {"COLUMNS": "1000"}
+    environment = {**os.environ, **wide, "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker}
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [*_COMMAND, *options], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def ended(broker: str, *options: str) -> tuple[int, str]:
+    process = start(broker, *options)
+    try:
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
+def test_a_kubeconfig_that_is_not_there_is_said(
+    embedded: RunningBroker, tmp_path: Path, duty: str
+) -> None:
+    missing = str(tmp_path / "missing")
+    code, said = ended(embedded.bootstrap_servers, duty, "--cluster", "c1", "--kubeconfig", missing)
+    assert code == 1
+    assert f"error: kubeconfig {missing}: there is no such file; name a kubeconfig" in said
+    assert "Traceback" not in said
+
+
+def test_a_broker_that_is_away_at_the_start_is_said(kubeconfig: Path) -> None:
+    away = f"127.0.0.1:{free_port(set())}"
+    code, said = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
+    assert code == 1
+    assert said.startswith("error: ")
+    assert away in said
+
+
+def test_a_wrong_file_of_sources_is_said_with_its_lines(tmp_path: Path, kubeconfig: Path) -> None:
+    file = tmp_path / "sources.yaml"
+    file.write_text("sources:\n- kind: kubelet\n  evry: 10\n", encoding="utf-8")
+    code, said = ended(
+        "127.0.0.1:1", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
+        "--sources", str(file),
+    )  # fmt: skip
+    assert code == 2
+    assert "sources.yaml" in said
+    assert "Traceback" not in said
+
+
+def test_files_that_cannot_be_read_are_said_in_words(tmp_path: Path, kubeconfig: Path) -> None:
+    text = tmp_path / "latin"
+    text.write_bytes(b"\xff")
+    for sources, words in ((tmp_path, "cannot be read: Is a directory"), (text, "the byte 0xff")):
+        result = CliRunner().invoke(
+            app,
+            ["kubernetes", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
+             "--sources", str(sources)],
+            env={"COLUMNS": "1000"},
+        )  # fmt: skip
+        assert result.exit_code == 2
+        assert words in result.output
+        assert "Errno" not in result.output
+        assert "codec" not in result.output
+
+
+@pytest.mark.parametrize("duty", ["all", "bind"])
+def test_an_api_server_that_is_away_is_waited_for_and_sigterm_ends_it(
+    embedded: RunningBroker, kubeconfig: Path, duty: str
+) -> None:
+    process = start(
+        embedded.bootstrap_servers, duty, "--cluster", "c1", "--kubeconfig", str(kubeconfig)
+    )
+    assert process.stderr is not None
+    said = ""
+    while "this process is the active one" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "is not the active one any more" in rest
+    assert "Traceback" not in said + rest
+
+
+@pytest.mark.broker
+def test_another_number_of_partitions_than_the_topics_have_ends_it(
+    embedded: RunningBroker,
+) -> None:
+    """It would wait for, or work on, a partition that is not its cluster's."""
+    address = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        "LOADSTREAM_KAFKA_PARTITIONS": "7",
+    }
+    options = ["watch", "--cluster", "blue", "--kubeconfig", "/nonexistent/kubeconfig"]
+    result = CliRunner().invoke(app, ["kubernetes", *options], env=address)
+    assert result.exit_code == 1
+    said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
+    assert said in result.output
+
+
+@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
+def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
+    options = ["--cluster", "c1", "--metrics-host", "127.0.0.1"]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", duty, *options], env=away)
+    assert result.exit_code == 2
+    assert "--metrics-host: found '127.0.0.1' and no port; give --metrics-port" in result.output
+
+
+@pytest.mark.parametrize("names", [[""], ["loadstream", ""]])
+def test_a_scheduler_without_a_name_is_refused(names: list[str]) -> None:
+    options = [each for name in names for each in ("--scheduler", name)]
+    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
+    result = CliRunner().invoke(app, ["kubernetes", "watch", "--cluster", "c1", *options], env=away)
+    assert result.exit_code == 2
+    assert "'--scheduler': found an empty name; expected the name" in result.output

@@ -1,0 +1,609 @@
+"""The policy commands: what they print, what they write, and what they refuse to write."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
+
+from connectors.kafka.applied import Applied
+from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.tail import Entry, read_entries
+from connectors.kafka.topics import changelog_name
+from connectors.policy import unmet
+from connectors.process import wall_clock
+from loadstream import policy as commands
+from loadstream.policy import app
+from schemas.base import Message
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from schemas.deadletters import dead_letter
+from schemas.namespaces import NamespaceState, PriorityClassState
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Pod, PodLifecycle
+from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
+from schemas.policy import effective_yaml, read_policy
+from schemas.refusals import Refusal
+from schemas.rows import FailedClusterRow
+from schemas.topics import TOPIC_BY_NAME
+from tests.conftest import RunningBroker, eventually
+from tests.connectors.kafka.messages import journal_batch
+
+DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    """The command's result; an exception that is no exit fails the test."""
+    result = CliRunner().invoke(app, list(arguments), input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(autouse=True)
+def _clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that have just ticked have done so for as long as the test takes."""
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms)
+
+
+@pytest.fixture
+def policies(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    """An embedded broker that the commands find by their settings, with clusters east and west."""
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    make_seen(embedded.settings)
+    return embedded.settings
+
+
+@pytest.fixture
+def policies_anywhere(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    """The embedded broker, and then a real Kafka, whose compacted topics have settings."""
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    make_seen(broker.settings)
+    return broker.settings
+
+
+def make_seen(settings: KafkaSettings) -> None:
+    """A producer has named both clusters, and their workers have just ticked."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    for cluster in ("east", "west"):
+        home = partition_for(cluster.encode(), settings.partitions)
+        node = encode(NodeState(cluster=cluster, node="n1", event="added"))
+        producer.produce("node-state", node, key=cluster.encode(), partition=home)
+        tick = encode(ClockTick(partition=home, now_ms=wall_clock.now_ms()))
+        producer.produce("clock", tick, key=str(home).encode(), partition=home)
+    assert producer.flush(60) == 0
+
+
+def applied_up_to(settings: KafkaSettings, offset: int) -> None:
+    """A worker has applied the policies of cluster east below an offset."""
+    home = partition_for(b"east", settings.partitions)
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    producer.produce("journal", journal_batch(home, {"policies": offset - 1}), partition=home)
+    assert producer.flush(60) == 0
+
+
+def write_dead_letter(settings: KafkaSettings, offset: int, reason: str) -> None:
+    """A worker has refused a policy of cluster east."""
+    home = partition_for(b"east", settings.partitions)
+    letter = dead_letter("policies", home, offset, None, b"east", b"", Refusal("invalid", reason))
+    options = {**settings.librdkafka_options(), "partitioner": "murmur2_random", "log_level": 0}
+    producer = Producer(options)
+    producer.produce("dead-letters", encode(letter), key=b"policies")
+    assert producer.flush(60) == 0
+
+
+def records(settings: KafkaSettings, cluster: str) -> list[PolicyRecord]:
+    """What topic `policies` holds about a cluster, in the partition where its worker looks."""
+    topic = TOPIC_BY_NAME["policies"]
+    found = read_entries(connect(settings), topic, "beginning", follow=False)
+    entries = [entry for entry in found if isinstance(entry, Entry) and entry.cluster == cluster]
+    expected = partition_for(cluster.encode(), settings.partitions)
+    assert all(entry.partition == expected for entry in entries)
+    assert all(entry.key == cluster.encode() for entry in entries)
+    return [entry.message for entry in entries]
+
+
+def write(settings: KafkaSettings, partition: int, value: bytes, key: str) -> None:
+    """One record, put where the caller says."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    producer.produce("policies", value, key=key.encode(), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def policy_file(directory: Path, text: str) -> str:
+    path = directory / "policy.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_check_prints_a_policy_that_reads_back_to_the_same_one(tmp_path: Path) -> None:
+    result = run("check", policy_file(tmp_path, DOCUMENT))
+    assert result.exit_code == 0
+    policy = read_policy(DOCUMENT)
+    assert read_policy(result.stdout) == policy
+    assert result.stdout.startswith(effective_yaml(policy))
+    assert result.stdout.splitlines()[-1] == f"# digest: {policy.digest}"
+
+
+def test_check_warns_of_a_section_whose_plugin_is_not_enabled() -> None:
+    result = run("check", "-", text="resourceLimits: {resources: [{name: cpu}]}")
+    assert result.exit_code == 0
+    assert "line 1: resourceLimits" in result.stderr
+    assert "NodeResourceLimitsAware is not enabled" in result.stderr
+
+
+def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> None:
+    file = policy_file(tmp_path, "mode: on\nloadAware:\n  usageThreshold: {cpu: 70}\n")
+    result = run("check", file)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"{file}:1: mode: found \"on\" (text); allowed is 'observe' or 'enforce'",
+        f'{file}:3: loadAware.usageThreshold: unknown field; did you mean "usageThresholds"?',
+        f"{file}: 2 errors",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: \xff", "which is not UTF-8"),
+        (b"#" * (DOCUMENT_BYTES_MAX + 5), f"more than {DOCUMENT_BYTES_MAX} bytes"),
+    ],
+)
+def test_check_refuses_files_that_are_no_text(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_bytes(content)
+    result = run("check", str(path))
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_check_says_that_a_file_cannot_be_read(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+        result = run("check", str(path))
+        assert result.exit_code == 1
+        assert reason in result.stderr
+
+
+def test_no_text_of_a_file_reaches_the_terminal_as_a_control_sequence(tmp_path: Path) -> None:
+    result = run("check", policy_file(tmp_path, '"\\e[2J": 1\nmode: "\\e[31m"\n'))
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stderr
+
+
+def test_apply_writes_the_document_as_it_was_written(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    file = policy_file(tmp_path, DOCUMENT)
+    result = run("apply", "east", file, "--reason", "night shift")
+    assert result.exit_code == 0, result.stderr
+    assert read_policy(DOCUMENT).digest in result.stdout
+    assert "observe: evictions are marked dry" in result.stdout
+    (record,) = records(policies, "east")
+    assert (record.document, record.comment, record.paused) == (DOCUMENT, "night shift", False)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("mode: enforce", "(enforce: evictions are commands)"),
+        ("mode: enforce\nmigration: {dryRun: true}", "(enforce: evictions are marked dry)"),
+        (
+            "mode: enforce\nrebalance: {dryRun: true}",
+            "(enforce: evictions of rounds are marked dry, those of migrate and drain are commands)",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("policies")
+def test_apply_says_which_evictions_are_commands(document: str, said: str, tmp_path: Path) -> None:
+    assert said in run("apply", "east", policy_file(tmp_path, document)).stdout
+
+
+def test_apply_writes_nothing_of_a_file_with_errors(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    assert run("apply", "east", policy_file(tmp_path, "mode: enforced")).exit_code == 1
+    assert records(policies, "east") == []
+
+
+def test_pause_and_resume_repeat_the_newest_document(
+    policies_anywhere: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, "mode: enforce"))
+    run("apply", "west", policy_file(tmp_path, ""))
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    assert run("pause", "east", "--reason", "incident").stdout == "cluster east is paused\n"
+    assert run("resume", "east").stdout == "cluster east is running\n"
+    written = [(r.document, r.paused, r.comment) for r in records(policies_anywhere, "east")]
+    assert written == [
+        ("mode: enforce", False, ""),
+        (DOCUMENT, False, ""),
+        (DOCUMENT, True, "incident"),
+        (DOCUMENT, False, ""),
+    ]
+    assert len(records(policies_anywhere, "west")) == 1
+
+
+def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> None:
+    assert run("resume", "east").stdout == (
+        "cluster east is running already; nothing was written\n"
+    )
+    assert run("pause", "east").exit_code == 0
+    assert run("pause", "east").stdout == "cluster east is paused already; nothing was written\n"
+    assert [(r.document, r.paused) for r in records(policies, "east")] == [("", True)]
+
+
+def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) -> None:
+    paused = {"cluster": "east", "paused": True, "written": True, "applied": False}
+    assert json.loads(run("pause", "east", "--json").stdout) == paused
+    again = {**paused, "written": False}
+    assert json.loads(run("pause", "east", "--json").stdout) == again
+    assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
+
+
+def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    home = partition_for(b"east", policies.partitions)
+    producer = Producer({**policies.librdkafka_options(), "log_level": 0})
+    changelog = changelog_name("failed_clusters")
+    apart = encode(FailedClusterRow(cluster="east", set_apart=True))
+    producer.produce(changelog, apart, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout == (
+        "cluster east is running; it was set apart after defects and is tried again\n"
+    )
+    assert [r.document for r in records(policies, "east")] == [DOCUMENT, DOCUMENT]
+    producer.produce(changelog, None, key=f"{home}/east".encode(), partition=home)
+    assert producer.flush(60) == 0
+    assert run("resume", "east").stdout.endswith("is running already; nothing was written\n")
+
+
+def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:
+    run("pause", "east")
+    result = run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    assert "it stays paused" in result.stdout
+    assert [r.paused for r in records(policies, "east")] == [True, True]
+
+
+def test_history_shows_each_policy_of_the_cluster_oldest_first(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    assert run("history", "east").stdout == ("cluster east has no policy: the default one holds\n")
+    run("apply", "west", policy_file(tmp_path, ""))
+    run("apply", "east", policy_file(tmp_path, DOCUMENT), "--reason", "night shift")
+    run("pause", "east")
+    first, second = run("history", "east").stdout.splitlines()
+    digest = read_policy(DOCUMENT).digest
+    assert f"{digest}  observe  running  not applied yet  night shift" in first
+    assert second.endswith(f"{digest}  observe  paused  not applied yet")
+    assert "    # for the night" in run("history", "east", "--document").stdout.splitlines()
+    whole = [json.loads(line) for line in run("history", "east", "--json").stdout.splitlines()]
+    assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
+
+
+def test_history_says_what_was_applied_and_what_was_refused(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    applied_up_to(policies, 2)
+    write_dead_letter(policies, 1, "the policy was not applied")
+    states = [line.split("running  ")[1] for line in run("history", "east").stdout.splitlines()]
+    assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
+
+
+def test_apply_waits_until_a_worker_has_applied_the_policy(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    def work() -> None:
+        assert eventually(lambda: len(records(policies, "east")) == 1)
+        applied_up_to(policies, 1)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("apply", "east", policy_file(tmp_path, DOCUMENT), "--wait")
+    worker.join()
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: Path) -> None:
+    def work() -> None:
+        assert eventually(lambda: len(records(policies, "east")) == 1)
+        write_dead_letter(policies, 0, "the policy was not applied: thresholds")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("apply", "east", policy_file(tmp_path, DOCUMENT), "--wait")
+    worker.join()
+    assert result.exit_code == 1
+    assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
+
+
+def test_a_broker_that_goes_while_a_pause_is_waited_for_leaves_the_pause_written(
+    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(applied: Applied) -> None:
+        raise BrokerUnavailable("no usable broker at kafka:9092")
+
+    monkeypatch.setattr(Applied, "look", gone)
+    result = run("pause", "east", "--wait")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: the record is written; whether a worker has applied it is not known: "
+        "no usable broker at kafka:9092\n"
+    )
+    assert records(policies, "east")[-1].paused
+
+
+def test_a_pause_that_is_there_already_is_waited_for(
+    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("pause", "east")
+    write_dead_letter(policies, 0, "the policy was not applied")
+    run("pause", "east")
+    wait, waits = commands._wait, threading.Event()
+
+    def told(*places: Any) -> None:
+        waits.set()
+        wait(*places)
+
+    monkeypatch.setattr(commands, "_wait", told)
+
+    def work() -> None:
+        assert waits.wait(60)  # refused before, it would be no pause that is there already
+        write_dead_letter(policies, 1, "the policy was not applied: later")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    result = run("pause", "east", "--wait")
+    worker.join()
+    assert result.exit_code == 1
+    assert result.stderr.endswith("error: refused: the policy was not applied: later\n")
+
+
+def sent(settings: KafkaSettings, *messages: Message) -> None:
+    """Records of cluster east on pod-lifecycle."""
+    producer = Producer({**settings.librdkafka_options(), "log_level": 0})
+    home = partition_for(b"east", settings.partitions)
+    for message in messages:
+        producer.produce("pod-lifecycle", encode(message), key=b"east", partition=home)
+    assert producer.flush(60) == 0
+
+
+def seen_pods(settings: KafkaSettings, *schedulers: str) -> None:
+    """Pods of cluster east, each of a scheduler."""
+    for number, scheduler in enumerate(schedulers):
+        pod = Pod(namespace="a", name=f"p{number}", uid=f"u{number}", scheduler=scheduler)
+        sent(settings, PodLifecycle(cluster="east", event="running", pod=pod))
+
+
+REBALANCING = "rebalance: {lowThresholds: {cpu: 40}, highThresholds: {cpu: 70}}\n"
+
+
+@pytest.mark.parametrize("document", ["", REBALANCING + "plugins: {balance: [LowNodeLoad]}\n"])
+def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
+    policies: KafkaSettings, tmp_path: Path, document: str
+) -> None:
+    seen_pods(policies, "default-scheduler", "", "volcano")
+    file = policy_file(tmp_path, document)
+    for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert (
+            "none of 3 pods is of a scheduler of migration.schedulerNames (koord-scheduler); theirs: "
+            "default-scheduler (2), volcano (1)" in result.stderr
+        )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "plugins: {balance: [LowNodeLoad]}\n",
+        "plugins: {balance: []}\n",
+        REBALANCING + "otherSchedulers: evictDirectly\n",
+        REBALANCING + "migration: {schedulerNames: [volcano]}\n",
+        REBALANCING + "migration: {defaultJobMode: EvictDirectly}\n",
+    ],
+)
+def test_a_policy_that_reaches_pods_or_moves_none_is_not_warned_of(
+    policies: KafkaSettings, tmp_path: Path, document: str
+) -> None:
+    seen_pods(policies, "default-scheduler", "volcano")
+    result = run("check", policy_file(tmp_path, document), "--cluster", "east")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    text = (
+        "evictor: {namespaceLabelSelector: {matchLabels: {a: b}}, priorityThreshold: {name: high}}\n"
+        "migration: {priorityThreshold: {name: system-cluster-critical}}\n"
+    )
+    file = policy_file(tmp_path, text)
+    for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert "no record of kind namespace on pod-lifecycle names any" in result.stderr
+        assert "evictor.priorityThreshold names class high, and no record" in result.stderr
+        assert "system-cluster-critical" not in result.stderr
+        said = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert [f"warning: {each}" for each in said] == result.stderr.splitlines()
+    sent(
+        policies,
+        NamespaceState(cluster="east", name="shop", labels={"a": "b"}),
+        PriorityClassState(cluster="east", name="high", value=5),
+    )
+    assert run("check", file, "--cluster", "east").stderr == ""
+
+
+def test_what_may_have_been_sent_before_the_records_that_are_looked_at_is_said_to(
+    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n")
+    there = PriorityClassState(cluster="east", name="high", value=5)
+    sent(policies, there, there.model_copy(update={"removed": True}))
+    gone = run("check", file, "--cluster", "east").stderr
+    assert "on pod-lifecycle names it as one that is there: no pod is evicted" in gone
+    sent(policies, there, NamespaceState(cluster="east", name="shop"))
+    assert run("check", file, "--cluster", "east").stderr == ""
+    monkeypatch.setattr(unmet, "RECORDS_MAX", 1)
+    assert "among the newest 1 on pod-lifecycle names it as one that is there: unless sent" in (
+        run("check", file, "--cluster", "east").stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "lifted",
+    [
+        "migration: {evictSystemCriticalPods: true}\n",
+        "migration: {skipEvictionGates: [PriorityThreshold]}\n",
+    ],
+)
+def test_a_priority_class_that_nothing_goes_by_is_not_warned_of(
+    policies: KafkaSettings, tmp_path: Path, lifted: str
+) -> None:
+    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n" + lifted)
+    assert "names class" not in run("check", file, "--cluster", "east").stderr
+
+
+def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
+    file = policy_file(tmp_path, DOCUMENT)
+    digest = read_policy(DOCUMENT).digest
+    checked = json.loads(run("check", file, "--json").stdout)
+    assert (checked["digest"], checked["warnings"]) == (digest, [])
+    applied = json.loads(run("apply", "east", file, "--json").stdout)
+    assert (applied["cluster"], applied["digest"], applied["applied"]) == ("east", digest, False)
+
+
+@pytest.mark.parametrize("command", ["apply", "history", "pause"])
+def test_a_cluster_that_nothing_names_is_warned_of_and_ends_with_a_code_of_its_own(
+    policies: KafkaSettings, tmp_path: Path, command: str
+) -> None:
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    result = run(command, "eats", *file)
+    assert result.exit_code == 3
+    assert "Cluster eats has never been seen: no producer names it. Did you mean east?" in (
+        result.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["apply", "history", "resume"])
+def test_that_no_worker_writes_is_reported_first(
+    policies: KafkaSettings, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms + 7_200_000)
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    result = run(command, "east", *file)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: No worker has written for 2h")
+
+
+def test_records_that_no_worker_would_apply_do_not_count(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    home = partition_for(b"east", policies.partitions)
+    stranger = PolicyRecord(
+        cluster="east", document="", paused=True, applied_at_ms=1_760_000_000_000
+    )
+    write(policies, (home + 1) % policies.partitions, encode(stranger), "east")
+    write(policies, home, encode(stranger), _key_beside("east", policies.partitions))
+    write(policies, home, b'{"schema_version": 2}', "east")
+    result = run("pause", "east")
+    assert result.stdout == "cluster east is paused\n"
+    assert len([line for line in result.stderr.splitlines() if "does not count" in line]) == 3
+    newest = run("history", "east").stdout.splitlines()[-1]
+    assert f"{read_policy(DOCUMENT).digest}  observe  paused" in newest
+
+
+def _key_beside(cluster: str, partitions: int) -> str:
+    """Another key that belongs to the partition of this cluster."""
+    home = partition_for(cluster.encode(), partitions)
+    names = (f"other-{number}" for number in range(1_000))
+    return next(name for name in names if partition_for(name.encode(), partitions) == home)
+
+
+def test_a_document_that_this_version_cannot_read_can_still_be_paused(
+    policies: KafkaSettings,
+) -> None:
+    document = "fieldOfTheFuture: 1\n"
+    record = PolicyRecord(cluster="east", document=document, applied_at_ms=1_760_000_000_000)
+    write(policies, partition_for(b"east", policies.partitions), encode(record), "east")
+    assert run("pause", "east").exit_code == 0
+    assert [r.document for r in records(policies, "east")] == [document, document]
+    (problem,) = json.loads(run("history", "east", "--json").stdout.splitlines()[-1])["problems"]
+    assert problem.startswith("line 1: fieldOfTheFuture: ")
+    assert "invalid" in run("history", "east").stdout
+
+
+def test_what_a_worker_has_refused_is_not_repeated_by_a_pause(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    run("apply", "east", policy_file(tmp_path, DOCUMENT))
+    unknown = PolicyRecord(
+        cluster="east",
+        document="fieldOfTheFuture: 1\n",
+        paused=True,
+        applied_at_ms=1_760_000_000_000,
+    )
+    write(policies, partition_for(b"east", policies.partitions), encode(unknown), "east")
+    write_dead_letter(policies, 1, "the policy was not applied")
+    result = run("pause", "east")
+    assert result.stdout == "cluster east is paused\n"
+    assert "does not count: refused: the policy was not applied" in result.stderr
+    assert records(policies, "east")[-1].document == DOCUMENT
+
+
+@pytest.mark.parametrize("command", ["apply", "history", "pause", "resume"])
+def test_without_a_broker_the_command_says_what_to_do(
+    command: str, cache: Path, tmp_path: Path
+) -> None:
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    result = run(command, "east", *file)
+    assert result.exit_code == 1
+    assert "loadstream broker" in result.stderr
+
+
+def test_a_broker_that_does_not_answer_is_reported_by_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
+    result = run("pause", "east")
+    assert result.exit_code == 1
+    assert "127.0.0.1:9" in result.stderr
+
+
+@pytest.mark.parametrize("cluster", ["a/b", "", "a b", "x" * 254])
+def test_a_name_that_cannot_be_a_key_is_refused(cluster: str) -> None:
+    result = run("pause", cluster)
+    assert result.exit_code == 2
+    assert "Invalid value" in result.stderr
+
+
+def test_a_warning_names_line_and_field(policies: KafkaSettings, tmp_path: Path) -> None:
+    asks = (
+        "loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, "
+        "usageAggregatedDuration: 15m}}\n"
+    )
+    file = policy_file(tmp_path, asks)
+    for arguments in (("check", file), ("apply", "east", file)):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        place = "line 1: loadAware.aggregated.usageAggregatedDuration: found 15m"
+        assert f"warning: {place}" in result.stderr
+        (said,) = json.loads(run(*arguments, "--json").stdout)["warnings"]
+        assert said.startswith(place)
+    collected = asks + "collect: {metricAggregatePolicy: {durations: [15m]}}\n"
+    result = run("check", policy_file(tmp_path, collected))
+    assert (result.exit_code, result.stderr) == (0, "")

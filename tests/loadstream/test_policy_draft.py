@@ -1,0 +1,218 @@
+"""`loadstream policy init` on an embedded broker that holds the records of a simulated cluster."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
+
+from connectors.process import wall_clock
+from loadstream.policy import app
+from schemas.clock import ClockTick
+from schemas.codec import encode
+from schemas.metrics import NodeMetric, PodMetric
+from schemas.nodes import NodeState
+from schemas.partitions import partition_for
+from schemas.pods import Container, Pod, PodLifecycle
+from schemas.policy import read_policy
+from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
+from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.world import run as run_world
+from streams.in_process.pipeline import Pipeline, Written
+from tests.conftest import RunningBroker
+from tests.simulation.closed_loop.days import EAGER, quiet, scenario
+
+_NODES = 8
+#: Outputs that a history is read from.
+_READ = ("status",)
+
+Records = list[tuple[str, bytes, bytes]]
+"""Topic, key and value."""
+
+
+class Recording(Pipeline):
+    """Both stages, and every record that went through them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: Records = []
+        apply = self.cluster.apply
+
+        def recorded(batch):  # type: ignore[no-untyped-def]  # as the stage's own
+            self.records += [(each.topic, each.key, each.value) for each in batch]
+            return apply(batch)
+
+        self.cluster.apply = recorded  # type: ignore[method-assign]
+
+    def apply(self, records: Sequence[Written]) -> list[tuple[str, bytes]]:
+        self.records += [
+            (each.topic, each.key.encode(), each.value)
+            for each in records
+            if each.topic == "node-usage"
+        ]
+        outputs = super().apply(records)
+        self.records += [
+            (topic, CLUSTER.encode(), value) for topic, value in outputs if topic in _READ
+        ]
+        return outputs
+
+
+@pytest.fixture(scope="module")
+def history() -> Records:
+    """What a cluster and its worker wrote in an hour and a half."""
+    drawn = scenario(1, nodes=_NODES, hours=1.0, filling_hours=0.5, load=0.6)
+    stages = Recording()
+    run_world(drawn, Streamed("ours", EAGER, lambda: stages), quiet)
+    return stages.records
+
+
+@pytest.fixture
+def broker(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> RunningBroker:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(embedded.settings.partitions))
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: BEGIN_MS + 5_400_000)
+    return embedded
+
+
+def write(broker: RunningBroker, records: Records) -> None:
+    partitions = broker.settings.partitions
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    for topic, key, value in records:
+        # The clock is of a partition, and there was only one.
+        home = partition_for(CLUSTER.encode() if topic == "clock" else key, partitions)
+        producer.produce(topic, value, key=key, partition=home)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def init(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, ["init", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied(
+    broker: RunningBroker, history: Records, tmp_path: Path
+) -> None:
+    write(broker, history)
+    result = init(CLUSTER)
+    assert result.exit_code == 0, result.stderr
+    policy = read_policy(result.stdout)
+    assert policy.mode == "observe"
+    assert policy.warnings == ()
+    assert [each.name for each in policy.plugins.score] == ["OverutilizationRisk"]
+    assert f"{_NODES} nodes" in result.stdout
+    # Each value has its reason right above it.
+    lines = result.stdout.splitlines()
+    for number, line in enumerate(lines):
+        if line and not line.lstrip().startswith("#") and not line.endswith(":"):
+            assert lines[number - 1].lstrip().startswith("# "), line
+
+    document = json.loads(init(CLUSTER, "--json").stdout)
+    assert document["policy"] == result.stdout
+    summary = document["summary"]
+    assert summary["nodes"] == _NODES
+    assert summary["silent_nodes"] == 0
+    assert summary["sample_ms"] == summary["report_ms"] == 60_000
+    assert summary["windows_ms"] == [300_000, 600_000, 1_800_000]
+    assert summary["loads"]["cpu"]["mean"] == pytest.approx(0.6, abs=0.15)
+    assert summary["schedulers"] == [["loadstream", summary["pods"]]]
+    assert summary["requesting"] == {"cpu": 1.0, "memory": 1.0}
+    assert summary["started_per_hour"] > 0
+    assert summary["budgets"] > 0
+    assert sum(summary["evictions"].values()) > 0
+
+    file = tmp_path / "first.yaml"
+    assert init(CLUSTER, "--output", str(file)).exit_code == 0
+    assert file.read_text(encoding="utf-8") == result.stdout
+    again = init(CLUSTER, "--output", str(file))
+    assert again.exit_code == 1
+    assert "File exists" in again.stderr
+
+
+def test_what_happened_before_the_first_metric_is_not_counted(broker: RunningBroker) -> None:
+    key, hour_ms = CLUSTER.encode(), 3_600_000
+    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
+    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
+    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "4"})
+    records.append(("node-state", key, encode(node)))
+    for name, started_ms in (("old", BEGIN_MS - 20 * hour_ms), ("new", BEGIN_MS + 60_000)):
+        pod = Pod(namespace="shop", name=name, uid=name, node="n1", scheduled_at_ms=started_ms)
+        seen = PodLifecycle(cluster=CLUSTER, event="bound", pod=pod)
+        records.append(("pod-lifecycle", key, encode(seen)))
+    write(broker, records)
+    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
+    assert (summary["pods"], summary["started_per_hour"]) == (2, 1.0)
+
+
+def test_usage_is_a_share_of_what_a_node_has_and_not_of_what_pods_may_request(
+    broker: RunningBroker,
+) -> None:
+    key, hour_ms = CLUSTER.encode(), 3_600_000
+    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 3_000})
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
+    node = NodeState(
+        cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "8"},
+        annotations={"node.koordinator.sh/raw-allocatable": '{"cpu": "4"}'},
+    )  # fmt: skip
+    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
+    write(broker, [*records, ("node-state", key, encode(node))])
+    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
+    assert summary["loads"]["cpu"]["mean"] == 0.75
+
+
+def test_only_pods_that_request_cpu_say_what_is_used_of_it(broker: RunningBroker) -> None:
+    key = CLUSTER.encode()
+    used = tuple(PodMetric(namespace="a", name=f"p{n}", usage={"cpu": 400}) for n in range(25))
+    metric = NodeMetric(
+        cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100}, pods=used
+    )
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 3_600_000})
+    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "40"})
+    records = [("node-state", key, encode(node))]
+    records += [("node-metrics", key, encode(each)) for each in (metric, later)]
+    for number in range(25):
+        requests = {"cpu": "1"} if number == 0 else {"memory": "1Gi"}
+        pod = Pod(
+            namespace="a", name=f"p{number}", uid=f"u{number}", node="n1",
+            containers=(Container(requests=requests),),
+        )  # fmt: skip
+        seen = PodLifecycle(cluster=CLUSTER, event="running", pod=pod)
+        records.append(("pod-lifecycle", key, encode(seen)))
+    write(broker, records)
+    document = json.loads(init(CLUSTER, "--json").stdout)
+    assert (document["summary"]["measured_pods"], document["summary"]["pods"]) == (1, 25)
+    assert "usagePriorPercent" not in document["policy"], "one pod says little"
+
+
+def test_a_look_back_that_finds_too_little_in_any_case_is_refused(broker: RunningBroker) -> None:
+    result = init(CLUSTER, "--back", "1h")
+    assert result.exit_code == 2
+    assert "found 1h; expected more than 1h, such as 2h" in result.stderr
+
+
+def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> None:
+    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
+    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 600_000})
+    tick = ClockTick(partition=0, now_ms=BEGIN_MS)
+    key = CLUSTER.encode()
+    write(
+        broker,
+        [("node-metrics", key, encode(each)) for each in (metric, later)]
+        + [("clock", b"0", encode(tick))],
+    )
+    result = init(CLUSTER)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "its metrics span 10 min; expected at least 60 min" in result.stderr
+    assert "deploy/policies/observe.yaml" in result.stderr
+
+
+def test_a_cluster_that_nothing_names_is_said(broker: RunningBroker) -> None:
+    result = init("nowhere")
+    assert result.exit_code == 3
+    assert "Cluster nowhere has never been seen" in result.stderr
+    assert "no metric of its nodes was found" in result.stderr

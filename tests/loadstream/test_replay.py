@@ -1,0 +1,183 @@
+"""`loadstream replay` on what a worker has left behind, on the embedded broker and on a real Kafka."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from typer.testing import CliRunner
+
+from connectors.kafka.client import connect
+from loadstream.__main__ import app
+from schemas.clock import ClockTick
+from schemas.codec import decode_as, encode
+from schemas.journal import JournalRecord
+from schemas.partitions import partition_for
+from tests.conftest import RunningBroker
+from tests.streams.builders import NOW_MS, nodes, request
+from tests.streams.replaying import HOME, replay
+from tests.streams.worker_process import Worker, client
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def _append(broker: RunningBroker, topic: str, partition: int, value: bytes) -> None:
+    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
+    producer.produce(topic, value, key=str(partition), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, bytes]:
+    """Offset and value of the last record."""
+    options = {**broker.settings.librdkafka_options(), "group.id": "test", "log_level": 0}
+    consumer = Consumer(options)
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+    consumer.assign([TopicPartition(topic, partition, end - 1)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.error() is None
+    return int(message.offset()), message.value()
+
+
+def test_help_says_that_json_is_a_list_as_it_is(embedded: RunningBroker) -> None:
+    result = replay(embedded, "--json")
+    assert [each["verdict"] for each in json.loads(result.stdout)] == ["empty"] * 4
+    said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "A JSON list with one object per partition." in said
+
+
+async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    with Worker(broker.settings, tmp_path) as worker:
+        async with client(broker.settings, worker, "placement-decisions", "dead-letters") as kafka:
+            await kafka.send("node-state", nodes())
+            await kafka.send("scheduling-requests", map(request, range(10)))
+            await kafka.until(lambda: len(kafka.of("placement-decisions")) >= 1)
+            worker.kill()
+            await kafka.send("scheduling-requests", map(request, range(10, 20)))
+            await kafka.send_raw("scheduling-requests", b"\xff no JSON")
+            worker.start()
+            decided: set[str] = set()
+
+            def all_decided() -> bool:
+                decided.update(each.pod.uid for each in kafka.of("placement-decisions"))
+                return len(decided) == 20 and len(kafka.of("dead-letters")) > 0
+
+            await kafka.until(all_decided)
+        assert worker.stop() == 0
+
+    done = await asyncio.to_thread(replay, broker)
+    assert done.exit_code == 0, done.output
+    assert done.output.count(": equal: ") == 4, "every partition has a clock of its own"
+
+    unknown = next(
+        name
+        for name in (f"x{number}" for number in range(100))
+        if partition_for(name.encode(), 4) == HOME
+    )
+    done = await asyncio.to_thread(replay, broker, "--cluster", unknown)
+    assert done.exit_code == 2, done.output
+    assert f"nothing was compared. Cluster {unknown} has never been seen" in done.output
+    done = await asyncio.to_thread(replay, broker, "--cluster", "c", "--json")
+    assert done.exit_code == 0, done.output
+    (home,) = json.loads(done.stdout)
+    assert (home["partition"], home["verdict"]) == (HOME, "equal")
+    assert home["outputs"] >= 20
+    assert home["inputs"] > 25, "nodes, requests, the bad record and the clock"
+
+    done = await asyncio.to_thread(replay, broker, "--from", "2099-01-01")
+    assert done.exit_code == 2, "nothing was compared"
+    assert "nothing to compare" in done.output
+
+    await asyncio.to_thread(_forge, broker)
+
+
+def _forge(broker: RunningBroker) -> None:
+    """Go on with the journal as a worker would, but with another result of the next batch."""
+    offset, value = _newest(broker, "journal", HOME)
+    head, content = value.split(b"\n", 1)
+    batch = decode_as(JournalRecord, head)
+    assert isinstance(batch, JournalRecord)
+    assert batch.parts == 1
+    at, _ = _newest(broker, "clock", HOME)
+    _append(broker, "clock", HOME, encode(ClockTick(partition=HOME, now_ms=NOW_MS * 2)))
+    run = {"first_offset": batch.positions["clock"] + 1, "last_offset": at + 1}
+    _append(broker, "journal", HOME, _forged(batch, 1, content, run))
+
+    done = replay(broker, "--partition", str(HOME), "--partition", str((HOME + 1) % 4))
+    assert done.exit_code == 1, done.output
+    assert f"partition {HOME}: DIFFERENT after" in done.output
+    assert f"journal offset {offset + 1}" in done.output
+    assert f"first input that differs: clock, partition {HOME}, offset " in done.output
+    assert "offsets.clock" in done.output
+    assert ": equal: " in done.output
+
+    run = {"first_offset": at + 2, "last_offset": at + 2}
+    # Of this partition, and of an epoch that no writer has begun; one of another partition would be foreign.
+    stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
+    _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
+    done = replay(broker, "--partition", str((HOME + 1) % 4))
+    assert done.exit_code == 2, done.output
+    assert "CANNOT BE REPLAYED: journal offset" in done.output
+
+
+def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int]) -> bytes:
+    """A batch with the content of an earlier one, that names other clock records."""
+    index, values = content.split(b"\n", 1)
+    of_batch: dict[str, Any] = orjson.loads(index)
+    of_batch["inputs"] = [{"topic": "clock", **run}]
+    head = batch.model_copy(update={"sequence": batch.sequence + later})
+    return b"\n".join((encode(head), orjson.dumps(of_batch), values))
+
+
+def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
+    done = replay(embedded)
+    assert done.exit_code == 2
+    assert "nothing was compared" in done.output
+
+
+@pytest.mark.kafka
+def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: RunningBroker) -> None:
+    connection = connect(clean_kafka.settings)
+    for _ in range(3):
+        _append(clean_kafka, "journal", 1, b"{}")
+    deleted = connection.admin.delete_records([TopicPartition("journal", 1, 2)])
+    for answer in deleted.values():
+        answer.result()
+    done = replay(clean_kafka, "--partition", "1")
+    assert done.exit_code == 2
+    assert "journal offsets 0 to 1 are gone" in done.output
+    assert "retention.ms" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--partition", "4"], "the journal has the partitions 0 to 3"),
+        (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
+        (["--from", "yesterday"], "found 'yesterday'; expected a time ago such as 15m"),
+        (["--to", "end"], "expected a time"),
+        (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
+    ],
+)
+def test_what_is_asked_for_wrongly_is_an_error(
+    embedded: RunningBroker, arguments: list[str], words: str
+) -> None:
+    done = replay(embedded, *arguments)
+    assert done.exit_code == 2
+    assert words in " ".join(done.output.replace("│", " ").split())
+
+
+def test_without_a_broker_nothing_is_known() -> None:
+    environment = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
+    }
+    done = CliRunner().invoke(app, ["replay"], env=environment)
+    assert done.exit_code == 2
+    assert "no usable broker at 127.0.0.1:1" in done.output

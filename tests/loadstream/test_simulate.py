@@ -1,0 +1,115 @@
+"""`loadstream simulate` beside a real worker."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import connect
+from loadstream.__main__ import app
+from schemas.codec import encode
+from schemas.partitions import partition_for
+from schemas.policies import PolicyRecord
+from simulation.cluster.continuous import ContinuousSimulation
+from tests.conftest import RunningBroker, eventually
+from tests.streams.worker_process import Worker, client
+
+_COMMAND = [sys.executable, "-m", "loadstream", "simulate"]
+
+
+async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_ended(
+    embedded: RunningBroker, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ,
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+    }
+    options = ["--nodes", "20", "--churn", "100", "--period", "2", "--cluster", "c"]
+    topics = ("placement-decisions", "command-outcomes", "dead-letters")
+    with Worker(embedded.settings, tmp_path) as worker:
+        async with client(embedded.settings, worker, *topics) as kafka:
+            simulated = subprocess.Popen(  # noqa: S603 - our own command
+                [*_COMMAND, *options], env=environment, stderr=subprocess.PIPE, text=True
+            )
+            try:
+                await kafka.until(lambda: len(kafka.of("command-outcomes")) >= 3)
+                simulated.send_signal(signal.SIGTERM)
+                _, said = simulated.communicate(timeout=60)
+            finally:
+                simulated.kill()
+            # What was done it says once a minute, and the worker may take longer than that.
+            others = [line for line in said.splitlines() if not line.startswith("c: ")]
+            assert (simulated.returncode, others) == (130, [])
+            assert {outcome.result for outcome in kafka.of("command-outcomes")} == {"done"}
+            assert kafka.of("dead-letters") == []
+
+
+def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
+    embedded: RunningBroker,
+) -> None:
+    applied = PolicyRecord(cluster="c", document="mode: enforce", applied_at_ms=1_795_000_000_000)
+    home = partition_for(b"c", embedded.settings.partitions)
+    producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
+    producer.produce("policies", encode(applied), key=b"c", partition=home)
+    assert producer.flush(60) == 0
+    environment = {
+        **os.environ,
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+    }
+    connection = connect(embedded.settings)
+    simulated = subprocess.Popen(  # noqa: S603 - our own command
+        [*_COMMAND, "--nodes", "3", "--cluster", "c", "--period", "1"], env=environment,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        samples = Past(connection, "node-usage", None, 10)
+        assert eventually(lambda: any(samples.newest(Looked())))
+    finally:
+        simulated.kill()
+        simulated.communicate()
+    assert list(Past(connection, "policies", "c", 10).newest(Looked())) == [applied]
+
+
+def test_without_a_broker_it_says_so(cache: Path) -> None:
+    done = subprocess.run(_COMMAND, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert done.returncode == 1
+    assert "no broker is known" in done.stderr
+
+
+@pytest.mark.parametrize("cluster", ["", "a/b", "a" * 254])
+def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
+    cluster: str, embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    wide = {"COLUMNS": "1000"}  # a sentence in a box is not wrapped
+    answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=wide)
+    assert answer.exit_code == 2, answer.exception
+    assert "expected a string of 1 to 253 characters" in answer.output
+
+
+def test_its_clock_is_that_of_the_partition_where_the_topics_have_its_cluster(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever LOADSTREAM_KAFKA_PARTITIONS says: of another partition no command would expire."""
+    taken = []
+
+    class Ended(ContinuousSimulation):
+        def begin(self, now_ms: int, *, with_policy: bool = True) -> None:
+            taken.append(self._partition)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("simulation.cluster.continuous.ContinuousSimulation", Ended)
+    address = {
+        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        "LOADSTREAM_KAFKA_PARTITIONS": "7",
+    }
+    assert partition_for(b"c", 7) != partition_for(b"c", 4)
+    done = CliRunner().invoke(app, ["simulate", "--cluster", "c"], env=address)
+    assert done.exit_code == 130, done.exception
+    assert taken == [partition_for(b"c", 4)]

@@ -1,0 +1,154 @@
+"""No command lets a character through that a terminal does not just show, whatever is in names, keys and values."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from typer.testing import CliRunner
+
+from loadstream.__main__ import app
+from schemas.codec import decode
+from schemas.examples import EXAMPLES
+from schemas.printable import json_text, printable, yaml_text
+from schemas.refusals import Refusal
+from schemas.topics import TOPICS
+from simulation.demo.report import _names
+from tests.conftest import RunningBroker
+
+ROOT = Path(__file__).parents[2]
+#: C0 (colour, bell), DEL, C1 (CSI, next line), bidirectional, separators, invisible; and rich's markup.
+HOSTILE = "\x1b[31m\x07\x7f\x9b2J\x85\u202e\u2066\u200e\u061c\u2028\u200b\U000e0041[red]"
+#: The part of it that names may hold.
+NAMES = HOSTILE[HOSTILE.index("\x9b") :]
+_ABOUT = "prod-eu"
+
+
+def _hostile(value: Any, text: str) -> Any:
+    """The same with the text behind every string of it."""
+    if isinstance(value, dict):
+        return {key: _hostile(each, text) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_hostile(each, text) for each in value]
+    return value + text if isinstance(value, str) else value
+
+
+def _variants(topic: str, value: Any) -> Iterator[bytes]:
+    """Records of one example with as much hostile text as its schema takes, and records that it refuses."""
+    yield orjson.dumps(_hostile(value, HOSTILE))
+    for text in (HOSTILE, NAMES):
+        taken = dict(value)
+        for name, before in value.items():
+            if name != "cluster":
+                trial = {**taken, name: _hostile(before, text)}
+                if not isinstance(decode(topic, orjson.dumps(trial)), Refusal):
+                    taken = trial
+        yield orjson.dumps(taken)
+    yield HOSTILE.encode()
+    yield orjson.dumps({**value, HOSTILE: 1, "schema_version": HOSTILE})
+
+
+@pytest.fixture
+def filled(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A broker with hostile records in every topic."""
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    options = {"bootstrap.servers": embedded.bootstrap_servers, "partitioner": "murmur2_random"}
+    producer = Producer(options)
+    for topic in TOPICS:
+        for message in EXAMPLES[topic.name]:
+            for value in _variants(topic.name, message.payload()):
+                producer.produce(topic.name, value, key=_ABOUT)
+                producer.produce(topic.name, value, key=_ABOUT + HOSTILE, partition=0)
+    assert producer.flush(30) == 0
+    return ROOT
+
+
+def _check(text: str) -> None:
+    bad = {character for character in text if character != "\n" and not character.isprintable()}
+    assert not bad, [hex(ord(character)) for character in bad]
+
+
+def _run(*arguments: str, stdin: bytes | None = None) -> str:
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    _check(result.stdout)
+    _check(result.stderr)
+    return result.stdout
+
+
+def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: Path) -> None:
+    for topic in TOPICS:
+        assert _run("tail", topic.name)
+        whole = [json.loads(line) for line in _run("tail", topic.name, "--json").splitlines()]
+        assert any(NAMES in json.dumps(each, ensure_ascii=False) for each in whole)
+    for arguments in (
+        ("why-not", _ABOUT),
+        ("why-not", _ABOUT, "--node", "worker-7" + HOSTILE),
+        ("why-not", _ABOUT, "--pod", "shop/web" + NAMES),
+        ("migrations", _ABOUT, "--all"),
+        ("policy", "history", _ABOUT),
+        ("policy", "pause", _ABOUT, "--reason", HOSTILE),
+        ("policy", "history", _ABOUT),
+        ("policy", "history", _ABOUT + NAMES),
+        ("migration", "abort", _ABOUT, "shop/web" + NAMES),
+        ("tail", HOSTILE),
+        ("tail", "clock", "--from", HOSTILE),
+    ):
+        _run(*arguments)
+    for arguments in (("why-not", _ABOUT, "--json"), ("migrations", _ABOUT, "--json", "--all")):
+        out = _run(*arguments)
+        for text in [out] if arguments[0] == "why-not" else out.splitlines():
+            json.loads(text)
+    lines = b"\n".join(
+        _variants("scheduling-requests", EXAMPLES["scheduling-requests"][0].payload())
+    )
+    _run("produce", "scheduling-requests", "--on-error", "skip", stdin=lines)
+
+
+def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    text = NAMES.replace("\U000e0041", "")  # JSON's escape of it is none in YAML
+    name = json.dumps("pool" + text)
+    file.write_text(
+        f"rebalance: {{nodePools: [{{name: {name}, lowThresholds: {{cpu: 1}}, highThresholds: {{cpu: 2}}}}]}}"
+    )
+    out = _run("policy", "check", str(file))
+    assert yaml.safe_load(out)["rebalance"]["nodePools"][0]["name"] == "pool" + text
+    file.write_text(f"{json.dumps(HOSTILE)}: 1\nmode: {json.dumps(HOSTILE)}\n")
+    _run("policy", "check", str(file))
+
+
+@given(st.text())
+def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: str) -> None:
+    _check(printable(text))
+    assert len(printable(text)) == len(text)
+    escaped = json_text(json.dumps({text: [text]}, ensure_ascii=False))
+    _check(escaped)
+    assert json.loads(escaped) == {text: [text]}
+    quoted = yaml_text(json.dumps(text, ensure_ascii=False))
+    _check(quoted)
+
+
+def test_names_in_a_table_of_the_demo_are_no_markup() -> None:
+    console = Console(record=True, width=80, color_system="truecolor", force_terminal=True)
+    console.print(_names(("a[red]", "b" + NAMES)))
+    assert "a[red], b" in console.export_text()
+
+
+def test_no_command_prints_past_echo() -> None:
+    for folder in ("connectors", "streams"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if file.name != "terminal.py":
+                for call in ast.walk(ast.parse(file.read_text())):
+                    if isinstance(call, ast.Attribute):
+                        named = f"{getattr(call.value, 'id', '')}.{call.attr}"
+                        assert not re.fullmatch(r"typer\.(echo|secho)", named), file

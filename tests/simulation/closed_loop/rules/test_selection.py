@@ -1,0 +1,83 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulation.closed_loop.rules.greedy_oracle import GreedyOracle
+from simulation.closed_loop.rules.least_allocated import LeastAllocated
+from simulation.closed_loop.rules.load_variation_risk_balancing import LoadVariationRiskBalancing
+from simulation.closed_loop.rules.random_choice import RandomChoice
+from simulation.closed_loop.rules.selection import PODS_MAX, best, with_room
+from simulation.closed_loop.rules.target_load_packing import TargetLoadPacking
+from simulation.closed_loop.rules.view import NodesView, Rule
+from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, Pair, request, view
+
+RULES: list[Callable[[], Rule]] = [
+    RandomChoice, LeastAllocated, TargetLoadPacking, LoadVariationRiskBalancing, GreedyOracle,
+]  # fmt: skip
+
+
+def test_room_is_requests_against_allocatable_and_the_number_of_pods() -> None:
+    nodes = view(
+        (1000, GI), (999, GI), (1000, GI - 1), (1000, GI),
+        pods=[0, 0, 0, PODS_MAX],
+    )  # fmt: skip
+    assert with_room(request(1000), nodes).tolist() == [True, False, False, False]
+
+
+def test_a_resource_of_which_a_pod_requests_nothing_is_not_looked_at() -> None:
+    overfull = view((1000, GI), requested=[(0, 2 * GI)])
+    assert with_room(request(1000, 0), overfull).tolist() == [True]
+    assert with_room(request(1000, 1), overfull).tolist() == [False]
+
+
+def test_the_best_is_drawn_among_equals_and_among_no_others() -> None:
+    scores, room = np.array([5, 9, 9, 9]), np.array([True, True, False, True])
+    drawn = {best(scores, room, np.random.default_rng(seed)) for seed in range(30)}
+    assert drawn == {1, 3}
+    assert best(scores, ~room & False, np.random.default_rng(0)) is None
+
+
+def test_one_best_node_draws_nothing() -> None:
+    """So that a rule that gains a node elsewhere does not change every later draw."""
+    random = np.random.default_rng(1)
+    best(np.array([1, 2]), np.array([True, True]), random)
+    assert random.random() == np.random.default_rng(1).random()
+
+
+_PAIR = st.tuples(st.integers(0, 64_000), st.integers(0, 64).map(lambda gib: gib * GI))
+_MEASURED = st.one_of(_PAIR, st.just(UNMEASURED))
+
+
+@st.composite
+def _views(draw: st.DrawFn) -> NodesView:
+    allocatable: list[Pair] = draw(st.lists(_PAIR, max_size=6))
+    size = len(allocatable)
+    lists = {
+        name: draw(st.lists(each, min_size=size, max_size=size))
+        for name, each in {
+            "requested": _PAIR, "unreported": _PAIR, "measured": _MEASURED, "deviation": _MEASURED,
+        }.items()
+    }  # fmt: skip
+    pods = draw(st.lists(st.integers(0, PODS_MAX), min_size=size, max_size=size))
+    demand = np.arange(4.0 * (size + 1)).reshape(size + 1, 4)
+    return view(*allocatable, **lists, pods=pods, future=lambda seconds: demand)
+
+
+@pytest.mark.parametrize("make", RULES, ids=lambda make: make.__name__)
+@given(nodes=_views(), cpu=st.integers(0, 64_000), seed=st.integers(0, 9))
+def test_a_rule_chooses_a_node_that_has_room_and_the_same_one_from_the_same_seed(
+    make: Callable[[], Rule], nodes: NodesView, cpu: int, seed: int
+) -> None:
+    wanted = request(cpu)
+    room = with_room(wanted, nodes)
+    chosen = [make().choose(wanted, nodes, np.random.default_rng(seed)) for _ in range(2)]
+    assert chosen[0] == chosen[1]
+    assert (chosen[0] is None) == (not room.any()) or make is GreedyOracle
+    assert chosen[0] is None or room[chosen[0]]
+
+
+def test_every_rule_has_a_name_of_its_own() -> None:
+    assert len({make().name for make in RULES}) == len(RULES)

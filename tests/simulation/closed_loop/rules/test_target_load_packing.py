@@ -1,0 +1,60 @@
+import math
+
+import numpy as np
+import pytest
+
+from simulation.closed_loop.rules.target_load_packing import (
+    TargetLoadPacking,
+    expected_percent,
+    packing_score,
+)
+from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, request, view
+
+
+@pytest.mark.parametrize(
+    ("percent", "score"),
+    [
+        (0.0, 40),  # upstream's "new node"
+        (20.0, 70),
+        (40.0, 100),
+        (41.0, 39),  # the cliff
+        (50.0, 33),  # upstream's "hot node"
+        (100.0, 0),
+        (130.0, 0),  # upstream's "excess utilization returns min score"
+    ],
+)
+def test_the_score_rises_to_the_target_and_falls_from_a_cliff_above_it(
+    percent: float, score: int
+) -> None:
+    assert packing_score(np.array([percent])).tolist() == [score]
+
+
+def test_halves_are_rounded_up_as_go_does() -> None:
+    # 60 * 1 / 40 + 40 = 41.5, and 60 * 3 / 40 + 40 = 44.5, which numpy would round to 44.
+    assert packing_score(np.array([1.0, 3.0])).tolist() == [42, 45]
+
+
+def test_expected_is_what_is_measured_the_pod_and_what_is_not_measured_yet() -> None:
+    nodes = view(
+        (10_000, GI), (10_000, GI), (0, GI), (10_000, GI),
+        measured=[(1000, 0), (1000, 0), (0, 0), UNMEASURED],
+        unreported=[(0, 0), (2000, 0), (0, 0), (0, 0)],
+    )  # fmt: skip
+    found = expected_percent(request(1000), nodes).tolist()
+    assert found[:3] == [25.0, 55.0, 0.0]
+    assert math.isnan(found[3])
+    assert expected_percent(request(0), nodes).tolist()[0] == 20.0
+
+
+def test_it_fills_the_node_that_comes_closest_to_the_target_from_below() -> None:
+    measured = [(1000.0, 0.0), (2400.0, 0.0), (2600.0, 0.0), UNMEASURED]
+    nodes = view(*[(10_000.0, 64 * GI)] * 4, measured=measured)
+    chosen = TargetLoadPacking().choose(request(1000), nodes, np.random.default_rng(0))
+    assert chosen == 1
+
+
+def test_a_node_that_is_not_measured_is_the_last_choice() -> None:
+    nodes = view((10_000, GI), (10_000, GI), measured=[UNMEASURED, (8000, 0)])
+    assert TargetLoadPacking().choose(request(0), nodes, np.random.default_rng(0)) == 1
+    full = view((10_000, GI), (999, GI), measured=[UNMEASURED, (800, 0)])
+    assert TargetLoadPacking().choose(request(1000), full, np.random.default_rng(0)) == 0

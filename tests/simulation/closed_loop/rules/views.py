@@ -1,0 +1,43 @@
+"""Views of a few nodes for tests of rules."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from simulation.closed_loop.rules.view import Array, NodesView
+
+GI = 2.0**30
+#: Amounts of cpu and memory.
+Pair = tuple[float, float]
+UNMEASURED: Pair = (float("nan"), float("nan"))
+
+
+def amounts(pairs: Sequence[Pair]) -> Array:
+    return np.array(pairs, dtype=np.float64).reshape(-1, 2)
+
+
+def view(
+    *allocatable: Pair,
+    requested: Sequence[Pair] | None = None,
+    measured: Sequence[Pair] | None = None,
+    deviation: Sequence[Pair] | None = None,
+    unreported: Sequence[Pair] | None = None,
+    pods: Sequence[float] | None = None,
+    future: Callable[[int], Array] | None = None,
+) -> NodesView:
+    """Nodes with this allocatable; empty and not measured where nothing is said."""
+    nothing = [(0.0, 0.0)] * len(allocatable)
+    unknown = [UNMEASURED] * len(allocatable)
+    return NodesView(
+        allocatable=amounts(allocatable),
+        requested=amounts(requested or nothing),
+        pods=np.array(pods or [0.0] * len(allocatable), dtype=np.float64),
+        measured=amounts(measured or unknown),
+        deviation=amounts(deviation or unknown),
+        unreported=amounts(unreported or nothing),
+        future=future,
+    )
+
+
+def request(cpu: float, memory: float = GI) -> Array:
+    return np.array([cpu, memory], dtype=np.float64)

@@ -1,0 +1,86 @@
+"""Who may be compared: policies and rules by name, policies of files."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation.closed_loop.contenders import UnknownContender, contenders, known_contenders
+from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
+from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.world import World
+from streams.in_process.pipeline import Pipeline
+from streams.inventory.estimate import Estimator
+from tests.simulation.closed_loop.days import scenario
+
+
+def test_policies_and_rules_are_found_by_their_names() -> None:
+    known = known_contenders()
+    assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
+        known
+    )
+    made = {name: make() for name, make in contenders(known, [], Pipeline).items()}
+    assert [each.name for each in made.values()] == list(known)
+    assert isinstance(made["loadstream"], Streamed)
+    assert isinstance(made["least-allocated"], Ruled)
+
+
+def test_a_contender_is_made_anew_for_each_run() -> None:
+    make = contenders(["loadstream"], [], Pipeline)["loadstream"]
+    assert make() is not make()
+
+
+@pytest.mark.parametrize(
+    ("name", "factors"),
+    [("koordinator-no-estimation", '{"cpu": 0, "memory": 0}'), ("koordinator", None)],
+)
+def test_pods_of_the_contender_without_estimation_say_so_themselves(
+    name: str, factors: str | None
+) -> None:
+    """Arguments cannot say 0; an annotation of each pod can, and no other contender's pods have it."""
+    world, pipeline = World(scenario(nodes=4, hours=0.1)), Pipeline()
+    contender = contenders([name], [], lambda: pipeline)[name]()
+    contender.begin(world)
+    for now_ms in range(BEGIN_MS, BEGIN_MS + 600_000, 10_000):
+        world.advance(now_ms)
+        contender.step(now_ms)
+    inventory = pipeline.cluster.clusters[CLUSTER].inventory
+    pods = [held for node in inventory.nodes.values() for held in node.held.values()]
+    assert len(pods) > 3
+    key = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+    assert {held.pod.annotations.get(key) for held in pods} == {factors}
+    estimator = Estimator(inventory.context.policy.load_aware)
+    estimates = {estimator.estimate(held.pod, held.demand, "prod").expected for held in pods}
+    assert (estimates == {(0, 0)}) is (factors is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("riskMoves: {gain: 0.05}\n", "mode is observe"),
+        ("mode: enforce\nrebalance: {dryRun: true}\n", "a dryRun is true"),
+        ("mode: enforce\n", ""),
+        ("plugins: {balance: []}\n", ""),
+    ],
+)
+def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
+    text: str, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    remark = contenders([], [file], Pipeline)["mine"].remark
+    assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
+    assert bool(remark) is bool(why)
+    assert not any(each.remark for each in contenders(known_contenders(), [], Pipeline).values())
+
+
+def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
+        contenders(["mine"], [], Pipeline)
+
+
+def test_two_contenders_of_one_name_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("mode: enforce\n")
+    with pytest.raises(UnknownContender, match="mine twice"):
+        contenders([], [file, file], Pipeline)

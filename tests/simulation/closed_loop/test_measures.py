@@ -1,0 +1,129 @@
+"""Measures: hot minutes, waiting and evictions."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulation.closed_loop.measures import MINUTE_MS, Recorder
+from simulation.closed_loop.scenario import Scenario
+from simulation.closed_loop.usage import Moment
+from simulation.cluster.cluster import Eviction
+from simulation.cluster.kubelet import PodEvent
+from tests.simulation.closed_loop.days import scenario
+
+_HOT, _COLD = 0.80, 0.40
+
+
+def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
+    """A recorder that has seen these shares of CPU; shape (minutes, nodes)."""
+    recorder = Recorder(drawn)
+    capacity = np.array([(each.millicores, each.memory_bytes) for each in drawn.machines], float)
+    for minute, line in enumerate(shares):
+        demand = capacity * line[:, np.newaxis]
+        at_ms = drawn.measured_ms + minute * MINUTE_MS
+        recorder.minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
+    return recorder
+
+
+def test_the_page_names_every_figure() -> None:
+    drawn = scenario()
+    page = (Path(__file__).parents[3] / "docs" / "closed-loop.md").read_text(encoding="utf-8")
+    figures = recorded(drawn, flat(drawn, 1)).result("x", {}).figures
+    assert {type(each) for each in figures.values()} <= {int, float}
+    assert [name for name in figures if f"`{name}`" not in page] == []
+
+
+def flat(drawn: Scenario, minutes: int) -> np.ndarray:
+    return np.full((minutes, len(drawn.machines)), _COLD)
+
+
+def evict(recorder: Recorder, drawn: Scenario, minute: int, node: int, plan: int = 0) -> None:
+    at_ms = drawn.measured_ms + minute * MINUTE_MS
+    pod = drawn.plans[plan].pod
+    recorder.evicted(Eviction(pod, drawn.machines[node].name, at_ms, None))
+
+
+def test_hot_minutes_are_counted_above_and_not_at_their_shares() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[3, 0], shares[4, 0], shares[5, 1], shares[6, 1] = 0.7501, 0.75, 0.81, 1.01
+    figures = recorded(drawn, shares).result("x", {}).figures
+    assert figures["hot_cpu_minutes"] == 3
+    assert figures["hot_memory_minutes"] == 2
+    assert figures["over_capacity_minutes"] == 1
+    assert _COLD < figures["p99_cpu"] < figures["p999_cpu"] <= 1.01
+
+
+def test_nothing_counts_before_the_cluster_is_filled() -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 5))
+    nothing = np.full((len(drawn.machines), 2), 1e18)
+    early = Moment(drawn.measured_ms - 1, np.array([]), np.empty((0, 2)), nothing, nothing)
+    recorder.minute(early)
+    assert recorder.result("x", {}).figures["hot_cpu_minutes"] == 0
+
+
+def test_hot_minutes_of_hours_add_up_to_all() -> None:
+    drawn = scenario(hours=2.5)
+    shares = flat(drawn, 150)
+    shares[::7, 2] = _HOT
+    result = recorded(drawn, shares).result("x", {})
+    assert len(result.hourly_hot) == 3
+    assert sum(result.hourly_hot) == result.figures["hot_cpu_minutes"]
+
+
+def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
+    drawn = scenario(hours=4)
+    recorder = recorded(drawn, flat(drawn, 200))
+    evict(recorder, drawn, 6, node=0, plan=1)
+    evict(recorder, drawn, 60, node=1, plan=1)
+    evict(recorder, drawn, 180, node=2, plan=1)
+    figures = recorder.result("x", {}).figures
+    assert (figures["evictions"], figures["bounces"]) == (3, 1)
+
+
+@pytest.mark.parametrize(("minute", "bounces"), [(-5, 0), (5, 1)])
+def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
+    minute: int, bounces: int
+) -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 30))
+    at_ms = drawn.measured_ms + minute * MINUTE_MS
+    plan, node = drawn.plans[0], drawn.machines[0].name
+    again = replace(plan, pod=plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.1"}))
+    recorder.evicted(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
+    recorder.asked(again)
+    recorder.happened(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
+    assert recorder.result("x", {}).figures["bounces"] == bounces
+
+
+def test_a_move_whose_pod_comes_back_and_is_evicted_again_has_bounced_once() -> None:
+    drawn = scenario(hours=4)
+    recorder = recorded(drawn, flat(drawn, 200))
+    plan, node = drawn.plans[0], drawn.machines[0].name
+    pods = [plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.{n}"}) for n in (1, 2)]
+    back, again = (replace(plan, pod=pod) for pod in pods)
+    at_ms = drawn.measured_ms + MINUTE_MS
+    recorder.evicted(Eviction(plan.pod, node, at_ms, back))
+    recorder.asked(back)
+    bound = back.pod.model_copy(update={"node": node})
+    recorder.happened(PodEvent(at_ms + MINUTE_MS, "bound", bound))
+    recorder.evicted(Eviction(back.pod, node, at_ms + 2 * MINUTE_MS, again))
+    figures = recorder.result("x", {}).figures
+    assert (figures["evictions"], figures["bounces"]) == (2, 1)
+
+
+def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
+    drawn = scenario()
+    recorder = recorded(drawn, flat(drawn, 30))
+    first, second = drawn.plans[0], drawn.plans[1]
+    recorder.asked(first)
+    recorder.asked(second)
+    bound = first.pod.model_copy(update={"node": drawn.machines[0].name})
+    recorder.happened(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
+    figures = recorder.result("x", {}).figures
+    assert figures["waiting_pods"] == 1
+    assert figures["placed_pods"] == 1
+    assert figures["waiting_pod_minutes"] == pytest.approx(2 + 30)

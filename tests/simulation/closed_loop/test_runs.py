@@ -1,0 +1,90 @@
+"""Runs side by side are those that one process makes in turn."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+
+from simulation.closed_loop.contenders import contenders
+from simulation.closed_loop.kept import Run
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.runs import InTurn, RunDied, Runs, SideBySide, Task
+from simulation.closed_loop.traces import model_traces
+from streams.in_process.pipeline import Pipeline
+from tests.conftest import eventually
+
+_NAMES = ("least-allocated", "loadstream")
+_SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
+_TASKS = [Task(_SMALL, seed, name) for seed in (3, 4) for name in _NAMES]
+_TRACES = model_traces()
+
+
+def _say_nothing(line: str) -> None:
+    """Takes a line of progress."""
+
+
+def _side_by_side(jobs: int) -> SideBySide:
+    return SideBySide(jobs, _NAMES, (), _TRACES, _say_nothing)
+
+
+def _figures(runs: Runs) -> dict[Task, Run]:
+    """Runs by task, without what they cost."""
+    return {
+        task: replace(made, cost=replace(made.cost, cpu_s=0.0)) for task, made in runs(_TASKS)
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
+    in_turn = InTurn(_TRACES, contenders(_NAMES, (), Pipeline), _say_nothing)
+    assert _figures(_side_by_side(2)) == _figures(in_turn)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_runs_with_a_sentence() -> None:
+    long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
+
+    def first() -> Iterator[tuple[Task, Run]]:
+        yield from _side_by_side(2)([_TASKS[0], *long])
+
+    found = first()
+    next(found)
+    for child in active_children():
+        os.kill(child.pid or 0, signal.SIGKILL)
+    with pytest.raises(RunDied, match="one of 2 processes was ended from outside"):
+        next(found)
+
+
+@pytest.mark.slow
+def test_runs_that_nobody_waits_for_any_more_are_ended() -> None:
+    long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
+    found = _side_by_side(2)([_TASKS[0], *long])
+    next(found)
+    assert active_children()
+    found.close()  # type: ignore[attr-defined]  # a generator: as an interrupt would end it
+    assert not active_children()
+
+
+def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
+    options = ["--nodes", "50", "--jobs", "2", "--contenders", "least-allocated,random-choice"]
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "loadstream", "closed-loop", *options],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    begun = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        # One keeps track of what they share.
+        assert eventually(lambda: len(begun.read_text().split()) == 3)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, "Traceback" in said) == (130, False), said

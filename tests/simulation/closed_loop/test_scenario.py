@@ -1,0 +1,123 @@
+"""Scenarios: what is drawn is what was asked for, and the same for the same seed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.scenario import (
+    BEGIN_MS,
+    BUDGETED,
+    HOUR_MS,
+    ImpossibleScenario,
+    draw_scenario,
+)
+from simulation.closed_loop.traces import STEP_S, model_traces
+from tests.simulation.closed_loop.days import scenario
+
+
+def test_the_same_seed_draws_the_same_scenario_and_another_one_another() -> None:
+    first, second, other = scenario(3), scenario(3), scenario(4)
+    assert first.plans == second.plans
+    assert first.machines == second.machines
+    assert first.factor == second.factor
+    assert (first.demands.cpu_millicores == second.demands.cpu_millicores).all()
+    assert other.plans != first.plans
+
+
+@pytest.mark.parametrize("load", [0.40, 0.55])
+def test_the_mean_demand_is_the_load_that_was_asked_for(load: float) -> None:
+    drawn = scenario(nodes=40, hours=4, load=load)
+    at_ms = np.array([plan.at_ms - BEGIN_MS for plan in drawn.plans])
+    life_ms = np.array([plan.life_ms for plan in drawn.plans])
+    begin_ms, end_ms = drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS
+    sums = []
+    for now_ms in range(begin_ms, end_ms, 1000 * STEP_S):
+        alive = np.flatnonzero((at_ms <= now_ms) & (now_ms < at_ms + life_ms))
+        sums.append(drawn.demands.cpu(alive, now_ms).sum())
+    cores = sum(machine.millicores for machine in drawn.machines)
+    assert np.mean(sums) / cores == pytest.approx(load)
+
+
+def test_requests_fill_the_share_of_the_nodes_that_belongs_to_the_load() -> None:
+    """Over a few seeds, since a few large pods more or less are five percent."""
+    shares = [scenario(seed, nodes=60, hours=6).requested_share for seed in range(4)]
+    assert np.mean(shares) == pytest.approx(0.60, abs=0.06)
+    shares = [scenario(seed, nodes=60, hours=6, load=0.55).requested_share for seed in range(4)]
+    assert np.mean(shares) == pytest.approx(0.80, abs=0.08)
+
+
+def test_pods_that_run_at_the_beginning_are_met_in_the_middle_of_longer_lives() -> None:
+    """What is left of a life that is drawn by its length is as long as squares say."""
+    drawn = scenario(nodes=100, hours=2, life_max_hours=24.0)
+    half_filled = BEGIN_MS + HOUR_MS // 4
+    lives = np.array([plan.life_ms for plan in drawn.plans if plan.at_ms > half_filled])
+    standing = np.array([plan.life_ms for plan in drawn.plans if plan.at_ms <= half_filled])
+    assert np.mean(standing) == pytest.approx(np.mean(lives**2.0) / (2 * np.mean(lives)), rel=0.25)
+    assert np.mean(standing) > np.mean(lives)
+
+
+def test_a_share_of_the_owners_has_a_budget_and_their_replicas_differ() -> None:
+    drawn = scenario(nodes=50, budgeted_share=0.25)
+    owners: dict[str, str] = {}
+    replicas: dict[str, int] = {}
+    for plan in drawn.plans:
+        name = plan.pod.owners[0].name
+        owners[name] = plan.pod.namespace
+        replicas[name] = replicas.get(name, 0) + 1
+    budgeted = sum(namespace == BUDGETED for namespace in owners.values())
+    assert budgeted / len(owners) == pytest.approx(0.25, abs=0.03)
+    assert max(replicas.values()) > 4 * np.median(list(replicas.values()))
+
+
+def test_pods_of_an_owner_use_the_same_machine_if_they_are_to_be_alike() -> None:
+    drawn = scenario(alike_share=1.0)
+    of_owner: dict[str, set[int]] = {}
+    for plan, machine in zip(drawn.plans, drawn.demands.machine.tolist(), strict=True):
+        of_owner.setdefault(plan.pod.owners[0].name, set()).add(machine)
+    assert {len(machines) for machines in of_owner.values()} == {1}
+
+
+def test_a_step_of_the_trace_is_held_and_not_interpolated() -> None:
+    drawn = scenario()
+    times = np.arange(0, 3600, 10) * 1000
+    wanted = np.array([drawn.demands.cpu(np.array([0]), int(now_ms))[0] for now_ms in times])
+    changes = np.flatnonzero(np.diff(wanted))
+    assert len(changes) > 3
+    assert set(np.diff(changes) % (STEP_S // 10)) == {0}
+
+
+def test_memory_grows_from_its_start_towards_a_bound() -> None:
+    demands = scenario().demands
+    ages_ms = np.array([0.0, HOUR_MS, 100 * HOUR_MS])
+    pod = np.zeros(3, dtype=np.int64)
+    start, later, end = demands.memory(pod, ages_ms) / demands.memory_bytes[0]
+    assert start == pytest.approx(demands.memory_start[0])
+    assert start < later < end
+    assert end == pytest.approx(demands.memory_start[0] + demands.memory_growth[0])
+
+
+def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
+    with pytest.raises(
+        ImpossibleScenario, match=r"own_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
+    ):
+        scenario(2, nodes=6, hours=0.5, load=0.4, own_share=0.35)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_are_filled_also_where_one_pod_of_a_thousand_is_a_thousand_times_larger(
+    seed: int,
+) -> None:
+    sizes = np.array([[40, 2**20]] * 999 + [[4_000_000, 2**20]])
+    given = Parameters(nodes=2, hours=0.5)
+    drawn = draw_scenario(given, seed, replace(model_traces(), pods=sizes))
+    early = [each for each in drawn.plans if each.at_ms < drawn.measured_ms]
+    cores = sum(machine.millicores for machine in drawn.machines)
+    assert sum(each.requests["cpu"] for each in early) >= given.fill * cores
+
+
+def test_pods_are_not_divided_until_nothing_is_left() -> None:
+    small = replace(model_traces(), pods=np.array([[100, 2**30], [4000, 2**30]]))
+    with pytest.raises(ImpossibleScenario, match="pod_divisor: found 101; expected at most 100"):
+        draw_scenario(Parameters(nodes=6, hours=0.5, pod_divisor=101), 0, small)

@@ -1,0 +1,79 @@
+"""Lists of nodes, pods and machines: read under any name, with errors that say what is wrong."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulation.closed_loop.traces import CPU_COLUMNS, STEPS, model_traces, read_traces
+from simulation.cluster.openb import COLUMNS
+from simulation.cluster.tracefiles import TraceError
+
+_NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,many,1,0,\nc,0,5,0,\n"
+_PODS = f"{','.join(COLUMNS)}\np,8000,512,0,0,,LS,Running,0,10,0\nq,1,1,2,0,,LS,Running,0,10,0\n"
+
+
+def written(directory: Path, cpu: str) -> Path:
+    (directory / "openb-nodes-of-june.csv").write_text(_NODES)
+    (directory / "openb_pod_list_cpu250.csv").write_text(_PODS)
+    text = f"{','.join(CPU_COLUMNS)}\n{cpu}"
+    (directory / "planetlab-20110409.csv.gz").write_bytes(gzip.compress(text.encode()))
+    return directory
+
+
+def test_lists_are_read_under_any_date_and_bad_rows_are_reported(tmp_path: Path) -> None:
+    good = ",".join(["vm", *["7"] * STEPS])
+    bad = ",".join(["vm", *["101"] * STEPS])
+    traces = read_traces(written(tmp_path, f"{good}\n{bad}\n"))
+    assert traces.nodes.tolist() == [[32_000, 1024 * 2**20]]
+    assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
+    assert traces.cpu_percent.shape == (1, STEPS)
+    assert (traces.cpu_percent == 7).all()
+    assert len(traces.complaints) == 3
+    assert any("t0min: found 101; expected 0 to 100 percent" in each for each in traces.complaints)
+
+
+def test_pods_that_request_no_cpu_are_left_out_and_counted(tmp_path: Path) -> None:
+    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    pods = directory / "openb_pod_list_cpu250.csv"
+    pods.write_text(_PODS + "r,0,512,0,0,,LS,Running,0,10,0\ns,0,1,0,0,,BE,Running,0,10,0\n")
+    traces = read_traces(directory)
+    assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
+    assert traces.complaints[-1] == f"{pods.name}: 2 pods that request no CPU"
+
+
+def test_a_list_of_pods_that_request_no_cpu_is_refused(tmp_path: Path) -> None:
+    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    pods = directory / "openb_pod_list_cpu250.csv"
+    pods.write_text(f"{','.join(COLUMNS)}\nr,0,512,0,0,,LS,Running,0,10,0\n")
+    with pytest.raises(TraceError, match="holds no pod that requests CPU"):
+        read_traces(directory)
+
+
+def test_bad_rows_that_are_not_shown_are_counted(tmp_path: Path) -> None:
+    bad = ",".join(["vm", *["101"] * STEPS])
+    good = ",".join(["vm", *["7"] * STEPS])
+    traces = read_traces(written(tmp_path, "\n".join([good, *[bad] * 8])))
+    assert traces.complaints[-1] == "planetlab-20110409.csv.gz: 3 more rows that cannot be read"
+
+
+def test_a_list_in_which_nobody_uses_anything_is_refused(tmp_path: Path) -> None:
+    idle = ",".join(["vm", *["0"] * STEPS])
+    with pytest.raises(TraceError, match="holds no machine that used anything"):
+        read_traces(written(tmp_path, idle))
+
+
+def test_a_missing_list_is_named(tmp_path: Path) -> None:
+    (tmp_path / "openb-pods.csv").write_text(_PODS)
+    with pytest.raises(TraceError, match="nodes of the OpenB trace"):
+        read_traces(tmp_path)
+
+
+def test_the_model_is_one_list_with_a_few_machines_that_are_busy_all_day() -> None:
+    first, second = model_traces(), model_traces()
+    assert (first.cpu_percent == second.cpu_percent).all()
+    means = first.cpu_percent.mean(axis=1)
+    assert 8 < means.mean() < 18
+    assert 10 < means.std() < 20
+    assert np.median(means) < means.mean()

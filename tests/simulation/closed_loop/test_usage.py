@@ -1,0 +1,99 @@
+"""What pods use as arrays: sums of nodes, saturation, and pods that come and go."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simulation.closed_loop.scenario import BEGIN_MS
+from simulation.closed_loop.usage import Usage, work_of
+from simulation.closed_loop.world import World
+from simulation.cluster.kubelet import GRACE_MS, START_MS
+from tests.simulation.closed_loop.days import scenario
+
+
+def placed(world: World, count: int, node: int = 0) -> list[str]:
+    """Pods that run on one node; their uids."""
+    plans = world.scenario.plans[:count]
+    for plan in plans:
+        world.cluster.ask(plan)
+        assert world.cluster.place(plan, world.scenario.machines[node].name) is None
+    return [plan.pod.uid for plan in plans]
+
+
+def test_a_node_wants_what_its_pods_want_together() -> None:
+    drawn = scenario()
+    world = World(drawn)
+    placed(world, 3)
+    now_ms = BEGIN_MS + START_MS
+    moment = world.usage.moment(now_ms)
+    wanted = drawn.demands.cpu(np.array([0, 1, 2]), START_MS)
+    assert moment.demand[0, 0] == pytest.approx(wanted.sum())
+    assert (moment.demand[1:] == 0).all()
+    assert sorted(moment.pods[:, 0].tolist()) == pytest.approx(sorted(wanted.tolist()))
+
+
+def test_a_pod_uses_nothing_before_it_has_started() -> None:
+    world = World(scenario())
+    placed(world, 3)
+    assert world.usage.moment(BEGIN_MS + START_MS - 1).demand.sum() == 0
+
+
+def test_a_saturated_node_gives_what_it_has_to_all_pods_alike() -> None:
+    drawn = scenario()
+    heavy = replace(drawn.demands, cpu_millicores=drawn.demands.cpu_millicores * 1000 + 1e6)
+    world = World(replace(drawn, demands=heavy))
+    placed(world, 3)
+    moment = world.usage.moment(BEGIN_MS + START_MS)
+    capacity = drawn.machines[0].millicores
+    assert moment.demand[0, 0] > capacity
+    assert moment.given[0, 0] == capacity
+    assert moment.pods[:, 0].sum() == pytest.approx(capacity)
+    wanted = heavy.cpu(np.array([0, 1, 2]), START_MS)
+    assert sorted(moment.pods[:, 0] / capacity) == pytest.approx(sorted(wanted / wanted.sum()))
+
+
+def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
+    world = World(scenario())
+    (uid,) = placed(world, 1)
+    world.advance(BEGIN_MS + START_MS)
+    world.cluster.evict(uid)
+    (replacement,) = [each for each in world.cluster.asking.values() if work_of(each.pod.uid) == 0]
+    assert replacement.pod.uid != uid
+    assert world.cluster.place(replacement, world.scenario.machines[1].name) is None
+    world.advance(BEGIN_MS + START_MS + GRACE_MS - 1)
+    moment = world.usage.moment(world.cluster.now_ms)
+    assert moment.demand[0, 0] == moment.demand[1, 0] > 0
+    world.advance(BEGIN_MS + START_MS + GRACE_MS)
+    moment = world.usage.moment(world.cluster.now_ms)
+    assert moment.demand[0, 0] == 0
+    assert moment.demand[1, 0] > 0
+
+
+def test_there_is_a_slot_for_each_pod_however_many_there_are() -> None:
+    drawn = scenario(nodes=200, load=0.55)
+    world = World(drawn)
+    for number, plan in enumerate(drawn.plans[:1500]):
+        world.cluster.ask(plan)
+        world.cluster.place(plan, drawn.machines[number % 200].name)
+    world.advance(BEGIN_MS + START_MS)
+    usage: Usage = world.usage
+    held = np.flatnonzero(usage.node >= 0)
+    assert len(held) > 1024
+    assert len(set(usage.work[held].tolist())) == len(held)
+    assert sum(len(each) for each in usage.on_node) == len(held)
+
+
+def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:
+    drawn = scenario()
+    world = World(drawn)
+    placed(world, 3)
+    times = BEGIN_MS + START_MS + np.arange(4) * 300_000
+    ahead = world.usage.cpu_ahead(BEGIN_MS, times, work=5, life_ms=300_001)
+    assert ahead.shape == (len(drawn.machines) + 1, 4)
+    for column, now_ms in enumerate(times.tolist()):
+        world.cluster.advance(now_ms)
+        moment = world.usage.moment(now_ms)
+        assert ahead[:-1, column] == pytest.approx(moment.demand[:, 0])
+    assert ahead[-1, 0] == pytest.approx(drawn.demands.cpu(np.array([5]), START_MS)[0])
+    assert ahead[-1, 2:].tolist() == [0.0, 0.0]

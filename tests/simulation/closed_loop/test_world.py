@@ -1,0 +1,85 @@
+"""Whole runs: what all contenders have in common, and that the same seed is the same run."""
+
+import pytest
+
+from simulation.closed_loop.measures import Result
+from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rules.greedy_oracle import GreedyOracle
+from simulation.closed_loop.rules.least_allocated import LeastAllocated
+from simulation.closed_loop.rules.random_choice import RandomChoice
+from simulation.closed_loop.rules.view import Rule
+from simulation.closed_loop.scenario import BEGIN_MS, Scenario
+from simulation.closed_loop.world import Contender, World, run
+from simulation.cluster.cluster import Observer
+from simulation.cluster.pods import PodPlan
+from tests.simulation.closed_loop.days import EAGER, FirstWithRoom, quiet, scenario, streamed
+
+
+class Asked(Observer):
+    """Who asked, and when; what comes in an evicted pod's place is its contender's own."""
+
+    def __init__(self) -> None:
+        self.pods: list[tuple[int, str]] = []
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        if "." not in plan.pod.uid:
+            self.pods.append((plan.at_ms, plan.pod.uid))
+
+
+def arrivals(drawn: Scenario, contender: Contender) -> list[tuple[int, str]]:
+    world, asked = World(drawn), Asked()
+    world.cluster.observers.append(asked)
+    contender.begin(world)
+    for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
+        world.advance(now_ms)
+        contender.step(now_ms)
+    return asked.pods
+
+
+def test_all_contenders_meet_the_same_pods_at_the_same_times() -> None:
+    drawn = scenario()
+    ours = arrivals(drawn, streamed())
+    rules = arrivals(drawn, Ruled("first", FirstWithRoom()))
+    assert ours == rules
+    assert len(ours) > 50
+
+
+def _short(seed: int) -> Scenario:
+    return scenario(seed, load=0.6, filling_hours=0.25, hours=0.25)
+
+
+@pytest.mark.slow
+def test_the_same_seed_is_the_same_run() -> None:
+    def once() -> Result:
+        return run(_short(2), streamed(EAGER), quiet)
+
+    first = once()
+    assert first.figures["evictions"] > 0
+    assert once() == first
+    assert run(_short(3), streamed(EAGER), quiet) != first
+
+
+def test_nodes_are_sampled_in_turns_and_each_once_in_an_interval() -> None:
+    drawn = scenario()
+    world = World(drawn)
+    turns = [list(world.sampled(BEGIN_MS + 10_000 * step)) for step in range(6)]
+    assert sorted(node for turn in turns for node in turn) == list(range(len(drawn.machines)))
+    assert max(map(len, turns)) == 2
+
+
+def test_progress_is_said_once_an_hour() -> None:
+    hours: list[float] = []
+    run(scenario(hours=1.5), Ruled("first", FirstWithRoom()), hours.append)
+    assert hours == [0.0, 1.0]
+
+
+def test_who_knows_more_keeps_nodes_cooler() -> None:
+    """Requests say more than nothing, and the future more than requests."""
+    drawn = scenario(nodes=24, hours=4, load=0.5)
+    rules: tuple[Rule, ...] = (GreedyOracle(), LeastAllocated(), RandomChoice())
+    results = [run(drawn, Ruled(rule.name, rule), quiet) for rule in rules]
+    hot = [each.figures["hot_cpu_minutes"] for each in results]
+    assert hot == sorted(hot)
+    assert hot[0] < hot[1] < hot[2]
+    demand = [each.figures["mean_cpu"] for each in results]
+    assert max(demand) - min(demand) < 0.01

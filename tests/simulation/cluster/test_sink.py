@@ -1,0 +1,143 @@
+"""What a simulated cluster does with placements and evictions."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from schemas.pods import OwnerReference, Pod, PodRef
+from simulation.cluster.cluster import SimulatedCluster
+from simulation.cluster.kubelet import GRACE_MS, START_MS
+from simulation.cluster.machines import Machine
+from simulation.cluster.pods import PodPlan
+from simulation.cluster.sink import SimulatedSink
+from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, SinkContract, SinkWorld
+from tests.simulation.cluster.builders import GIB, pod, reference
+from tests.simulation.cluster.harness import World
+
+MINUTE_MS = 60_000
+
+
+class _World(SinkWorld):
+    node = "n1"
+
+    def __init__(self) -> None:
+        machine = Machine(self.node, 1_000_000, 4000 * GIB)
+        self.cluster = SimulatedCluster(CLUSTER, [machine], NOW_MS, frozenset({"budgeted"}))
+        self.sink = SimulatedSink(self.cluster)
+        self.number = 0
+
+    def plan(self, namespace: str) -> PodPlan:
+        self.number += 1
+        name = f"{namespace}-{self.number}"
+        owner = OwnerReference(kind="ReplicaSet", name=name, uid=name, controller=True)
+        made = Pod(namespace=namespace, name=name, uid=name, owners=(owner,))
+        return pod(name, pod=made)
+
+    async def waiting_pod(self) -> PodRef:
+        plan = self.plan("default")
+        self.cluster.ask(plan)
+        return reference(plan)
+
+    async def running_pod(self, *, budgeted: bool = False) -> PodRef:
+        plan = self.plan("budgeted" if budgeted else "default")
+        self.cluster.ask(plan)
+        # It runs, but is not ready yet: its workload has no healthy pod to lose.
+        assert self.cluster.place(plan, self.node) is None
+        return reference(plan)
+
+    async def node_of(self, pod: PodRef) -> str | None:
+        return self.cluster.kubelets.node_of(pod.uid)
+
+    async def terminates(self, pod: PodRef) -> bool:
+        running = self.cluster.kubelets.pod(pod.uid)
+        return running is None or running.pod.deleting_at_ms is not None
+
+    async def annotations(self, pod: PodRef) -> Mapping[str, str]:
+        running = self.cluster.kubelets.pod(pod.uid)
+        assert running is not None
+        return running.pod.annotations
+
+
+class TestSimulatedSink(SinkContract):
+    @pytest.fixture
+    def world(self) -> SinkWorld:
+        return _World()
+
+
+def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> None:
+    world = World()
+    plan = world.hot.residents[0]
+    assert world.evict(plan) == "done"
+    (lifecycle,) = world.of("pod-lifecycle")
+    assert (lifecycle.event, lifecycle.pod.deleting_at_ms) == ("changed", NOW_MS)
+    (request,) = world.of("scheduling-requests")
+    world.sent.clear()
+    world.pass_time(GRACE_MS)
+    (deleted,) = world.of("pod-lifecycle")
+    assert (deleted.event, deleted.pod.uid) == ("deleted", plan.pod.uid)
+    replacement = world.replacement()
+    assert replacement.pod == request.pod
+    assert replacement.pod.uid != plan.pod.uid
+    assert replacement.pod.owners == plan.pod.owners
+    assert (replacement.pod.node, replacement.pod.ready) == (None, False)
+    assert replacement.requests == plan.requests
+
+
+def test_the_replacement_of_a_replacement_has_a_name_of_its_own() -> None:
+    world = World()
+    plan = world.hot.residents[0]
+    names = [plan.pod.name]
+    for _ in range(3):
+        assert world.evict(plan) == "done"
+        plan = world.replacement()
+        world.pass_time(GRACE_MS)
+        world.place(plan, world.hot.name)
+        names.append(plan.pod.name)
+    assert names == [names[0], *(f"{names[0]}.{number}" for number in (1, 2, 3))]
+
+
+def test_a_pod_carries_its_load_to_the_node_where_it_runs_next() -> None:
+    world = World()
+    kubelets = world.cluster.kubelets
+    target = next(machine for machine in world.cluster.machines if machine.temper != "hot")
+    base = {"cpu": 80_000, "memory": 10 * GIB}
+    none = {"cpu": 0, "memory": 0}
+    before = kubelets.sample("c", world.hot.name, base, NOW_MS)
+    assert before.usage["cpu"] == pytest.approx(80_000, abs=10)
+    share = before.pods[0].usage["cpu"]
+    assert world.evict(world.hot.residents[0]) == "done"
+    replacement = world.replacement()
+    world.pass_time(GRACE_MS)
+    world.place(replacement, target.name)
+    later_ms = NOW_MS + GRACE_MS + START_MS
+    source = kubelets.sample("c", world.hot.name, base, later_ms)
+    moved = kubelets.sample("c", target.name, none, later_ms)
+    assert source.usage["cpu"] == pytest.approx(80_000 - share, abs=10)
+    assert moved.usage["cpu"] == pytest.approx(share, abs=1)
+    assert replacement.pod.uid in {used.uid for used in moved.pods}
+
+
+def test_a_pod_that_terminates_is_not_evicted_again() -> None:
+    world = World()
+    plan = world.hot.residents[0]
+    assert world.evict(plan) == "done"
+    assert world.evict(plan) == "refused"
+    assert "terminates" in world.of("command-outcomes")[-1].reason
+    assert len(world.of("scheduling-requests")) == 1
+
+
+def test_a_budget_lets_one_pod_go_at_a_time() -> None:
+    world = World(budgeted=True)
+    one, two = world.hot.residents[:2]
+    assert [world.evict(one), world.evict(two)] == ["done", "refused"]
+    replacement = world.replacement()
+    world.pass_time(GRACE_MS)
+    world.place(replacement, world.hot.name)
+    assert world.evict(two) == "done"
+
+
+def test_a_placement_that_a_node_has_no_room_for_fails() -> None:
+    cluster = _World().cluster
+    assert cluster.place(pod("large", cores=2000), "n1") == (
+        "node n1 has too little cpu free for pod large"
+    )

@@ -1,0 +1,187 @@
+"""What the audit log says was done to pods: on lines as the API server writes them."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from simulation.control_plane.audit import AuditLog, judge, read
+
+
+def _event(
+    at_s: float,
+    verb: str,
+    name: str | None,
+    *,
+    subresource: str | None = None,
+    user: str = "loadstream-bind",
+    status: int = 201,
+    uid: str | None = None,
+    **parts: Any,
+) -> dict[str, Any]:
+    """An event; the answer goes out 10 ms after the request came in."""
+    about = {"resource": "pods", "namespace": "shop", "apiVersion": "v1"}
+    about |= {"name": name} if name else {}
+    about |= {"subresource": subresource} if subresource else {}
+    about |= {"uid": uid} if uid else {}
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "stage": "ResponseComplete",
+        "requestURI": f"/api/v1/namespaces/shop/pods/{name}",
+        "verb": verb,
+        "user": {"username": user, "groups": ["system:authenticated"]},
+        "objectRef": about,
+        "responseStatus": {"metadata": {}, "code": status},
+        "requestReceivedTimestamp": f"2026-11-22T10:00:{at_s:09.6f}Z",
+        "stageTimestamp": f"2026-11-22T10:00:{at_s + 0.01:09.6f}Z",
+        **parts,
+    }
+
+
+def _created(at_s: float, name: str, uid: str, generated: bool = False) -> dict[str, Any]:
+    made = {"kind": "Pod", "metadata": {"namespace": "shop", "name": name, "uid": uid}}
+    named = None if generated else name
+    return _event(at_s, "create", named, user="admin", responseObject=made)
+
+
+def _bound(at_s: float, name: str, node: str = "n1", **parts: Any) -> dict[str, Any]:
+    body = {
+        "kind": "Binding",
+        "metadata": {"name": name, "annotations": {"loadstream/decision": "d1"}},
+        "target": {"kind": "Node", "name": node},
+    }
+    return _event(at_s, "create", name, subresource="binding", requestObject=body, **parts)
+
+
+def _evicted(at_s: float, name: str, uid: str | None = None, **parts: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+    options |= {"dryRun": ["All"]} if parts.pop("dry", False) else {}
+    body = {"kind": "Eviction", "metadata": {"name": name}, "deleteOptions": options}
+    return _event(
+        at_s, "create", name, subresource="eviction",
+        **{"user": "loadstream-evict", "requestObject": body, **parts},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the log is."""
+    return tmp_path / "audit.log"
+
+
+def _read(log: Path, *events: dict[str, Any]) -> AuditLog:
+    log.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
+    return read(log)
+
+
+def test_a_pod_has_the_bindings_evictions_and_deletions_of_its_life(log: Path) -> None:
+    found = _read(
+        log,
+        _created(1, "web", "u1"),
+        _bound(2, "web"),
+        _evicted(3, "web", "u1"),
+        _event(4, "delete", "web", user="kwok", status=200),
+    )
+    (pod,) = found.pods
+    assert (pod.namespace, pod.name, pod.uid) == ("shop", "web", "u1")
+    assert [(act.user, act.node) for act in pod.bindings] == [("loadstream-bind", "n1")]
+    assert pod.bindings[0].annotations == {"loadstream/decision": "d1"}
+    assert [act.user for act in pod.evictions] == ["loadstream-evict"]
+    assert [act.user for act in pod.deletions] == ["kwok"]
+    assert found.by_user("evictions") == {"loadstream-evict": 1}
+    assert judge(found.pods) == []
+
+
+def test_a_name_that_is_used_again_is_another_pod(log: Path) -> None:
+    found = _read(
+        log,
+        _created(1, "db-0", "u1", generated=True),
+        _bound(2, "db-0"),
+        _evicted(3, "db-0"),
+        _created(4, "db-0", "u2", generated=True),
+        _bound(5, "db-0", "n2"),
+        _evicted(6, "db-0"),
+    )
+    assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in found.pods] == [
+        ("u1", 1, 1),
+        ("u2", 1, 1),
+    ]
+    assert judge(found.pods) == []
+
+
+def test_a_binding_written_down_before_the_creation_that_it_overtook_is_of_that_pod(
+    log: Path,
+) -> None:
+    """A watch shows a pod before the answer to its creation is out."""
+    found = _read(log, _bound(1.005, "web"), _created(1, "web", "u1"))
+    assert [(pod.uid, len(pod.bindings)) for pod in found.pods] == [("u1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("twice", "said"),
+    [
+        ([_bound(2, "web"), _bound(3, "web", "n2")], "was bound 2 times"),
+        ([_evicted(2, "web"), _evicted(3, "web", "u1")], "was evicted 2 times"),
+    ],
+)
+def test_what_was_done_twice_is_a_fault(log: Path, twice: list[Any], said: str) -> None:
+    (fault,) = judge(_read(log, _created(1, "web", "u1"), *twice).pods)
+    assert said in fault
+    assert "shop/web (u1)" in fault
+
+
+def test_a_uid_in_the_request_goes_before_the_name(log: Path) -> None:
+    found = _read(
+        log,
+        _created(1, "web", "u1"),
+        _created(2, "web", "u2"),
+        _bound(3, "web", uid="u1"),
+        _evicted(4, "web", "u1"),
+    )
+    assert [(pod.uid, len(pod.bindings), len(pod.evictions)) for pod in found.pods] == [
+        ("u1", 1, 1),
+        ("u2", 0, 0),
+    ]
+
+
+def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> None:
+    found = _read(
+        log,
+        _created(1, "web", "u1"),
+        _bound(2, "web", status=409),
+        _bound(3, "web", status=409),
+        _evicted(4, "web", status=429),
+        _evicted(5, "web", dry=True),
+        _evicted(6, "web", requestURI="/api/v1/namespaces/shop/pods/web/eviction?dryRun=All"),
+    )
+    (pod,) = found.pods
+    assert (pod.bindings, pod.evictions) == ([], [])
+    assert found.refused == {
+        ("loadstream-bind", "bindings", 409): 2,
+        ("loadstream-evict", "evictions", 429): 1,
+    }
+
+
+def test_what_lost_its_client_on_the_way_is_counted_apart(log: Path) -> None:
+    found = _read(log, _created(1, "web", "u1"), _bound(2, "web", status=504))
+    (pod,) = found.pods
+    assert (pod.bindings, found.refused, found.unclear) == ([], {}, {"bindings": 1})
+
+
+def test_a_pod_that_was_there_before_the_log_is_known_by_its_name(log: Path) -> None:
+    (pod,) = _read(log, _bound(1, "old")).pods
+    assert str(pod) == "shop/old (uid unknown)"
+    assert pod.created is None
+
+
+def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(
+    log: Path,
+) -> None:
+    whole = orjson.dumps(_created(1, "web", "u1"))
+    log.write_bytes(whole[:50] + b"\n" + whole + b"\n" + whole[:70])
+    found = read(log)
+    assert [pod.uid for pod in found.pods] == ["u1"]
+    assert found.unreadable == 1
+    assert read(log.with_name("none")) == AuditLog((), {}, {}, 0)

@@ -1,0 +1,117 @@
+"""The program of the control plane: built once, and anew when what it is made of changes.
+
+Go itself is played by a script, which notes each build: the real one takes minutes and builds the
+program of every other test here.
+"""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from simulation.control_plane.build import (
+    MODULE_VARIABLE,
+    ControlPlaneUnavailable,
+    build,
+    module_directory,
+)
+from tests.conftest import CONTROL_PLANE_MODULE
+
+_GO = """#!/bin/sh
+case "$1" in
+env) cat "$0.version" ;;
+build)
+    while [ "$1" != -o ]; do shift; done
+    echo built >> "$0.builds"
+    if [ -e "$0.fails" ]; then echo half > "$2"; echo "main.go:7: undefined: nonsense" >&2; exit 1; fi
+    sleep 0.2
+    echo "program" > "$2"
+    ;;
+esac
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """A copy of the Go module."""
+    copy = tmp_path / "module"
+    shutil.copytree(CONTROL_PLANE_MODULE, copy)
+    return copy
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Go that notes its builds; the only one on the PATH."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    script = directory / "go"
+    script.write_text(_GO)
+    script.chmod(0o755)
+    script.with_name("go.version").write_text("go1.26.8\n")
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
+    return script
+
+
+def _builds(go: Path) -> int:
+    notes = go.with_name("go.builds")
+    return len(notes.read_text().splitlines()) if notes.exists() else 0
+
+
+def test_it_is_built_into_the_cache_once(module: Path, go: Path, cache: Path) -> None:
+    binary = build(module)
+    assert binary.parent == cache
+    assert binary.read_text() == "program\n"
+    assert build(module) == binary
+    assert _builds(go) == 1
+
+
+def test_two_that_build_at_once_build_once(module: Path, go: Path, cache: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(build, [module] * 8))
+    assert len(found) == 1
+    assert _builds(go) == 1
+
+
+@pytest.mark.parametrize("changed", ["go.mod", "go.sum", "main.go"])
+def test_a_changed_source_is_built_anew(changed: str, module: Path, go: Path, cache: Path) -> None:
+    before = build(module)
+    with (module / changed).open("a") as source:
+        source.write("\n")
+    assert build(module) != before
+    assert _builds(go) == 2
+
+
+def test_another_version_of_go_builds_anew(module: Path, go: Path, cache: Path) -> None:
+    before = build(module)
+    go.with_name("go.version").write_text("go1.27.0\n")
+    assert build(module) != before
+
+
+def test_a_build_that_fails_says_why_and_leaves_nothing(
+    module: Path, go: Path, cache: Path
+) -> None:
+    go.with_name("go.fails").touch()
+    with pytest.raises(ControlPlaneUnavailable, match=r"go build(.|\n)*undefined: nonsense"):
+        build(module)
+    assert [each.name for each in cache.iterdir() if each.suffix != ".lock"] == []
+    go.with_name("go.fails").unlink()
+    assert build(module).read_text() == "program\n"
+
+
+def test_without_go_the_message_says_what_to_install(
+    module: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ControlPlaneUnavailable, match=r"install Go 1\.26\.0 or newer"):
+        build(module)
+
+
+def test_the_module_is_the_one_that_is_named_or_that_of_the_environment(
+    module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module_directory(module) == module
+    monkeypatch.setenv(MODULE_VARIABLE, str(module))
+    assert module_directory() == module
+    with pytest.raises(ControlPlaneUnavailable, match=r"no go\.mod, go\.sum, main\.go"):
+        module_directory(tmp_path)

@@ -1,0 +1,150 @@
+"""The control plane as a whole: its parts, its users, and that nothing of it stays behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
+from simulation.control_plane import cluster
+from simulation.control_plane.build import ControlPlaneUnavailable
+from simulation.control_plane.process import Health, Part
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import DUTIES
+from tests.conftest import eventually
+
+_PODS = "/api/v1/pods"
+
+
+async def _uids(control_plane: ControlPlane, namespace: str) -> set[str]:
+    async with control_plane.api() as server:
+        found = await server.get(f"/api/v1/namespaces/{namespace}/pods")
+        return {each["metadata"]["uid"] for each in found["items"]}
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+async def test_an_api_server_comes_back_on_its_port_with_its_data(
+    control_plane: ControlPlane, namespace: str, end: str
+) -> None:
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod("one")])
+        before = await _uids(control_plane, namespace)
+        url, process = control_plane.url, control_plane.api_server.pid
+        await asyncio.to_thread(getattr(control_plane.api_server, end))
+        with pytest.raises(ApiUnreachable):
+            await server.get(_PODS)
+        await asyncio.to_thread(control_plane.api_server.start)
+        assert control_plane.url == url
+        assert control_plane.api_server.pid != process
+        assert await _uids(control_plane, namespace) == before
+
+
+async def test_a_store_that_was_killed_has_what_was_written(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, [cluster.pod(f"p{n}") for n in range(20)])
+    before = await _uids(control_plane, namespace)
+    await asyncio.to_thread(control_plane.etcd.kill)
+    await asyncio.to_thread(control_plane.etcd.start)
+    assert await _found_again(control_plane, namespace) == before
+    assert len(before) == 20
+
+
+async def _found_again(control_plane: ControlPlane, namespace: str) -> set[str]:
+    """Uids of the pods, once the API server has found its store again: it looks less and less often."""
+    async with asyncio.timeout(200):
+        while True:
+            with suppress(ApiError, ApiUnreachable):
+                return await _uids(control_plane, namespace)
+            await asyncio.sleep(0.2)
+
+
+async def test_a_user_of_a_duty_may_do_its_duty_and_nothing_else(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as admin:
+        await cluster.create_pods(admin, namespace, [cluster.pod("one")])
+    one = f"/api/v1/namespaces/{namespace}/pods/one"
+    binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "none"}}
+    asked = {
+        "list pods": ("GET", "/api/v1/pods", None),
+        "read a pod": ("GET", one, None),
+        "read secrets": ("GET", "/api/v1/secrets", None),
+        "bind": ("POST", f"{one}/binding", binding),
+        "evict": ("POST", f"{one}/eviction", {"metadata": {"name": "one", "namespace": namespace}}),
+    }
+    allowed = {}
+    for user in DUTIES:
+        async with control_plane.api(user) as server:
+            answers = {
+                what: await server.send(method, path, body=body, query={"dryRun": "All"} if body else None)
+                for what, (method, path, body) in asked.items()
+            }  # fmt: skip
+        assert {each.status for each in answers.values()} <= {200, 201, 403}, answers
+        allowed[user] = {what for what, answer in answers.items() if answer.ok}
+    assert allowed == {
+        "loadstream-watch": {"list pods"},
+        "loadstream-collect": {"list pods"},
+        "loadstream-bind": {"read a pod", "bind"},
+        "loadstream-evict": {"read a pod", "evict"},
+    }
+
+
+async def test_an_unknown_user_is_refused_by_name(control_plane: ControlPlane) -> None:
+    with pytest.raises(KeyError, match="no user 'nobody'; there are admin, kwok"):
+        control_plane.api("nobody")
+
+
+async def test_a_part_that_does_not_start_shows_its_log(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    unready = Health("http://127.0.0.1:9/none")
+    part = Part(tmp_path, control_plane.binary, "kwok", ("--nonsense=1",), unready)
+    with pytest.raises(ControlPlaneUnavailable, match=r"kwok ended(.|\n)*--nonsense"):
+        part.start()
+
+
+_STARTS = """
+import sys, time
+from pathlib import Path
+from simulation.control_plane.server import ControlPlane
+
+server = ControlPlane(Path(sys.argv[1]), Path(sys.argv[2])).start()
+print(*(part.pid for part in server.parts), flush=True)
+time.sleep(600)
+"""
+
+
+async def test_nothing_is_left_when_its_starter_is_killed(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """A second control plane beside the first one, too: they share nothing."""
+    starter = subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, "-c", _STARTS, str(control_plane.binary), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert starter.stdout is not None
+    parts = [int(word) for word in starter.stdout.readline().split()]
+    assert len(parts) == 4
+    assert not {part.pid for part in control_plane.parts} & set(parts)
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    starter.stdout.close()
+    assert eventually(lambda: not any(_alive(each) for each in parts))
+    assert all(part.pid for part in control_plane.parts)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"

@@ -1,0 +1,41 @@
+"""What a worker logs of its start."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from schemas.connection import KafkaSettings
+from streams.app import build
+from streams.worker.settings import WorkerSettings
+
+
+def test_a_worker_tells_its_version_stages_brokers_partitions_and_port(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO, "streams.app")
+    kafka = KafkaSettings.local("127.0.0.1:9092", partitions=8)
+    build(WorkerSettings(data_dir=tmp_path), kafka)
+    (message,) = caplog.messages
+    assert message.startswith("loadstream 0.")
+    assert message.endswith(
+        "begins: stages all, brokers 127.0.0.1:9092, 8 partitions a topic, metrics on none"
+    )
+
+
+def test_settings_that_are_set_and_change_nothing_are_told(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO, "streams.app")
+    settings = WorkerSettings(
+        data_dir=tmp_path,
+        stages="cluster",
+        collect_file=Path("policy.yaml"),
+        clock="external",
+        clock_hold_s=5,
+    )
+    build(settings, KafkaSettings.local("127.0.0.1:9092"))
+    assert caplog.messages[1:] == [
+        "LOADSTREAM_WORKER_COLLECT_FILE has no effect: LOADSTREAM_WORKER_STAGES is cluster",
+        "LOADSTREAM_WORKER_CLOCK_HOLD_S has no effect: LOADSTREAM_WORKER_CLOCK is external",
+    ]

@@ -1,0 +1,116 @@
+"""Records in the order of their offsets: repeated ones are dropped, gaps are read from the broker."""
+
+import asyncio
+import random
+from collections.abc import Iterable, Sequence
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from schemas.connection import KafkaSettings
+from streams.cluster.stage import ClusterStage
+from streams.stage.records import InputRecord, StageResult
+from streams.worker import reader
+from streams.worker.consume.batches import Batch
+from streams.worker.consume.intake import Intake
+from streams.worker.report.metrics import Metrics
+from streams.worker.store.pipeline import Pipeline
+from tests.conftest import RunningBroker
+from tests.streams.worker.parts import NoBroker, own_partition
+
+_TOPIC = "node-state"
+_RECORDS = 300
+
+
+def _record(offset: int) -> InputRecord:
+    return InputRecord(_TOPIC, 0, offset, None, b"%d" % offset, 0)
+
+
+class _Stage(ClusterStage):
+    """Notes what is applied to it."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 4)
+        self.offsets: list[int] = []
+        self.longest = 0
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        assert [record.value for record in records] == [b"%d" % each.offset for each in records]
+        self.longest = max(self.longest, len(records))
+        self.offsets += [record.offset for record in records]
+        self.positions[_TOPIC] = self.offsets[-1]
+        return StageResult()
+
+
+class Applied:
+    """An intake, and what was applied through it."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        partitions = own_partition(_TOPIC)
+        self._stage = partitions.stages[0] = _Stage()
+        self._metrics = Metrics()
+        self._pipeline = Pipeline(NoBroker())
+        self._intake = Intake(partitions, self._pipeline, kafka, self._metrics)
+
+    async def give(self, offsets: Iterable[int]) -> None:
+        """Records with these offsets come, in this order."""
+        working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
+        await self._intake.apply_batch(Batch([_record(offset) for offset in offsets]))
+        await self._intake.settle()
+        working.cancel()
+
+    @property
+    def offsets(self) -> list[int]:
+        """All that were applied."""
+        return self._stage.offsets
+
+    @property
+    def longest(self) -> int:
+        """Most records that were applied at once."""
+        return self._stage.longest
+
+    @property
+    def healed(self) -> float:
+        """How many records were read since they had not come."""
+        labels = {"stage": "cluster", "topic": _TOPIC}
+        value = self._metrics.registry.get_sample_value
+        return value("loadstream_healed_records_total", labels) or 0
+
+
+async def _write(kafka: KafkaSettings) -> None:
+    async with AIOKafkaProducer(linger_ms=5, **kafka.aiokafka_options()) as producer:
+        sent = [await producer.send(_TOPIC, b"%d" % at, partition=0) for at in range(_RECORDS)]
+        await asyncio.gather(*sent)
+
+
+async def test_records_that_were_applied_before_are_dropped(embedded: RunningBroker) -> None:
+    applied = Applied(embedded.settings)
+    await applied.give(range(5))
+    await applied.give([3, 4, 5, 4, 6])
+    assert (applied.offsets, applied.healed) == (list(range(7)), 0)
+
+
+async def test_what_was_passed_over_is_put_through_first_piece_by_piece(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PIECE_RECORDS_MAX", 50)
+    await _write(embedded.settings)
+    applied = Applied(embedded.settings)
+    await applied.give([0, 1, 200, 201])
+    assert (applied.offsets, applied.healed, applied.longest) == (list(range(202)), 198, 50)
+
+
+async def test_whatever_is_passed_over_and_repeated_every_record_is_applied_once(
+    embedded: RunningBroker,
+) -> None:
+    await _write(embedded.settings)
+    for seed in range(5):
+        drawn = random.Random(seed)
+        applied = Applied(embedded.settings)
+        last = 0
+        for _ in range(6):
+            first = max(0, last + drawn.randint(-20, 20))
+            given = sorted(drawn.sample(range(first, first + 40), 15))
+            last = max(last, given[-1])
+            await applied.give(given)
+        assert applied.offsets == list(range(last + 1))

@@ -1,0 +1,201 @@
+"""What a fetch brings is handed over or given back, whatever happens to partitions meanwhile."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from faust.types import TP
+
+from streams.worker.consume.transport import PARCEL_RECORDS, WorkerApp
+from tests.conftest import RunningBroker
+
+INPUT, TABLE = "node-usage", "table-changelog"
+
+
+def record(topic: str, offset: int, partition: int = 0) -> ConsumerRecord:
+    """A record as aiokafka fetches it."""
+    return ConsumerRecord(topic, partition, offset, 0, 0, b"k", b"v", None, 1, 1, ())
+
+
+class Thread:
+    """Stands for the thread that fetches; keeps what it was asked to read again."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[Any, tuple[int, int]]] = []
+
+    async def call_thread(self, what: Callable[..., Any], *args: Any) -> Any:
+        return what(*args)
+
+    def read_again(self, left: dict[Any, tuple[int, int]]) -> None:
+        self.asked.append(left)
+
+
+class Fetching:
+    """A worker's consumer whose next fetch is given; no broker is asked."""
+
+    def __init__(self) -> None:
+        self.app = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
+        self.app.packed_topics = frozenset({INPUT})
+        self.app.consumer_generation_id = 1
+        self.consumer: Any = cast(Any, self.app.consumer)
+        self.thread = Thread()
+        vars(self.consumer).update(flow_active=True, _thread=self.thread, highwater=lambda tp: 0)
+        self.active: set[TP] = set()
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Happens while the fetch is under way."""
+
+    async def fetch(self, *fetched: ConsumerRecord) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of what is handed over."""
+        records: dict[TP, list[ConsumerRecord]] = {}
+        for each in fetched:
+            records.setdefault(TP(each.topic, each.partition), []).append(each)
+
+        async def brought(_: float) -> tuple[Any, Any]:
+            self.meanwhile()
+            return records, self.active
+
+        self.consumer._wait_next_records = brought
+        return [
+            (tp.topic, tp.partition, message.offset)
+            async for tp, message in self.consumer.getmany(1.0)
+        ]
+
+
+@pytest.fixture
+def fetching() -> Fetching:
+    return Fetching()
+
+
+async def test_what_is_wanted_is_handed_over_and_nothing_given_back(fetching: Fetching) -> None:
+    fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
+    many = [record(INPUT, offset) for offset in range(PARCEL_RECORDS + 1)]
+    handed = await fetching.fetch(*many, record(TABLE, 7), record(TABLE, 8))
+    assert sorted(handed) == [
+        (INPUT, 0, PARCEL_RECORDS - 1), (INPUT, 0, PARCEL_RECORDS), (TABLE, 0, 7), (TABLE, 0, 8),
+    ]  # fmt: skip
+    assert fetching.thread.asked == []
+
+
+async def test_records_of_a_partition_that_is_not_read_now_are_given_back(
+    fetching: Fetching,
+) -> None:
+    fetching.active |= {TP(INPUT, 0)}
+    handed = await fetching.fetch(record(INPUT, 3), record(TABLE, 7), record(TABLE, 8))
+    assert handed == [(INPUT, 0, 3)]
+    assert fetching.thread.asked == [{TP(TABLE, 0): (7, 9)}]
+
+
+@pytest.mark.parametrize("what", ["generation", "flow"])
+async def test_records_fetched_while_partitions_changed_hands_are_given_back(
+    fetching: Fetching, what: str
+) -> None:
+    fetching.active |= {TP(INPUT, 0), TP(TABLE, 0)}
+
+    def rebalance() -> None:
+        if what == "generation":
+            fetching.app.consumer_generation_id = 2
+        else:
+            fetching.consumer.flow_active = False
+
+    fetching.meanwhile = rebalance
+    assert await fetching.fetch(record(INPUT, 3), record(TABLE, 7)) == []
+    assert fetching.thread.asked == [{TP(INPUT, 0): (3, 4), TP(TABLE, 0): (7, 8)}]
+
+
+async def test_a_rebalance_between_two_parcels_gives_back_the_second(fetching: Fetching) -> None:
+    fetching.active |= {TP(INPUT, 0)}
+    many = {TP(INPUT, 0): [record(INPUT, offset) for offset in range(PARCEL_RECORDS + 5)]}
+
+    async def brought(_: float) -> tuple[Any, Any]:
+        return many, fetching.active
+
+    fetching.consumer._wait_next_records = brought
+    handed = []
+    async for _, message in fetching.consumer.getmany(1.0):
+        handed.append(message.offset)
+        fetching.app.consumer_generation_id += 1
+    assert handed == [PARCEL_RECORDS - 1]
+    assert fetching.thread.asked == [{TP(INPUT, 0): (PARCEL_RECORDS, PARCEL_RECORDS + 5)}]
+
+
+async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching: Fetching) -> None:
+    """Once a record was held back, so are those after it."""
+    fetching.active |= {TP(TABLE, 1)}
+    held = [record(TABLE, offset) for offset in (4, 5, 6)]
+    others = [record(TABLE, offset, 1) for offset in (4, 5, 6)]
+    records = {TP(TABLE, 0): held, TP(TABLE, 1): others}
+
+    async def brought(_: float) -> tuple[Any, Any]:
+        return records, fetching.active
+
+    fetching.consumer._wait_next_records = brought
+    handed = []
+    async for tp, message in fetching.consumer.getmany(1.0):
+        handed.append((tp.partition, message.offset))
+        fetching.active.add(TP(TABLE, 0))
+    assert handed == [(1, 4), (1, 5), (1, 6)]
+    assert fetching.thread.asked == [{TP(TABLE, 0): (4, 7)}]
+
+
+@asynccontextmanager
+async def filled(broker: RunningBroker) -> AsyncIterator[tuple[Any, AIOKafkaConsumer]]:
+    """The thread's own part over a consumer that has read ten records."""
+    options = broker.settings.aiokafka_options()
+    place = TopicPartition(INPUT, 0)
+    producer = AIOKafkaProducer(**options)
+    consumer = AIOKafkaConsumer(auto_offset_reset="earliest", **options)
+    await producer.start()
+    await consumer.start()
+    try:
+        for number in range(10):
+            await producer.send_and_wait(INPUT, str(number).encode(), partition=0)
+        consumer.assign([place])
+        while await consumer.position(place) < 10:
+            await consumer.getmany(timeout_ms=1_000)
+        thread = Fetching().consumer._new_consumer_thread()
+        thread._ensure_consumer = lambda: consumer
+        yield thread, consumer
+    finally:
+        await consumer.stop()
+        await producer.stop()
+
+
+async def offsets(consumer: AIOKafkaConsumer, place: TopicPartition) -> list[int]:
+    """Offsets of what is read from here to the end."""
+    found: list[int] = []
+    while await consumer.position(place) < 10:
+        fetched = await consumer.getmany(timeout_ms=1_000)
+        found += [each.offset for records in fetched.values() for each in records]
+    return found
+
+
+async def test_what_was_given_back_is_read_again_unless_somebody_went_elsewhere(
+    broker: RunningBroker,
+) -> None:
+    place = TopicPartition(INPUT, 0)
+    async with filled(broker) as (thread, consumer):
+        thread.read_again({place: (6, 10)})
+        assert await offsets(consumer, place) == [6, 7, 8, 9]
+        consumer.seek(place, 2)
+        thread.read_again({place: (6, 10)})
+        assert await offsets(consumer, place) == list(range(2, 10))
+        thread.read_again({TopicPartition(INPUT, 1): (0, 5)})
+        consumer.unsubscribe()
+        thread.read_again({place: (6, 10)})
+
+
+async def test_rows_that_wait_for_a_copy_are_kept_when_recovery_ends_and_not_over_a_rebalance() -> (
+    None
+):
+    """Faust resumes the flow at the end of recovery, when copies are read already."""
+    app: Any = WorkerApp("test", broker="kafka://localhost:1", web_enabled=False)
+    flow, rows = app.flow_control, app.tables.changelog_queue
+    flow.resume()
+    await rows.put("row")
+    flow.resume()
+    assert rows.qsize() == 1
+    flow.suspend()
+    flow.resume()
+    assert rows.empty(), "what was read before a rebalance is read again after it"

@@ -1,0 +1,269 @@
+"""Checkpoints beside the batches, on a broker: when they are due, what is in them, what stops them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from schemas.codec import encode
+from schemas.connection import KafkaSettings
+from schemas.rows import PartitionRow
+from streams.stage.checkpoint import (
+    PIECE_BYTES,
+    TOPIC,
+    Assembler,
+    Checkpoint,
+    Finder,
+    Found,
+    read_piece,
+)
+from streams.stage.journal import PLACES
+from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
+from streams.worker.broker import broker_urls
+from streams.worker.consume.transport import WorkerApp
+from streams.worker.reader import read_range
+from streams.worker.store import checkpointer as module
+from streams.worker.store.checkpointer import CLOCKS, Checkpointer
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.publisher import LostOwnership
+from streams.worker.tables import RowTable
+from tests.conftest import RunningBroker
+
+_NOW_MS = 1_790_000_000_000
+_PARTITIONS = 4
+
+
+class Owner:
+    """A worker as far as its journal, its rows and its checkpoints go."""
+
+    def __init__(self, kafka: KafkaSettings, piece_bytes: int) -> None:
+        app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
+        self.kafka = kafka
+        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", CLOCKS, PLACES)]
+        self.publisher = FencedPublisher(kafka)
+        self.results: list[str] = []
+        self.reported = asyncio.Event()
+        self.separate = self.publisher.separate()
+        self.checkpointer = Checkpointer(self.separate, 60.0, self._tell, piece_bytes)
+        rows = LazyRows(self.tables, self.publisher, self.checkpointer)
+        self.journal = JournalFirst(kafka, self.publisher, rows)
+
+    def _tell(self, result: str) -> None:
+        self.results.append(result)
+        self.reported.set()
+
+    def held(self) -> asyncio.Event:
+        """Checkpoints stand still behind their first piece until this is set."""
+        go_on, append = asyncio.Event(), self.separate.append
+
+        async def append_and_wait(topic: str, partition: int, values: list[bytes]) -> int:
+            offset = await append(topic, partition, values)
+            await go_on.wait()
+            return offset
+
+        vars(self.separate)["append"] = append_and_wait
+        return go_on
+
+    async def open(self, partition: int = 0, after: "Owner | None" = None) -> None:
+        """Take a partition over, with the rows that somebody has left."""
+        if after is not None:
+            for table, left in zip(self.tables, after.tables, strict=True):
+                rows_left = left.rows([partition])[partition].items()
+                table.store(RowChange(table.name, key, value) for key, value in rows_left)
+        rows = {table.name: table.rows([partition])[partition] for table in self.tables}
+        await self.journal.open(partition, rows, {})
+
+    async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
+        """A batch at that time, which changes nodes; its rows are written."""
+        clock = encode(PartitionRow(partition=partition, now_ms=_NOW_MS + second * 1000))
+        rows = [
+            RowChange("nodes", f"{partition}/c/n{n}", b'{"at":%d}' % second) for n in range(nodes)
+        ]
+        rows.append(RowChange(CLOCKS, str(partition), clock))
+        record = InputRecord("node-state", partition, second, b"c", b"{}", 0)
+        result = StageResult((), tuple(rows))
+        batches = [AppliedBatch(partition, [record], result)]
+        await self.journal.commit(batches, await self.journal.append(batches))
+        await self.journal.flush(force=True)
+
+    async def until(self, count: int) -> None:
+        """Wait for this many results."""
+        while len(self.results) < count:
+            self.reported.clear()
+            await asyncio.wait_for(self.reported.wait(), 60)
+
+    async def stored(self, partition: int = 0) -> list[bytes | None]:
+        """What topic `checkpoints` has."""
+        end = await self.publisher.append(TOPIC, partition, [b"end"])
+        found = await read_range(self.kafka, TOPIC, partition, 0, end)
+        return [entry.value for entry in found if entry.value != b"end"]
+
+
+@asynccontextmanager
+async def owner(kafka: KafkaSettings, piece_bytes: int = PIECE_BYTES) -> AsyncIterator[Owner]:
+    """An owner that writes checkpoints."""
+    it = Owner(kafka, piece_bytes)
+    running = asyncio.create_task(it.checkpointer.run())
+    try:
+        yield it
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await it.publisher.stop()
+
+
+def _found(values: list[bytes | None], partition: int = 0) -> list[Found]:
+    finder = Finder(partition)
+    for offset, value in enumerate(values):
+        finder.take(offset, value)
+    return finder.found
+
+
+def _whole(values: list[bytes | None], found: Found, partition: int = 0) -> Checkpoint:
+    assembler = Assembler(found.place)
+    for value in values:
+        piece = read_piece(partition, value)
+        whole = None if piece is None else assembler.take(piece)
+        if whole is not None:
+            return whole
+    raise AssertionError("it was found")
+
+
+async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval(
+    embedded: RunningBroker,
+) -> None:
+    async with owner(embedded.settings) as it:
+        await it.open()
+        for second in (0, 5, 39, 41, 45, 101):  # minutes begin at 40 and 100
+            await it.apply(second)
+            await it.until(sum(second > begin for begin in (40, 100)))
+        assert it.results == ["written", "written"]
+        values = await it.stored()
+        first, second_ = _found(values)
+        assert first.now_ms == _NOW_MS + 41_000
+        assert second_.now_ms == _NOW_MS + 101_000
+        assert (first.place.epoch, first.place.sequence, first.place.offset) == (0, 3, 4)
+        rows = {(table, key): value for table, key, value in _whole(values, first).rows}
+        assert rows["nodes", "0/c/n0"] == b'{"at":41}'
+        assert set(rows) == {("nodes", "0/c/n0"), (CLOCKS, "0")}
+
+
+async def test_after_a_time_that_was_ahead_is_set_right_they_are_written_again(
+    embedded: RunningBroker,
+) -> None:
+    async with owner(embedded.settings) as it:
+        await it.open()
+        year_s = 365 * 86_400
+        await it.apply(0)
+        await it.apply(year_s)  # somebody's clock is ahead
+        await it.until(1)
+        await it.apply(5)  # and the partition's time is set right
+        assert len(it.results) == 1
+        await it.apply(41)
+        await it.until(2)
+        assert _found(await it.stored())[-1].now_ms == _NOW_MS + 41_000
+
+
+async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROWS_PER_TURN", 3)
+    async with owner(embedded.settings, piece_bytes=60) as it:
+        await it.open()
+        await it.open(1)
+        await it.apply(0)
+        await it.apply(0, partition=1)
+        go_on = it.held()
+        for second in (41, 42, 43):
+            await it.apply(second, nodes=40)
+        assert it.results == [], "batches were durable before it was"
+        go_on.set()
+        await it.until(1)
+        values = await it.stored()
+        (found,) = _found(values)
+        whole = _whole(values, found)
+        nodes = {key: value for table, key, value in whole.rows if table == "nodes"}
+        assert nodes == {f"0/c/n{n}": b'{"at":41}' for n in range(40)}, "rows of one place alone"
+
+
+async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
+    embedded: RunningBroker,
+) -> None:
+    async with (
+        owner(embedded.settings, piece_bytes=60) as old,
+        owner(embedded.settings) as new,
+    ):
+        await old.open()
+        await old.apply(0)
+        go_on = old.held()
+        await old.apply(41, nodes=200)
+        while not (begun := await old.stored()):
+            await asyncio.sleep(0)
+        await new.open()
+        with pytest.raises(LostOwnership):
+            await old.apply(42)
+        go_on.set()
+        await old.until(1)
+        assert old.results == ["stopped"]
+        assert begun
+        assert _found(await old.stored()) == []
+
+        await new.apply(101)
+        await new.apply(161)
+        await new.until(1)
+        (found,) = _found(await new.stored())
+        assert found.place.epoch > 0, "its successor's is one"
+
+
+async def test_a_restart_within_an_interval_makes_no_further_one(embedded: RunningBroker) -> None:
+    async with owner(embedded.settings) as first:
+        await first.open()
+        await first.apply(0)
+        await first.apply(41)
+        await first.until(1)
+    async with owner(embedded.settings) as it:
+        await it.open(after=first)
+        await it.apply(42)
+        await it.apply(99)
+        assert it.results == []
+        await it.apply(100)
+        await it.until(1)
+        assert len(_found(await it.stored())) == 2
+
+
+async def test_one_that_cannot_be_written_is_told_and_stops_nothing(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owner(embedded.settings) as it:
+        await it.open()
+        await it.apply(0)
+        monkeypatch.setattr(module, "RETRY_S", 0.0)
+        it.tables[0].store([RowChange("nodes", "0/c/n1", b"\xff no text")])
+        await it.apply(41)
+        await it.until(1)
+        assert it.results == ["failed"]
+        it.tables[0].store([RowChange("nodes", "0/c/n1", None)])
+        while "written" not in it.results:
+            await it.apply(42)
+        assert len(_found(await it.stored())) == 1
+
+
+async def test_a_worker_that_ends_stops_the_one_under_way(embedded: RunningBroker) -> None:
+    async with owner(embedded.settings, piece_bytes=60) as it:
+        await it.open()
+        await it.apply(0)
+        go_on = it.held()
+        await it.apply(41, nodes=200)
+        while not (begun := await it.stored()):
+            await asyncio.sleep(0)
+        await it.publisher.stop()
+        go_on.set()
+        await it.until(1)
+        assert it.results == ["stopped"]
+        await it.publisher.start()
+        assert len(await it.stored()) >= len(begun)
+        assert _found(await it.stored()) == []

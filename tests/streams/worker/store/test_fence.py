@@ -1,0 +1,72 @@
+"""Claims of a partition that are made again, since brokers forget them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streams.stage.records import RowChange
+from streams.worker.reader import read_range
+from streams.worker.store import fence
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.publisher import LostOwnership
+from tests.conftest import RunningBroker
+
+_PARTITION = 0
+#: Changelogs of tables that one worker writes.
+_TOPICS = tuple(f"loadstream-{table}-changelog" for table in ("nodes", "clusters", "drains"))
+
+
+@pytest.fixture
+async def publisher(broker: RunningBroker) -> AsyncIterator[FencedPublisher]:
+    """It has claimed the partition."""
+    found = FencedPublisher(broker.settings)
+    await found.start()
+    try:
+        await found.claim(_TOPICS, _PARTITION)
+        yield found
+    finally:
+        await found.stop()
+
+
+def _rows(count: int, name: str = "n") -> list[RowChange]:
+    return [RowChange("t", f"0/c/{name}{number}", b"{}") for number in range(count)]
+
+
+async def _keys(broker: RunningBroker, topic: str, end: int) -> list[str]:
+    entries = await read_range(broker.settings, topic, _PARTITION, 0, end)
+    return [(entry.key or b"").decode() for entry in entries]
+
+
+async def test_tables_that_are_written_at_once_when_the_claim_is_old_share_a_new_one(
+    broker: RunningBroker, publisher: FencedPublisher
+) -> None:
+    publisher._claims[_PARTITION].made_at_s -= 2 * fence.CLAIM_S
+    await asyncio.gather(*(publisher.write_rows(each, _PARTITION, _rows(1)) for each in _TOPICS))
+    for topic in _TOPICS:
+        assert await _keys(broker, topic, 3) == ["0/claim", "0/claim", "0/c/n0"]
+
+
+async def test_a_claim_is_made_again_when_what_is_on_its_way_has_arrived(
+    broker: RunningBroker, publisher: FencedPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asyncio.create_task(publisher.write_rows(_TOPICS[0], _PARTITION, _rows(500, "a")))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(fence, "CLAIM_S", -1.0)
+    await publisher.write_rows(_TOPICS[1], _PARTITION, _rows(1, "b"))
+    await first
+    assert await _keys(broker, _TOPICS[1], 3) == ["0/claim", "0/claim", "0/c/b0"]
+    assert (await _keys(broker, _TOPICS[0], 502))[-2:] == ["0/c/a499", "0/claim"]
+
+
+async def test_a_partition_that_is_released_while_its_claim_is_made_again_stays_released(
+    publisher: FencedPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fence, "CLAIM_S", -1.0)
+    writing = asyncio.create_task(publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1)))
+    await asyncio.sleep(0)
+    publisher.release(_PARTITION)
+    with pytest.raises(LostOwnership):
+        await writing
+    with pytest.raises(LostOwnership):
+        await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1))

@@ -1,0 +1,269 @@
+"""Journal first, on a broker: who holds a partition, and what a failure leaves to redo."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from connectors.brokers.embedded import EmbeddedBroker
+from schemas.connection import KafkaSettings
+from schemas.partitions import partition_for
+from streams.stage.journal import PLACES, JournalDamaged
+from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
+from streams.worker import event_loop
+from streams.worker.broker import broker_urls
+from streams.worker.consume.transport import WorkerApp
+from streams.worker.reader import read_range
+from streams.worker.store import lazy_rows
+from streams.worker.store.fence import FencedPublisher
+from streams.worker.store.journal_first import JournalFirst
+from streams.worker.store.lazy_rows import LazyRows
+from streams.worker.store.publisher import LostOwnership, Publisher
+from streams.worker.tables import RowTable
+from tests.conftest import RunningBroker
+
+_PARTITIONS = 4
+_DECISIONS = "placement-decisions"
+_PARTITION_OF_C = partition_for(b"c", _PARTITIONS)
+
+
+class Owner:
+    """A worker as far as its journal and its rows go."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
+        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", PLACES)]
+        self.publisher = FencedPublisher(kafka)
+        self.journal = JournalFirst(kafka, self.publisher, LazyRows(self.tables, self.publisher))
+
+    async def open(self) -> dict[str, dict[str, bytes]]:
+        """Take partition 0 over, with the rows that this owner has."""
+        rows = {table.name: table.rows([0])[0] for table in self.tables}
+        return await self.journal.open(0, rows, {})
+
+    async def commit(self, batch: AppliedBatch) -> None:
+        """Journal, then outputs."""
+        await self.journal.commit([batch], await self.journal.append([batch]))
+
+    def rows(self) -> dict[str, bytes]:
+        """Rows of table `nodes` that are written."""
+        return self.tables[0].rows([0])[0]
+
+
+@asynccontextmanager
+async def owner(kafka: KafkaSettings) -> AsyncIterator[Owner]:
+    """An owner; its producer is stopped afterwards."""
+    it = Owner(kafka)
+    try:
+        yield it
+    finally:
+        await it.publisher.stop()
+
+
+def _batch(offset: int, **output: Any) -> AppliedBatch:
+    """One record that changes row 0/n and gives one decision."""
+    value = b'{"offset": %d}' % offset
+    record = InputRecord("node-state", 0, offset, b"c", b"{}", 0)
+    result = StageResult(
+        (OutputRecord(_DECISIONS, "c", value, 0, **output),), (RowChange("nodes", "0/n", value),)
+    )
+    return AppliedBatch(0, [record], result)
+
+
+async def _published(kafka: KafkaSettings, publisher: Publisher, partition: int = 0) -> list[bytes]:
+    """The decisions so far; a last record shows where they end."""
+    end = await publisher.append(_DECISIONS, partition, [b"end"])
+    found = await read_range(kafka, _DECISIONS, partition, 0, end)
+    return [entry.value or b"" for entry in found if entry.value != b"end"]
+
+
+async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        await old.commit(_batch(0, partition=0))
+        redone = await new.open()
+        assert redone["nodes"] == {"0/n": b'{"offset": 0}'}, "the tail is redone"
+
+        with pytest.raises(LostOwnership, match="partition 0"):
+            await old.commit(_batch(1, partition=0))
+        await old.journal.flush(force=True)
+        assert old.rows() == {}, "its rows are its successor's to write"
+
+        # The old owner's record stands in between now, and does not count.
+        await new.commit(_batch(1, partition=0))
+        await new.journal.flush(force=True)
+        assert new.rows() == {"0/n": b'{"offset": 1}'}
+        decisions = await _published(kafka, new.publisher)
+        assert [value for value in decisions if b"1" in value] == [b'{"offset": 1}']
+
+
+async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owner(embedded.settings) as old:
+        await old.open()
+        await old.commit(_batch(0))
+        with monkeypatch.context() as stood_still:
+            stood_still.setattr(lazy_rows, "OWNED_S", -1.0)
+            await old.journal.flush(force=True)
+        assert old.rows() == {}
+        await old.commit(_batch(1))
+        await old.journal.flush(force=True)
+        assert old.rows() == {"0/n": b'{"offset": 1}'}, (
+            "the journal says that it is still the owner"
+        )
+
+
+async def test_batches_are_committed_while_rows_are_written(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy_rows, "PIECE_BYTES", 1)
+    async with owner(embedded.settings) as first, owner(embedded.settings) as second:
+        await first.open()
+        await first.commit(_batch(0))
+        await asyncio.gather(first.journal.flush(force=True), first.commit(_batch(1)))
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        redone = await second.open()
+        assert redone["nodes"] == {"0/n": b'{"offset": 1}'}, "the tail begins where the rows end"
+
+
+async def test_rows_that_somebody_waits_for_are_written_without_rests(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "TURN_S", 0.0)
+    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
+    monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
+    async with owner(embedded.settings) as only:
+        await only.open()
+        await only.commit(_batch(0))
+        await only.journal.flush(force=True)
+        assert only.rows() == {"0/n": b'{"offset": 0}'}
+
+
+async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as first, owner(kafka) as second:
+        await first.open()
+        await first.commit(_batch(0, partition=0))
+        with pytest.raises(AssertionError, match="partition"):
+            await first.commit(_batch(1, partition=99))
+        # Rows may be written once more before the worker ends.
+        await first.journal.flush(force=True)
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        end = await second.publisher.append(_DECISIONS, _PARTITION_OF_C, [b"end"])
+        decisions = await read_range(kafka, _DECISIONS, _PARTITION_OF_C, 0, end)
+        assert b'{"offset": 1}' in [entry.value for entry in decisions]
+
+
+async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and_is_redone(
+    embedded: RunningBroker,
+) -> None:
+    """A crash between the two loses neither; rows that are written say what was published."""
+    kafka = embedded.settings
+    async with owner(kafka) as first, owner(kafka) as second:
+        await first.open()
+        zero = await first.journal.append([_batch(0)])
+        one = await first.journal.append([_batch(1)])
+        await first.journal.flush(force=True)
+        assert first.rows() == {}
+        await first.journal.commit([_batch(0)], zero)
+        await first.journal.flush(force=True)
+        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        second.tables[:] = first.tables
+        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        decisions = [b'{"offset": 0}', b'{"offset": 1}']
+        assert await _published(kafka, second.publisher, _PARTITION_OF_C) == decisions
+        # The first one does not know yet. What it publishes was decided once, and is the same bytes.
+        await first.journal.commit([_batch(1)], one)
+        assert await _published(kafka, second.publisher, _PARTITION_OF_C) == [
+            *decisions,
+            decisions[1],
+        ]
+        with pytest.raises(LostOwnership):
+            await first.journal.append([_batch(2)])
+
+
+async def test_what_is_published_after_the_next_batch_has_lost_the_partition_writes_no_rows(
+    embedded: RunningBroker,
+) -> None:
+    kafka = embedded.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        batch = _batch(0, partition=0)
+        places = await old.journal.append([batch])
+        await new.open()
+        with pytest.raises(LostOwnership):
+            await old.journal.append([_batch(1, partition=0)])
+        await old.journal.commit([batch], places)
+        await old.journal.flush(force=True)
+        assert old.rows() == {}
+        assert list(old.journal.unwritten(0)) == []
+
+
+async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
+    embedded: RunningBroker,
+) -> None:
+    with EmbeddedBroker() as other:
+        async with owner(embedded.settings) as before, owner(other.settings) as after:
+            await before.open()
+            await before.commit(_batch(0, partition=0))
+            await before.journal.flush(force=True)
+            places = before.tables[-1].rows([0])[0]
+            with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
+                await after.journal.open(0, {"nodes": before.rows(), PLACES: places}, {})
+
+
+async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanwhile(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with owner(embedded.settings) as old, owner(embedded.settings) as new:
+        await old.open()
+        await old.commit(_batch(0))
+        await new.open()
+        # It stands still for longer than it is sure of its ownership, and goes on as if nothing had
+        # been.
+        monkeypatch.setattr(lazy_rows, "OWNED_S", 0.5)
+        await asyncio.sleep(0.6)
+        committing = asyncio.create_task(old.commit(_batch(1)))
+        while not committing.done():
+            await old.journal.flush(force=True)
+            await asyncio.sleep(0)
+        with pytest.raises(LostOwnership):
+            await committing
+        assert old.rows() == {}
+
+
+@pytest.mark.kafka
+async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_the_broker(
+    clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped after its last look at the journal, and its rows are older than its
+    successor's."""
+    kafka = clean_kafka.settings
+    async with owner(kafka) as old, owner(kafka) as new:
+        await old.open()
+        await old.commit(_batch(0))
+        await new.open()
+        await new.commit(_batch(1))
+        await new.journal.flush(force=True)
+        monkeypatch.setattr(lazy_rows, "OWNED_S", float("inf"))
+        with pytest.raises(
+            LostOwnership,
+            match=r"another worker writes to partition 0.*another LOADSTREAM_WORKER_STAGES",
+        ):
+            await old.journal.flush(force=True)
+        changelog = old.tables[0].changelog
+        end = await new.publisher.append(changelog, 0, [b"end"])
+        rows = await read_range(kafka, changelog, 0, 0, end)
+        written = [entry.value for entry in rows if entry.key == b"0/n"]
+        assert written == [b'{"offset": 1}']

@@ -1,0 +1,123 @@
+"""What is applied becomes durable in its order, and only while the pipeline runs."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from streams.stage.journal import Place
+from streams.stage.records import AppliedBatch, RowChange, StageResult
+from streams.worker.store.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
+from tests.streams.worker.parts import NoBroker
+
+
+class _Slow(NoBroker):
+    """Makes nothing durable before it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed = asyncio.Event()
+
+    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
+        await self.allowed.wait()
+        await super().commit(batches, places)
+
+
+class _Giver:
+    """Applies batches as soon as there is room, one at a time."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.reported: list[int] = []
+        self._pipeline = pipeline
+        self._applying = asyncio.Lock()
+
+    async def apply(self, number: int) -> None:
+        """Apply a batch of this partition."""
+        async with self._applying:
+            await self._pipeline.wait_for_room()
+            applied = AppliedBatch(number, (), StageResult())
+            report = partial(self._report, number)
+            self._pipeline.add(UnderWay([applied], time.monotonic(), report))
+
+    def _report(self, number: int, seconds: float) -> None:
+        self.reported.append(number)
+
+
+@pytest.mark.timeout(30)
+async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
+    slow = _Slow()
+    pipeline = Pipeline(slow)
+    giver = _Giver(pipeline)
+    working = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
+    tasks = [asyncio.create_task(giver.apply(number)) for number in range(AHEAD_MAX + 6)]
+    await asyncio.sleep(0.01)
+    waiting = [task for task in tasks if not task.done()]
+    assert waiting
+    waiting[-1].cancel()  # as where a worker is asked to stop: this batch was not applied
+    slow.allowed.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await pipeline.settle()
+    assert slow.journaled == slow.durable
+    assert len(slow.durable) == AHEAD_MAX + 5
+    working.cancel()
+
+
+@pytest.mark.timeout(30)
+async def test_who_waits_for_room_when_the_pipeline_ends_gets_the_error() -> None:
+    pipeline = Pipeline(_Slow())
+    giver = _Giver(pipeline)
+    tasks = [asyncio.create_task(giver.apply(number)) for number in range(AHEAD_MAX + 2)]
+    await asyncio.sleep(0.01)
+    pipeline.give_up()
+    *_, error = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(error, StageEnded)
+    await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
+    pipeline = Pipeline(_Slow())
+    giver = _Giver(pipeline)
+    pipeline.give_up()
+    for number in range(AHEAD_MAX + 4):
+        with pytest.raises(StageEnded, match="the stage has ended"):
+            await giver.apply(number)
+    assert pipeline.busy_since_s is None
+    await pipeline.settle()
+
+
+@pytest.mark.timeout(30)
+async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> None:
+    slow = _Slow()
+    pipeline = Pipeline(slow)
+    working = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
+    rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
+    for row in rows:
+        result = StageResult(rows=(row,))
+        batches = [AppliedBatch(0, (), result), AppliedBatch(1, (), result)]
+        await pipeline.wait_for_room()
+        pipeline.add(UnderWay(batches, time.monotonic(), lambda seconds: None))
+    assert list(pipeline.rows_under_way(0)) == rows
+    slow.allowed.set()
+    await pipeline.settle()
+    assert list(pipeline.rows_under_way(0)) == []
+    working.cancel()
+
+
+@pytest.mark.timeout(30)
+async def test_one_batch_is_journaled_while_the_one_before_it_is_committed_and_no_more() -> None:
+    slow = _Slow()
+    pipeline = Pipeline(slow)
+    giver = _Giver(pipeline)
+    working = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
+    tasks = [asyncio.create_task(giver.apply(number)) for number in range(4)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (slow.journaled, slow.durable, giver.reported) == ([0, 1], [], [])
+    slow.allowed.set()
+    await asyncio.gather(*tasks)
+    await pipeline.settle()
+    assert slow.journaled == slow.durable == giver.reported == [0, 1, 2, 3]
+    working.cancel()

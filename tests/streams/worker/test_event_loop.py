@@ -1,0 +1,100 @@
+"""Work in the background takes short turns, and garbage collection leaves lasting state alone."""
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from streams.worker import event_loop
+from streams.worker.event_loop import (
+    Pace,
+    collect_garbage_rarely,
+    without_garbage_collection,
+)
+
+
+def _work(turn: Pace) -> float:
+    began_s = time.perf_counter()
+    while not turn.is_over:
+        pass
+    return time.perf_counter() - began_s
+
+
+async def test_a_rest_is_longer_than_the_turn_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "REST_MAX_S", 60.0)
+    turn = Pace()
+    worked_s = _work(turn)
+    began_s = time.perf_counter()
+    await turn.rest()
+    assert time.perf_counter() - began_s >= 2 * worked_s
+
+
+async def test_a_turn_begins_anew_after_a_rest() -> None:
+    turn = Pace()
+    _work(turn)
+    await turn.rest()
+    assert _work(turn) > 0
+
+
+async def test_who_is_in_a_hurry_leaves_the_loop_once_and_does_not_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_loop, "REST_MAX_S", 3_600.0)
+    monkeypatch.setattr(event_loop, "SHARE", 1e-9)
+    turn = Pace()
+    _work(turn)
+    met = asyncio.Event()
+    asyncio.get_running_loop().call_soon(met.set)
+    await turn.rest(hurry=True)
+    assert met.is_set()
+
+
+class Knot:
+    """Something that refers to itself, as a connection may."""
+
+    def __init__(self) -> None:
+        self.self = self
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_before() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_what_lasts_is_not_looked_through() -> None:
+    with without_garbage_collection():
+        assert not gc.isenabled()
+        knot = Knot()
+    assert gc.isenabled()
+    assert all(each is not knot for each in gc.get_objects())
+
+
+def test_what_lasted_and_was_given_up_goes_the_next_time() -> None:
+    with without_garbage_collection():
+        knot = Knot()
+    gone = weakref.ref(knot)
+    del knot
+    gc.collect()
+    assert gone() is not None
+    with without_garbage_collection():
+        pass
+    assert gone() is None
+
+
+def test_an_error_while_state_is_put_together_leaves_the_collector_on() -> None:
+    with pytest.raises(ValueError, match="damaged"), without_garbage_collection():
+        raise ValueError("damaged")
+    assert gc.isenabled()
+
+
+def test_young_objects_are_looked_through_rarely_and_still() -> None:
+    collect_garbage_rarely()
+    assert gc.get_threshold()[0] > 700, "Python's own figure"
+    assert gc.isenabled()

@@ -1,0 +1,30 @@
+"""What is said of a stage's surroundings, and how often."""
+
+import logging
+
+import pytest
+
+from streams.worker.partitions import Notices
+
+
+def test_the_log_says_what_begins_and_what_is_over_and_nothing_in_between(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    notices = Notices("cluster")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            notices.report("topics", {"journal": "topic journal is missing"})
+            notices.report("clock", {})
+        notices.report("topics", {})
+    assert caplog.messages == [
+        "cluster: topic journal is missing",
+        "cluster: journal: all is well again",
+    ]
+
+
+def test_watchers_do_not_silence_each_other() -> None:
+    notices = Notices("cluster")
+    notices.report("topics", {"journal": "topic journal is missing"})
+    notices.report("clock", {"partition 1": "it is next year"})
+    notices.report("topics", {})
+    assert notices.sentences == ["cluster: it is next year"]
