@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from schemas.codec import decode
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.known_sample import decode_known
 from streams.aggregate.node import NodeState
-from streams.aggregate.reading import SampleFigures
-from streams.aggregate.reading import read as reading_of
+from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
-from streams.aggregate.shortcut import shortcut
 from tests.streams.aggregate.builders import T0, pod, sample
 
 _MEMORY_FIELD = CollectPolicy().memory_field
@@ -44,41 +43,20 @@ def known_node() -> NodeState:
         )
     )
     assert first is not None
-    node.take(first[1], 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.take(first, 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 
-def by_contract(value: bytes) -> tuple[str | None, SampleFigures] | None:
+def by_contract(value: bytes) -> SampleFigures | None:
     message = decode("node-usage", value)
     if not isinstance(message, NodeUsage):
         return None
-    return message.pool, reading_of(message, value, _MEMORY_FIELD)
+    return read(message, value, _MEMORY_FIELD)
 
 
-def short(value: bytes | None, node: NodeState) -> tuple[str | None, SampleFigures] | None:
-    return shortcut(value, node, lambda pool: _MEMORY_FIELD)
-
-
-def shown(node: NodeState, found: tuple[str | None, SampleFigures] | None) -> Any:
-    """Everything that a sample says, its pods by their numbers."""
-    assert found is not None
-    pool, reading = found
-    resources = node.samples.resources
-    matrix = reading.matrix
-    if matrix is None and reading.members:
-        matrix = node.pods.matrix(reading.members, resources)
-    return (
-        pool,
-        reading.sampled_at_ms,
-        reading.digest,
-        dict(reading.usage),
-        dict(reading.system),
-        [(member, dict(amounts)) for member, amounts in reading.members],
-        reading.resources,
-        reading.pressure,
-        reading.source,
-        None if matrix is None else matrix.tolist(),
-    )
+def decoded(value: bytes | None, node: NodeState) -> SampleFigures | None:
+    known = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
+    return None if known is None else read(known, value or b"", _MEMORY_FIELD)
 
 
 def common(**fields: Any) -> dict[str, Any]:
@@ -162,11 +140,10 @@ def _fits(made: Any) -> bool:
 
 @given(odd_samples())
 @settings(max_examples=400, deadline=None)
-def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(value: bytes) -> None:
-    node = known_node()
-    found = short(value, node)
+def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) -> None:
+    found = decoded(value, known_node())
     if found is not None:
-        assert shown(node, found) == shown(node, by_contract(value))
+        assert found == by_contract(value)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +167,20 @@ def test_a_sample_that_is_read_the_short_way_is_what_the_contract_makes_of_it(va
         {"pressure": {}},
         {"source": "kubelet_resource"},
         {"source": "Zähler der GPUs"},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1)]},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1, memory=_OTHER)]},
+        {"pods": [pod("a", 1, memory={})]},
+        {"memory": None},
+        {"pressure": None},
+        {"source": "gpus: of the team"},
+        {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
     ],
 )  # fmt: skip
-def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> None:
-    node = known_node()
+def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
     value = orjson.dumps(common(**fields))
-    found = short(value, node)
-    assert shown(node, found) == shown(node, by_contract(value))
+    found = decoded(value, known_node())
+    assert found is not None
+    assert found == by_contract(value)
 
 
 @pytest.mark.parametrize(
@@ -205,20 +189,15 @@ def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> 
         {"pods": [pod("new", 1)]},
         {"pods": [pod("a", 1), pod("b", 1, priority_class="koord-prod")]},
         {"pods": [pod("x", 1, namespace="", uid="", priority_class="")]},
-        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1)]},
-        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1, memory=_OTHER)]},
         {"pods": [pod("a", 1, memory={**_MEMORY, "extra": 5})]},
-        {"pods": [pod("a", 1, memory={})]},
         {"pods": [pod("a", 1, memory={_MEMORY_FIELD: True})]},
         {"memory": {**_MEMORY, "extra": 5}},
         {"memory": {_MEMORY_FIELD: -1}},
-        {"memory": None},
         {"pressure": {"cpu": {"full": _STALLED}}},
         {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": 10_001}}}},
         {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": True}}}},
         {"pressure": {"cpu": {"some": {"avg10_bp": 1, "avg60_bp": 1}}}},
         {"pressure": {"irq": {"some": _STALLED}}},
-        {"pressure": None},
         {"pods": [pod("a", 1, usage={"gpu": 1})]},
         {"pods": [pod("a", 1, usage={"cpu": True})]},
         {"pods": [pod("a", 1, usage={"cpu": 1.0})]},
@@ -229,35 +208,33 @@ def test_samples_of_the_common_kind_go_the_short_way(fields: dict[str, Any]) -> 
         {"source": ""},
         {"source": 1},
         {"source": "x" * 254},
-        {"source": "gpus: of the team"},
         {"node": "n1"},
         {"schema_version": True},
         {"schema_version": 2},
         {"sampled_at_ms": 5},
         {"interval_ms": -1},
         {"extra": [[[]]]},
-        {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
     ],
 )
-def test_whatever_is_new_or_unusual_is_left_to_the_contract(fields: dict[str, Any]) -> None:
-    assert short(orjson.dumps(common(**fields)), known_node()) is None
+def test_whatever_is_new_or_unusual_is_left_to_its_class(fields: dict[str, Any]) -> None:
+    assert decoded(orjson.dumps(common(**fields)), known_node()) is None
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"{}", b"[" * 5_000, b"1"])
-def test_what_is_no_sample_is_left_to_the_contract(value: bytes | None) -> None:
-    assert short(value, known_node()) is None
+def test_what_is_no_sample_is_left_to_its_class(value: bytes | None) -> None:
+    assert decoded(value, known_node()) is None
 
 
-def test_an_amount_that_is_given_twice_is_left_to_the_contract() -> None:
+def test_an_amount_that_is_given_twice_is_left_to_its_class() -> None:
     value = orjson.dumps(common()).replace(b'"cpu":', b'"cpu":-1,"cpu":', 1)
     assert by_contract(value) is None
-    assert short(value, known_node()) is None
+    assert decoded(value, known_node()) is None
 
 
 def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
     node = known_node()
     value = orjson.dumps(common())
-    assert short(value, node) is not None
+    assert decoded(value, node) is not None
     node.pods.drop(T0 + 1)
     node.pods.prune()
-    assert short(value, node) is None
+    assert decoded(value, node) is None
