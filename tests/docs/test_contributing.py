@@ -40,7 +40,7 @@ _OVER_MODULES = {
     "streams/migration": {"counts", "histories", "paths", "turns", "waiting"},
     "streams/placement": {"estimates_by_fleet"},
     "streams/placement/plugins": {"load_aware_rules"},
-    "streams/rebalance": {"rounds"},
+    "streams/rebalance/thresholds": {"koordinator"},
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves, if by a gain.
 
-A node costs the probability that it is hot, and what it is expected to be beyond (`risk_nodes`).
+A node costs the probability that it is hot, and what it is expected to be beyond (`nodes`).
 Moving a pod saves the drop of cost at its source, and costs the growth at its target. In come the
 nodes with a fresh metric; pods are looked for on those that cost at least the gain, since no move
 saves more than its source costs. Each planned move changes the costs that the next one is judged
