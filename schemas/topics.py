@@ -35,7 +35,6 @@ from schemas.moves import (
     FollowedEvictionRow,
     MoveOutcome,
     RecentMovesRow,
-    UnmovablePodsRow,
 )
 from schemas.namespaces import NamespaceRow, PriorityClassRow
 from schemas.nodes import NodeStateRecord
@@ -197,7 +196,6 @@ TABLES: tuple[Table, ...] = (
     Table("priority_classes", PriorityClassRow, "Values of priority classes."),
     Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
     Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
-    Table("unmovable_pods", UnmovablePodsRow, "Pods that no target could take, per node."),
     Table("followed_evictions", FollowedEvictionRow, "Evictions that are followed."),
 )
 

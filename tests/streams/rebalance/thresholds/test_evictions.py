@@ -178,6 +178,10 @@ def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
     assert world.round(gate=lambda candidate: f"not to {candidate.target}") == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("gate", "not to calm")
+    # What holds a pod back whatever its target is asked before one is looked for.
+    assert world.round(hold_back=lambda held, node, pool: Gate("Any", f"not from {node}")) == []
+    (verdict,) = world.hot("hot").pods
+    assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
 
 
 def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_best() -> None:
@@ -185,11 +189,8 @@ def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_b
     world.node("second", system=10)
     assert world.round() == ["a hot->calm"]
     assert world.round(avoided=lambda held: {"calm"}) == ["a hot->second"]
-    # Where it may go nowhere, the gate is asked about the best, and says why it is closed.
-    everywhere = {"avoided": lambda held: {"calm", "second"}}
-    assert world.round(**everywhere, gate=lambda candidate: f"not to {candidate.target}") == []
-    (verdict,) = world.hot("hot").pods
-    assert (verdict.gate, verdict.message) == ("gate", "not to calm")
+    assert world.round(avoided=lambda held: {"calm", "second"}) == []
+    assert world.gates("hot") == {"a": "room"}
     assert world.round() == ["a hot->calm"]
 
 
@@ -204,32 +205,6 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
     assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
     assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
     assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
-
-
-def test_a_pod_without_a_target_is_remembered_and_not_tried_again() -> None:
-    world = World()
-    world.node("hot", system=10)
-    world.pod("whale", "hot", 65)
-    targets(world, ["calm"])
-    assert world.round() == []
-    (unmovable,) = world.outcome.unmovable
-    assert (unmovable.pod.uid, unmovable.usage, unmovable.room) == (
-        "whale", {"cpu": 6_500}, {"cpu": 6_000},
-    )  # fmt: skip
-    assert unmovable.reason == (
-        "none of 1 targets that may run it could take it without passing a threshold or its requests' "
-        "room: it uses cpu 6500"
-    )
-    asked: list[Any] = []
-
-    def remembered(*about: Any) -> str:
-        asked.append(about)
-        return "tried in vain"
-
-    assert world.round(unmovable=remembered) == []
-    assert asked == [("whale", {"cpu": 6_500}, {"cpu": 6_000})]
-    assert world.gates("hot") == {"whale": "unmovable"}
-    assert world.outcome.unmovable == []
 
 
 def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from schemas.policy import read_policy
-from streams.rebalance.koordinator.pools import FilledPools
+from streams.rebalance.differences import KOORDINATOR
+from streams.rebalance.thresholds.pools import Pools
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, acting_rounds, counted_world, hot_world
 
@@ -20,8 +21,8 @@ rebalance:
 
 def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
     """docs/upstream.md B1.4."""
-    filled = FilledPools(read_policy(_SHARED))
-    default, inherits, own = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    filled = Pools(read_policy(_SHARED), KOORDINATOR)
+    default, inherits, own = (filled.fill_in(pool) for pool in filled.pools)
     assert default.low == inherits.low == {"cpu": 40, "memory": 100}
     assert inherits.high == {"cpu": 70, "memory": 100}
     # Its own maps are its own, and a high threshold without a low one is overwritten.
@@ -39,10 +40,10 @@ rebalance:
   nodePools:
     - {name: later, prodLowThresholds: {gpu: 10}, prodHighThresholds: {gpu: 20}}
 """
-    filled = FilledPools(read_policy(document))
-    first, _ = (filled.at_its_turn(pool).thresholds for pool in filled.pools)
+    filled = Pools(read_policy(document), KOORDINATOR)
+    first, _ = (filled.fill_in(pool) for pool in filled.pools)
     assert first.high == {"cpu": 70, "memory": 100}
-    second = filled.at_its_turn(filled.pools[0]).thresholds
+    second = filled.fill_in(filled.pools[0])
     assert second.high == {"cpu": 70, "memory": 100, "gpu": 100}
 
 
@@ -55,10 +56,10 @@ rebalance:
   highThresholds: {cpu: 70}
   prodLowThresholds: {cpu: 20}
 """
-    filled = FilledPools(read_policy(document))
+    filled = Pools(read_policy(document), KOORDINATOR)
     (pool,) = filled.pools
-    assert filled.at_its_turn(pool).thresholds.prod_high == {"memory": 100}
-    second = filled.at_its_turn(pool).thresholds
+    assert filled.fill_in(pool).prod_high == {"memory": 100}
+    second = filled.fill_in(pool)
     assert (second.prod_low, second.prod_high) == ({"cpu": 20, "memory": 100}, {})
 
 
@@ -102,9 +103,9 @@ def test_another_policy_begins_with_its_own_maps() -> None:
 def test_the_policy_itself_is_never_written_into() -> None:
     policy = read_policy(_SHARED)
     before = policy.document()
-    filled = FilledPools(policy)
+    filled = Pools(policy, KOORDINATOR)
     for pool in filled.pools * 2:
-        filled.at_its_turn(pool)
+        filled.fill_in(pool)
     assert policy.document() == before
 
 

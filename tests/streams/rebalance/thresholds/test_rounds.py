@@ -106,16 +106,14 @@ def content(outcome: RoundOutcome) -> list[Any]:
     """Everything that a round says."""
     pools: list[Any] = []
     for pool in outcome.pools:
-        pools.append(
-            (pool.name, pool.thresholds, pool.classes(), pool.means, pool.ended, pool.targets)
-        )
+        pools.append((pool.name, pool.thresholds, pool.classes(), pool.ended, pool.targets))
         pools += [
-            (hot.name, hot.phase, hot.rounds, hot.acting, hot.over, hot.ended, hot.gates,
+            (hot.name, hot.phase, hot.rounds, hot.acting, hot.ended, hot.gates,
              [(each.pod.uid, each.gate, each.message, each.target) for each in hot.pods])
             for hot in pool.hot
         ]  # fmt: skip
         pools += [(move.held.pod.uid, move.reason, move.target) for move in pool.moves]
-    return [*pools, [(each.pod.uid, each.reason, each.room) for each in outcome.unmovable]]
+    return [*pools, outcome.means]
 
 
 @given(clusters())

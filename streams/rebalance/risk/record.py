@@ -1,4 +1,4 @@
-"""What a round by risk has found and planned, as it is reported."""
+"""How nodes stand in a round by risk, and what the round has found and planned, as it is reported."""
 
 from collections.abc import Sequence
 
@@ -8,20 +8,50 @@ from numpy.typing import NDArray
 from schemas.base import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.overutilization import RiskResource
-from streams.rebalance.candidates import Candidate
+from streams.inventory.arrays import IntArray
+from streams.rebalance.candidates import Candidate, Phase
+from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     SKIPPED,
     Costs,
     HotNode,
+    NodeStanding,
     PoolOutcome,
     Thresholds,
     Verdict,
 )
-from streams.rebalance.risk_pods import RiskPod
-from streams.rebalance.risk_readings import RiskReadings
+from streams.rebalance.risk.pods import RiskPod
 
 #: Name under which the rounds by risk are reported.
 POOL = OVERUTILIZATION_RISK
+
+
+class RiskReadings:
+    """Readings of the nodes that one round looks at; positions are those of their rows."""
+
+    def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[RiskResource]) -> None:
+        """`rows` are those of nodes whose metric says something of all resources."""
+        self.names: list[str] = columns.names[rows].tolist()
+        self.place = {name: place for place, name in enumerate(self.names)}
+        """Position by name."""
+        self._resources = resources
+        which = [columns.universe.index[each.name] for each in resources]
+        self._used = columns.usage[which][:, rows]
+        self._capacity = columns.capacity[which][:, rows]
+
+    def of(self, place: int) -> NodeStanding:
+        """How a node stands."""
+        used, limit, capacity = {}, {}, {}
+        for index, each in enumerate(self._resources):
+            used[each.name] = int(self._used[index, place])
+            whole = capacity[each.name] = int(self._capacity[index, place])
+            limit[each.name] = each.percent * whole // 100
+        return NodeStanding(used, limit, capacity)
+
+    def named(self, name: str, phase: Phase) -> NodeStanding | None:
+        """How a node stands; none: it was not measured, or its prod pods alone are meant."""
+        place = self.place.get(name)
+        return None if place is None or phase != "node" else self.of(place)
 
 
 class RiskRecord:
@@ -70,7 +100,6 @@ class RiskRecord:
             usage=reading.used,
             limits=reading.limit,
             capacity=reading.capacity,
-            over="",
             cost=cost,
         )
         self.hot[place] = hot

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from streams.inventory.node import Held
 from streams.rebalance.outcome import Costs
-from streams.rebalance.risk_nodes import Figures, RiskNodes
+from streams.rebalance.risk.nodes import Figures, RiskNodes
 
 
 @dataclass(slots=True, eq=False)

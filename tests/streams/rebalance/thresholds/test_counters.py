@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from schemas.policy import read_policy
 from schemas.policy.lownodeload import NodePool
 from schemas.policy.selectors import LabelSelector
-from streams.rebalance.counters import Counters
+from streams.rebalance.differences import LOADSTREAM
+from streams.rebalance.thresholds.counters import Counters
+from streams.rebalance.thresholds.pools import Pools
 from tests.streams.rebalance.builders import PERCENT, by_thresholds, condition
 from tests.streams.rebalance.harness import (
     acting_rounds,
@@ -236,15 +238,17 @@ def test_counters_are_what_counting_backwards_says(
     hot: list[bool], abnormalities: int, normalities: int
 ) -> None:
     """Abnormal: the newest run of N hot rounds is newer than the newest run of M calm ones."""
-    counters = Counters("c", 300_000, _INTERVAL_MS)
-    of_node = condition(abnormalities, normalities)
+    policy = read_policy(counting_policy(abnormalities, normalities, interval="1m"))
+    pools = Pools(policy, LOADSTREAM).pools
+    (pool,) = pools
+    counters = Counters("c", policy, pools)
     for number, over in enumerate(hot):
         now_ms = number * _INTERVAL_MS
         if over:
-            counters.hot("n", ("p", "node"), of_node, now_ms)
+            counters.count_hot("n", pool, "node", now_ms)
         else:
-            counters.calm("n", ("p", "node"), of_node, now_ms)
-        assert (counters.abnormal("p") == ["n"]) == _abnormal(
+            counters.count_calm(["n"], pool, "node", now_ms)
+        assert (counters.abnormal(pool) == ["n"]) == _abnormal(
             hot[: number + 1], abnormalities, normalities
         )
 

@@ -6,8 +6,7 @@ import pytest
 
 from schemas.nodes import Taint
 from schemas.pods import Toleration
-from streams.moves.unmovable import Unmovable
-from tests.streams.cluster.builders import CLUSTER, GI, container
+from tests.streams.cluster.builders import GI, container
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world, targets
 
@@ -32,7 +31,6 @@ def test_moves_of_one_round_do_not_pile_up_on_a_target() -> None:
     world.node("calm-b", system=40)
     assert world.round() == ["p0 hot-0->calm-a", "p1 hot-1->calm-b"]
     assert world.gates("hot-3") == {"p3": "room"}
-    assert world.outcome.unmovable == []
 
 
 def test_pods_that_were_placed_lately_take_room_before_they_are_measured() -> None:
@@ -41,7 +39,7 @@ def test_pods_that_were_placed_lately_take_room_before_they_are_measured() -> No
     requests = container({"cpu": "3"}, {"cpu": "3"})
     world.pod("new", "calm", None, containers=(requests,), scheduled_at_ms=world.now_ms + 60_000)
     assert world.round() == []
-    assert world.gates("hot") == {"a": "unmovable"}
+    assert world.gates("hot") == {"a": "room"}
 
 
 @pytest.mark.parametrize(
@@ -63,11 +61,10 @@ def test_with_node_fit_a_pod_goes_only_where_it_could_run(
         world.pod("a", "hot", 15, **fields)
         world.node("calm", **calm)
         assert world.round() == ([] if node_fit else ["a hot->calm"])
-        assert bool(world.outcome.unmovable) == node_fit
 
 
 @pytest.mark.parametrize("short", ["node", "prod"])
-def test_a_pod_that_no_target_could_take_is_tried_again_once_its_room_has_grown(
+def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
     short: str,
 ) -> None:
     world = World(
@@ -77,23 +74,12 @@ def test_a_pod_that_no_target_could_take_is_tried_again_once_its_room_has_grown(
     world.pod("a", "hot", usage={"cpu": 65 * PERCENT, "memory": 8 * GI})
     world.node("calm", system=20 if short == "node" else 0)
     world.pod("b", "calm", usage={"cpu": 0, "memory": (0 if short == "node" else 10) * GI})
-    memory = Unmovable(CLUSTER, world.policy)
-
-    def round_of() -> list[str]:
-        left = world.round(
-            unmovable=lambda uid, usage, room: memory.unmovable(uid, usage, room, world.now_ms)
-        )
-        for each in world.outcome.unmovable:
-            memory.mark(each.pod, each.node, each.reason, each.usage, each.room, world.now_ms)
-        return left
-
-    assert round_of() == []
-    assert world.gates("hot") == {"a": "unmovable"}
-    assert round_of() == []
-    assert "after 1 attempts" in world.hot("hot").pods[0].message
+    assert world.round() == []
+    assert world.gates("hot") == {"a": "room"}
+    assert "none of 1 targets that may run it has room for it" in world.hot("hot").pods[0].message
     world.system["calm"] = {"cpu": 0, "memory": 0}
     world.used["calm"]["b"]["memory"] = 0
-    assert round_of() == ["a hot->calm"]
+    assert world.round() == ["a hot->calm"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +103,6 @@ def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
     assert (verdict.gate, verdict.message) == (
         "fit", f"no node is below all low thresholds of {whose}"
     )  # fmt: skip
-    assert not world.outcome.unmovable
 
 
 def test_planned_moves_take_the_room_of_requests() -> None:

@@ -1,6 +1,6 @@
 """Moves by risk: the pod whose move lowers the sum of the nodes' costs most leaves, if by a gain.
 
-A node costs the probability that it is hot, and what it is expected to be beyond (`risk_nodes`).
+A node costs the probability that it is hot, and what it is expected to be beyond (`nodes`).
 Moving a pod saves the drop of cost at its source, and costs the growth at its target. In come the
 nodes with a fresh metric; pods are looked for on those that cost at least the gain, since no move
 saves more than its source costs. Each planned move changes the costs that the next one is judged
@@ -36,10 +36,9 @@ from streams.rebalance.outcome import (
     Costs,
     RoundOutcome,
 )
-from streams.rebalance.risk_nodes import RiskNodes
-from streams.rebalance.risk_pods import RiskPod, RiskPods
-from streams.rebalance.risk_readings import RiskReadings
-from streams.rebalance.risk_record import RiskRecord
+from streams.rebalance.risk.nodes import RiskNodes
+from streams.rebalance.risk.pods import RiskPod, RiskPods
+from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
 from streams.stage.fair_turns import fair_order
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
@@ -93,7 +92,7 @@ class _Round:
         """Nodes that take pods, shape (nodes,)."""
         self.open[cooling] = False
         everywhere = np.ones(self.rows.size, dtype=np.bool_)
-        self.fit = Fit(columns, self.rows, {"node": everywhere}, node_fit=True)
+        self.fit = Fit(columns, self.rows, {"node": everywhere})
         self.taking: set[int] = set()
         """Positions of nodes that pods come to by the plan."""
         self._plan_ahead()
@@ -312,8 +311,10 @@ class _Round:
         """Plan a move that gains more than every other one, and ask the gate."""
         target, hot = pod.target, self.record.hot[pod.source]
         assert target is not None  # noqa: S101 - it was compared
+        rules, source = self.given.rules, self.names[pod.source]
+        refused = rules.hold_back(pod.held, source, POOL)
         candidate = self.record.candidate(pod, target, costs)
-        refused = self.given.rules.gate(candidate)
+        refused = refused or rules.gate(candidate)
         if refused is not None:
             self._stays(pod, "gate", refused.text, costs, target)
             if refused.scope != "pod":

@@ -266,7 +266,6 @@ def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_i
         "; no target takes this free pod, and evictWithoutTarget holds in the open window"
     )
     assert world.hot("hot").ended == ""
-    assert world.outcome.unmovable == []
 
 
 @pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
@@ -285,7 +284,6 @@ def test_prod_and_mid_pods_stay_at_the_peak_and_what_is_below_the_threshold_stay
     world.system["hot"] = {"cpu": 60 * PERCENT, "memory": 0}
     assert world.round() == []
     assert world.gates("hot") == {"mid": "fit", "prod": "fit"}
-    assert world.outcome.unmovable == [], "they are tried again as soon as there is a target"
     world.system["hot"] = {"cpu": 30 * PERCENT, "memory": 0}
     assert world.round() == []
     assert world.pool.ended == "no node is above a high threshold"
@@ -299,7 +297,6 @@ def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -
     world = _peak(21)
     assert world.round(gate=lambda candidate: "a window is closed") == []
     assert world.gates("hot")["free"] == "gate"
-    assert world.round(unmovable=lambda *about: "tried in vain")[0] == "free hot->None"
 
 
 def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:
