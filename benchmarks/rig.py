@@ -21,12 +21,13 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import changelog_name, expected_topics
 from schemas.connection import ENV_PREFIX, KafkaSettings
+from schemas.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from simulation.demo.worker import WorkerProcess
 
 BrokerKind = Literal["kafka", "embedded"]
 
-#: Changelog that says how far the cluster stage has come.
-_PLACES = changelog_name("partitions")
+#: Changelog with the row that says how far the cluster stage has come.
+_PLACES = changelog_name(TABLE_OF_KIND[PARTITION])
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -101,7 +102,7 @@ class Rig:
         applied: dict[str, int] = {}
         while any(applied.get(topic, -1) < count - 1 for topic, count in counts.items()):
             for arrival in watched(receiver, worker):
-                if arrival.topic == _PLACES:
+                if arrival.topic == _PLACES and kind_of_key(arrival.key.decode()) == PARTITION:
                     for topic, offset in orjson.loads(arrival.value)["offsets"].items():
                         applied[topic] = max(applied.get(topic, -1), offset)
                     deadline = time.monotonic() + PATIENCE_S

@@ -24,7 +24,8 @@ import loadstream
 import schemas.policy
 import streams
 from loadstream.__main__ import app
-from schemas.topics import TABLES, TOPICS
+from schemas.tables import TABLES
+from schemas.topics import TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")

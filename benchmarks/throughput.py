@@ -15,6 +15,7 @@ from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
 from connectors.kafka.topics import changelog_name
+from schemas.tables import WINDOWS
 from simulation.demo.worker import WorkerProcess
 
 NODES = 5_000
@@ -50,7 +51,7 @@ def samples(kind: BrokerKind, nodes: int, rounds: int) -> dict[str, Any]:
     with rig(kind) as place, place.worker("aggregate") as worker:
         records = encoded("node-usage", messages.usage_samples(nodes, rounds, PODS_PER_SAMPLE))
         # The first round makes every node known, and shows that the worker has its partitions.
-        changelog = changelog_name("node_percentiles")
+        changelog = changelog_name(WINDOWS)
         with Receiver(place.settings, [changelog]) as receiver:
             place.sender.send(records[:nodes])
             deadline = time.monotonic() + PATIENCE_S

@@ -37,6 +37,7 @@ class Arrival:
     """A record that came."""
 
     topic: str
+    key: bytes
     value: bytes
     at_s: float
     """When, by the monotonic clock."""
@@ -117,7 +118,7 @@ class Receiver:
             if isinstance(record, Gap):
                 raise Unproven(str(record))
             if record.value is not None:
-                yield Arrival(record.topic, record.value, at_s)
+                yield Arrival(record.topic, record.key or b"", record.value, at_s)
 
     def whole(self) -> Iterator[Arrival]:
         """Everything up to where the topics ended when this was made, from the beginning."""

@@ -37,7 +37,8 @@ Messages, by topic:
     rows            rows of the tables
     percentiles     rows of table `node_percentiles`
     usage_moments   rows of what pods used over their lives, and a whole cluster
-    topics          all topics and tables: keys, classes, retention
+    tables          all tables: kinds of rows and their keys
+    topics          all topics: keys, classes, retention
 
     base            what every message has in common
     codec           bytes to messages and back

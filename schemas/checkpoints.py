@@ -15,8 +15,6 @@ from schemas.base import Count, EpochMs, Message, Part
 class CheckpointRow(Part):
     """A table row, or a part of one."""
 
-    table: str
-    """Name of the table."""
     key: str
     """Key of the row."""
     value: str
@@ -33,7 +31,7 @@ class CheckpointEnd(Part):
     rows: Count
     """How many rows there are, a continued one counted once."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Over the rows in their order: table, key and value, each followed by its length in bytes (8
+    """Over the rows in their order: key and value, each followed by its length in bytes (8
     bytes, big endian)."""
 
 

@@ -7,7 +7,8 @@ by a test. The same classes give the same bytes.
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import yaml
 
 from schemas import asyncapi, contract
 from schemas.examples import EXAMPLES
-from schemas.topics import PARTITIONS_DEFAULT, TABLES, TOPICS, Table, Topic, key_of
+from schemas.tables import TABLES, Table
+from schemas.topics import PARTITIONS_DEFAULT, TOPICS, Topic, key_of
 
 #: Where the documents are checked in.
 PUBLISHED = Path(__file__).parent / "published"
@@ -102,8 +104,11 @@ def _table_schema(table: Table) -> dict[str, Any]:
     return {
         "$schema": _DIALECT,
         "$id": f"urn:loadstream:table:{table.name}:1",
-        "$comment": f"{_GENERATED} row class; change that.",
-        **contract.json_schema(table.row),
+        "$comment": f"{_GENERATED} row classes; change those.",
+        **contract.json_schema(reduce(or_, table.rows.values())),
+        "title": table.name,
+        "description": f"{table.summary} The key of a row is partition/cluster/kind/name; of these kinds: "
+        f"{', '.join(table.rows)}.",
     }
 
 

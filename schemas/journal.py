@@ -67,10 +67,10 @@ class BatchIndex(Part):
 
     inputs: Annotated[tuple[InputRun, ...], Field(fail_fast=True)] = ()
     """What was applied, in the order applied."""
-    rows: Annotated[tuple[tuple[str, str, Count | None], ...], Field(fail_fast=True)] = ()
-    """The rows that changed: table, key, length in bytes; no length: the row is gone.
+    rows: Annotated[tuple[tuple[str, Count | None], ...], Field(fail_fast=True)] = ()
+    """The rows that changed: key, length in bytes; no length: the row is gone.
 
-    Of table `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a
+    Of kind `reserved_pods`, whose rows hold all pods of a node, a change is of one pod: a
     `HeldPod` under the row's key with a slash and the pod's uid after it."""
     outputs: Annotated[
         tuple[tuple[str, str, StateMs | None, Count], ...], Field(fail_fast=True)
@@ -86,7 +86,7 @@ def cut(content: bytes) -> tuple[BatchIndex, list[bytes], list[bytes]]:
     """
     line, _, values = content.partition(b"\n")
     index = BatchIndex.model_validate_json(line)
-    lengths = [row[2] or 0 for row in index.rows] + [output[3] for output in index.outputs]
+    lengths = [row[1] or 0 for row in index.rows] + [output[3] for output in index.outputs]
     ends = list(accumulate(lengths, initial=0))
     if ends[-1] != len(values):
         raise ValueError(f"it has {len(values)} bytes of values; its index names {ends[-1]}")

@@ -114,7 +114,7 @@ class Migration(Part):
 
 
 class MigrationRow(Message, Migration):
-    """Table `migrations`: one pod on its way, or a command that may still be carried out."""
+    """Kind `migrations`: one pod on its way, or a command that may still be carried out."""
 
     sequence: Count
     """Order of creation."""
@@ -229,7 +229,7 @@ class MigrationRequest(Message):
 
 
 class DrainRow(Message):
-    """Table `drains`: a node that takes no new pods and is being emptied."""
+    """Kind `drains`: a node that takes no new pods and is being emptied."""
 
     cluster: ClusterName
     node: NodeName
@@ -255,7 +255,7 @@ class DrainRow(Message):
 
 
 class EvictionLimiterRow(Message):
-    """Table `eviction_limiters`: a token bucket that is not full."""
+    """Kind `eviction_limiters`: a token bucket that is not full."""
 
     cluster: ClusterName
     scope: Literal["cluster", "workload", "namespace"]
@@ -273,7 +273,7 @@ class EvictionLimiterRow(Message):
 
 
 class WorkloadRow(Message):
-    """Table `workloads`: how many replicas an owner wants."""
+    """Kind `workloads`: how many replicas an owner wants."""
 
     cluster: ClusterName
     workload: WorkloadState
@@ -283,7 +283,7 @@ class WorkloadRow(Message):
 
 
 class DisruptionBudgetRow(Message):
-    """Table `disruption_budgets`: a budget, and what our own commands have taken from it since."""
+    """Kind `disruption_budgets`: a budget, and what our own commands have taken from it since."""
 
     cluster: ClusterName
     budget: DisruptionBudget
@@ -297,7 +297,7 @@ class DisruptionBudgetRow(Message):
 
 
 class MigrationStateRow(Message):
-    """Table `migration_state`: what belongs to all migrations of a cluster."""
+    """Kind `migration_state`: what belongs to all migrations of a cluster."""
 
     cluster: ClusterName
     arbitrated_at_ms: StateMs

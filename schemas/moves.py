@@ -47,7 +47,7 @@ class RecentMove(Part):
 
 
 class RecentMovesRow(Message):
-    """Table `recent_moves`: the moves of one owner's pods, and whether the owner is frozen."""
+    """Kind `recent_moves`: the moves of one owner's pods, and whether the owner is frozen."""
 
     cluster: ClusterName
     owner: OwnerKey
@@ -71,7 +71,7 @@ class RecentMovesRow(Message):
 
 
 class CoolingNodeRow(Message):
-    """Table `cooling_nodes`: a node that remembered moves left, and how long ago it was hot."""
+    """Kind `cooling_nodes`: a node that remembered moves left, and how long ago it was hot."""
 
     cluster: ClusterName
     node: NodeName
@@ -84,7 +84,7 @@ class CoolingNodeRow(Message):
 
 
 class FollowedEvictionRow(Message):
-    """Table `followed_evictions`: an eviction that is followed, and what is known of it so far.
+    """Kind `followed_evictions`: an eviction that is followed, and what is known of it so far.
 
     Hot means above the high thresholds of the pool.
     """

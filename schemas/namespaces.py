@@ -48,7 +48,7 @@ class PriorityClassState(Message):
 
 
 class NamespaceRow(Message):
-    """Table `namespaces`: a namespace and its labels."""
+    """Kind `namespaces`: a namespace and its labels."""
 
     cluster: ClusterName
     state: NamespaceState
@@ -58,7 +58,7 @@ class NamespaceRow(Message):
 
 
 class PriorityClassRow(Message):
-    """Table `priority_classes`: a priority class and its value."""
+    """Kind `priority_classes`: a priority class and its value."""
 
     cluster: ClusterName
     state: PriorityClassState

@@ -2,24 +2,26 @@
 in.
 
 A partition of `node-usage` has rows of six kinds. Written anew with every batch of input: one of
-kind `progress`, and the row of `samples` and of `pods` that is not full yet. A full row is never
+kind `progress`, and the row of `samples` and of `pod_samples` that is not full yet. A full row is never
 written again, only removed when no window needs its samples any more. So what goes to the changelog
 grows with new samples and not with the windows, and thousands of samples make a few rows to
 recover.
 
-| kind | key | holds | |---|---|---| | progress | partition/progress/epoch | up to where the input
-was applied; written last in a batch | | node | partition/node/cluster/node | pods and host
-applications of a node, by number | | samples | partition/samples/sequence | figures of nodes and of
-their system parts | | pods | partition/pods/sequence | figures of pods and host applications, for
-the average window | | policy | partition/policy/sequence | collect policy of a cluster; none: its
-first has not come | | topics | partition/topics | ids of the topics; written when a worker finds
-them first |
+    progress          name: epoch. Up to where the input was applied; written last in a batch
+    members           name: node. Pods and host applications of a node, by number
+    samples           name: sequence. Figures of nodes and of their system parts
+    pod_samples       name: sequence. Figures of pods and host applications, for the average window
+    collect_policies  name: sequence. Collect policy of a cluster; none: its first has not come
+    topics            Ids of the topics; written when a worker finds them first
+
+Only rows of kind members are of one cluster: the others have samples of many, and no cluster in their
+keys.
 
 A batch holds once its progress is written: samples beyond `position` are void, they come again.
 Columns are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -57,7 +59,7 @@ _Figures = Annotated[
 ]
 
 
-class Progress(Part):
+class Progress(Message):
     """How far a partition of `node-usage` was applied."""
 
     epoch: Count
@@ -67,23 +69,15 @@ class Progress(Part):
     samples_sequence: Count
     """Rows of kind samples with a higher sequence belong to a batch that does not hold."""
     pods_sequence: Count
-    """Rows of kind pods with a higher sequence belong to a batch that does not hold."""
+    """Rows of kind pod_samples with a higher sequence belong to a batch that does not hold."""
     heard_ms: _Times = ()
     """Times of the newest samples, in the order of the log; their median is the partition's clock."""
     since_sweep: Count = 0
     """Records applied since vanished nodes were looked for."""
     forgotten: _NodeKeys = ()
     """Nodes forgotten in this batch: they are void even where their rows are still there."""
-    nodes: Count = 0
-    """How many nodes there are, each with a row of kind node."""
-    samples_rows: Count = 0
-    """How many rows of kind samples there are, at least."""
-    pods_rows: Count = 0
-    """How many rows of kind pods there are, at least."""
     policies_sequence: Count = 0
-    """Rows of kind policy with a higher sequence belong to a batch that does not hold."""
-    policies: Count = 0
-    """How many clusters have a row of kind policy."""
+    """Rows of kind collect_policies with a higher sequence belong to a batch that does not hold."""
 
 
 class WindowChange(Part):
@@ -97,7 +91,7 @@ class WindowChange(Part):
     """How long figures of pods were kept until then."""
 
 
-class ClusterCollectPolicy(Part):
+class ClusterCollectPolicy(Message):
     """The collect policy of a cluster, and what it left of earlier samples."""
 
     offset: Count
@@ -113,7 +107,7 @@ class NodeMember(Part):
     """A pod or a host application, by its number on the node."""
 
     number: Count
-    """Number by which rows of kind pods name it."""
+    """Number by which rows of kind pod_samples name it."""
     namespace: _Name = ""
     """Namespace of the pod; empty: a host application."""
     name: _Name
@@ -124,7 +118,7 @@ class NodeMember(Part):
     """Class that the node's agent knows it by."""
 
 
-class NodeMembers(Part):
+class NodeMembers(Message):
     """Who is on one node."""
 
     node: NodeKey
@@ -138,7 +132,7 @@ class NodeMembers(Part):
     """Pods and host applications that samples within the average window have, and maybe more."""
 
 
-class SampleColumns(Part):
+class SampleColumns(Message):
     """Figures of nodes, one entry a sample."""
 
     nodes: _NodeKeys
@@ -183,7 +177,7 @@ class PackedLives(Part):
     """Standard deviation of each, likewise; the same resources."""
 
 
-class PodColumns(Part):
+class PodColumns(Message):
     """Figures of pods and host applications, one entry a sample and below one a member of it."""
 
     nodes: _NodeKeys
@@ -202,28 +196,9 @@ class PodColumns(Part):
     """What the members of some of the samples used over their lives; none: it is of no sample."""
 
 
-class TopicIds(Part):
+class TopicIds(Message):
     """Topics that the rows of a partition are made from."""
 
     ids: Annotated[dict[str, str], Field(fail_fast=True)]
     """Ids of `node-usage` and of the table's changelog, as far as they are known: a worker does not
     start if a topic has another one."""
-
-
-class NodePercentilesRow(Message):
-    """Table `node_percentiles`: one row, which has the one field that its kind names."""
-
-    kind: Literal["progress", "node", "samples", "pods", "policy", "topics"]
-    """What the row holds, as its key says."""
-    progress: Progress | None = None
-    """How far the partition was applied."""
-    node: NodeMembers | None = None
-    """Who is on a node."""
-    samples: SampleColumns | None = None
-    """Figures of nodes."""
-    pods: PodColumns | None = None
-    """Figures of pods and host applications."""
-    policy: ClusterCollectPolicy | None = None
-    """Collect policy of a cluster."""
-    topics: TopicIds | None = None
-    """Ids of the topics that the rows are made from."""

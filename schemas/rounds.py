@@ -193,7 +193,7 @@ class HotspotCounter(Part):
 
 
 class HotspotCounterRow(Message):
-    """Table `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have
+    """Kind `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have
     no row."""
 
     cluster: ClusterName
@@ -212,7 +212,7 @@ _FilledMap = Annotated[
 
 
 class UsageHistoryRow(Message):
-    """Table `usage_history`: what rounds left behind from which thresholds are worked out."""
+    """Kind `usage_history`: what rounds left behind from which thresholds are worked out."""
 
     cluster: ClusterName
     means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(

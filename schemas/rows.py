@@ -1,8 +1,12 @@
 """Rows of the tables: packed snapshots, written lazily, from which a worker starts again.
 
-A row is never falsy and never holds a pod alone: a node's pods are one row, so that recovering a
-large cluster reads thousands of rows and not hundreds of thousands. Keys begin with the partition,
-since a worker that owns several partitions holds the rows of all of them in one store.
+No row holds a pod alone: a node's pods are one row, so that recovering a large cluster reads thousands
+of rows and not hundreds of thousands. Which rows a table has, and their keys: `schemas.tables`.
+
+Rows are not counted, and so a row that is gone from a changelog is not noticed. Brokers lose none that
+they have acknowledged (acks=all, an idempotent producer), and how far rows reflect the journal is
+written after they are acknowledged. Somebody would have to delete records of a changelog; what must
+be there in any case (the partition's row and each cluster's own) is checked.
 """
 
 from typing import Annotated
@@ -31,7 +35,7 @@ from schemas.requests import SchedulingRequest
 
 
 class NodeRow(Message):
-    """Table `nodes`: what is known of one node."""
+    """Kind `nodes`: what is known of one node."""
 
     cluster: ClusterName
     node: NodeName
@@ -77,7 +81,7 @@ class HeldPod(Part):
 
 
 class ReservedPodsRow(Message):
-    """Table `reserved_pods`: all pods that take room on one node.
+    """Kind `reserved_pods`: all pods that take room on one node.
 
     The journal has them one by one, as `HeldPod`, under the row's key with a slash and the pod's
     uid after it.
@@ -90,7 +94,7 @@ class ReservedPodsRow(Message):
 
 
 class PendingRequestRow(Message):
-    """Table `pending_requests`: a request that waits for a node."""
+    """Kind `pending_requests`: a request that waits for a node."""
 
     cluster: ClusterName
     request: SchedulingRequest
@@ -114,7 +118,7 @@ COUNTED_RESOURCES_MAX = 16_384
 
 
 class WaitingGroupRow(Message):
-    """Table `waiting_groups`: what is known of the chances of one kind of waiting pods.
+    """Kind `waiting_groups`: what is known of the chances of one kind of waiting pods.
 
     A kind of which nothing is known has no row.
     """
@@ -131,7 +135,7 @@ class WaitingGroupRow(Message):
 
 
 class ClusterPolicyRow(Message):
-    """Table `cluster_policies`: the policy in force in a cluster; none: defaults."""
+    """Kind `cluster_policies`: the policy in force in a cluster; none: defaults."""
 
     cluster: ClusterName
     policy: PolicyRecord
@@ -139,7 +143,7 @@ class ClusterPolicyRow(Message):
 
 
 class ClusterRow(Message):
-    """Table `clusters`: what belongs to the cluster as a whole."""
+    """Kind `clusters`: what belongs to the cluster as a whole."""
 
     cluster: ClusterName
     applied: Count = 0
@@ -163,13 +167,10 @@ class ClusterRow(Message):
     collect_relayed_at_ms: StateMs = 0
     """The log's time at which the collect policy was handed on to the aggregate stage last; 0: it
     was not, or before the first tick of the clock."""
-    rows: Counts = Field(default_factory=dict)
-    """How many rows each table has of the cluster, of `reserved_pods` how many pods; tables that
-    are not named have none."""
 
 
 class FailedClusterRow(Message):
-    """Table `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
+    """Kind `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
 
     cluster: ClusterName
     failed_at_ms: Annotated[
@@ -194,7 +195,7 @@ class FailedClusterRow(Message):
 
 
 class PartitionRow(Message):
-    """Table `partitions`: how far a partition has been read, and what time it is there."""
+    """Kind `partitions`: how far a partition has been read, and what time it is there."""
 
     partition: Count
     """Number of the partition."""
@@ -202,12 +203,10 @@ class PartitionRow(Message):
     """Time of the last clock record applied."""
     offsets: Counts = Field(default_factory=dict)
     """Offset applied last of each input topic."""
-    clusters: Count = 0
-    """How many clusters have rows."""
 
 
 class JournalPositionRow(Message):
-    """Table `journal_positions`: up to where in the journal the rows of a partition reflect it."""
+    """Kind `journal_positions`: up to where in the journal the rows of a partition reflect it."""
 
     partition: Count
     """Number of the partition."""

@@ -1,4 +1,4 @@
-"""The topics and tables: the one place that the app, the admin command and the documents read.
+"""The topics: the one place that the app, the admin command and the documents read.
 
 Keys and the murmur2 partitioner are part of the published contract: a record in a partition to
 which its key does not hash is refused, because two writers would otherwise hold one cluster.
@@ -19,43 +19,14 @@ from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
 from schemas.journal import JournalRecord
 from schemas.metrics import NodeMetric
-from schemas.migrations import (
-    DisruptionBudgetRow,
-    DrainRow,
-    DrainStatus,
-    EvictionLimiterRow,
-    MigrationRequest,
-    MigrationRow,
-    MigrationStateRow,
-    MigrationStatus,
-    WorkloadRow,
-)
-from schemas.moves import (
-    CoolingNodeRow,
-    FollowedEvictionRow,
-    MoveOutcome,
-    RecentMovesRow,
-)
-from schemas.namespaces import NamespaceRow, PriorityClassRow
+from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.moves import MoveOutcome
 from schemas.nodes import NodeStateRecord
 from schemas.outcomes import CommandOutcome
-from schemas.percentiles import NodePercentilesRow
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
-from schemas.rounds import HotspotCounterRow, RebalanceRound, UsageHistoryRow
-from schemas.rows import (
-    ClusterPolicyRow,
-    ClusterRow,
-    FailedClusterRow,
-    JournalPositionRow,
-    NodeRow,
-    PartitionRow,
-    PendingRequestRow,
-    ReservedPodsRow,
-    WaitingGroupRow,
-)
+from schemas.rounds import RebalanceRound
 from schemas.usage import NodeUsage
-from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from schemas.workloads import PodLifecycleRecord
 
 KeyKind = Literal["cluster/node", "cluster", "partition", "source topic"]
@@ -154,50 +125,6 @@ TOPIC_OF: dict[type[Message], str] = {cls: topic.name for topic in TOPICS for cl
 
 #: Topics whose partition n together make up the state of partition n's clusters.
 CLUSTER_INPUTS: tuple[str, ...] = tuple(t.name for t in TOPICS if t.stage == "cluster")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table and the message class of its rows."""
-
-    name: str
-    row: type
-    summary: str
-
-
-TABLES: tuple[Table, ...] = (
-    Table("node_percentiles", NodePercentilesRow, "Windows of usage samples per node."),
-    Table("partitions", PartitionRow, "Positions and time of a partition of the cluster stage."),
-    Table("journal_positions", JournalPositionRow, "How far the rows reflect the journal."),
-    Table(
-        "clusters", ClusterRow, "What belongs to a cluster as a whole, and how many rows it has."
-    ),
-    Table("cluster_policies", ClusterPolicyRow, "The policy in force in a cluster."),
-    Table("failed_clusters", FailedClusterRow, "Clusters that failed lately or are set apart."),
-    Table("nodes", NodeRow, "Nodes and their newest metrics."),
-    Table("reserved_pods", ReservedPodsRow, "Pods that take room, per node."),
-    Table("pending_requests", PendingRequestRow, "Requests that wait for a node."),
-    Table("waiting_groups", WaitingGroupRow, "What is known of kinds of pods that wait."),
-    Table("hotspot_counters", HotspotCounterRow, "For how many rounds nodes have been hot."),
-    Table("usage_history", UsageHistoryRow, "Mean usage of the newest rounds, filled thresholds."),
-    Table("pod_usage", PodUsageRow, "What the pods of a node used over their lives."),
-    Table("fleet_usage", FleetUsageRow, "What pods of a cluster use of their requests."),
-    Table("migrations", MigrationRow, "Pods on their way from node to node."),
-    Table("migration_state", MigrationStateRow, "What belongs to all migrations of a cluster."),
-    Table("drains", DrainRow, "Nodes that are being emptied."),
-    Table("eviction_limiters", EvictionLimiterRow, "Token buckets that are not full."),
-    Table("workloads", WorkloadRow, "How many replicas an owner wants."),
-    Table(
-        "disruption_budgets",
-        DisruptionBudgetRow,
-        "Disruption budgets, and what commands took from them.",
-    ),
-    Table("namespaces", NamespaceRow, "Labels of namespaces."),
-    Table("priority_classes", PriorityClassRow, "Values of priority classes."),
-    Table("recent_moves", RecentMovesRow, "Moves of an owner's pods; whether it is frozen."),
-    Table("cooling_nodes", CoolingNodeRow, "Nodes that moves left, and when they were hot last."),
-    Table("followed_evictions", FollowedEvictionRow, "Evictions that are followed."),
-)
 
 
 def node_key(cluster: str, node: str) -> str:

@@ -40,7 +40,7 @@ class UsageColumns(Part):
 
 
 class PodUsageRow(Message):
-    """Table `pod_usage`: what the pods of one node, and its system part, used over their lives."""
+    """Kind `pod_usage`: what the pods of one node, and its system part, used over their lives."""
 
     cluster: ClusterName
     node: NodeName
@@ -94,7 +94,7 @@ class FleetFigures(Part):
 
 
 class FleetUsageRow(Message):
-    """Table `fleet_usage`: what pods that nobody has measured yet are expected to use."""
+    """Kind `fleet_usage`: what pods that nobody has measured yet are expected to use."""
 
     cluster: ClusterName
     renewed_at_ms: EpochMs

@@ -16,14 +16,13 @@ from typing import Any
 
 from connectors.process.metrics_endpoint import serve
 from schemas.connection import APP_ID, KafkaSettings
+from schemas.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore
-from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import AggregateStage
-from streams.cluster.stage import TABLES, ClusterStage
-from streams.stage.journal import PLACES
+from streams.cluster.stage import ClusterStage
 from streams.stage.records import PartitionRows
 from streams.stage.version import VERSION
 from streams.worker.broker import broker_credentials, broker_urls
@@ -121,11 +120,11 @@ def add_aggregate(
     bounds = aggregate_limits or AggregateLimits()
 
     def build_stage(partition: int, rows: PartitionRows) -> AggregateStage:
-        state = restore(partition, rows[TABLE], collecting)
+        state = restore(partition, rows, collecting)
         return AggregateStage(state, kafka.partitions, bounds)
 
     publisher = FencedPublisher(kafka)
-    table = RowTable(app, TABLE, kafka.partitions)
+    table = RowTable(app, WINDOWS, kafka.partitions)
     runner = StageRunner(
         app,
         name="aggregate",
@@ -165,8 +164,8 @@ def add_cluster(
         return ClusterStage.restored(
             partition,
             kafka.partitions,
-            ((table, key, value) for table in TABLES for key, value in rows[table].items()),
-            recall=lambda cluster: runner.rows_of(partition, f"{partition}/{cluster}"),
+            rows,
+            recall=lambda cluster: runner.rows_of(partition, cluster),
         )
 
     publisher = FencedPublisher(kafka)
@@ -175,7 +174,7 @@ def add_cluster(
         count = partial(metrics.count_checkpoint, "cluster")
         separate = publisher.separate(compression_type="zstd")
         checkpointer = Checkpointer(separate, checkpoint_interval_s, count)
-    tables = [RowTable(app, name, kafka.partitions) for name in (*TABLES, PLACES)]
+    tables = [RowTable(app, name, kafka.partitions) for name in CLUSTER_TABLES]
     runner = StageRunner(
         app,
         name="cluster",

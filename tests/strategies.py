@@ -13,7 +13,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from pydantic import BaseModel
 
 from schemas import contract
-from schemas.topics import TABLES, TOPICS
+from schemas.tables import ROW_CLASSES
+from schemas.topics import TOPICS
 from schemas.usage_moments import PodUsageRow
 
 M = TypeVar("M", bound=BaseModel)
@@ -27,9 +28,7 @@ Json = Any
 
 #: Every class that a topic carries or a table holds.
 MESSAGE_CLASSES: tuple[type[BaseModel], ...] = tuple(
-    dict.fromkeys(
-        [cls for topic in TOPICS for cls in topic.classes] + [table.row for table in TABLES]
-    )
+    dict.fromkeys([cls for topic in TOPICS for cls in topic.classes] + [*ROW_CLASSES.values()])
 )
 
 

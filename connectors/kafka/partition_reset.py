@@ -27,16 +27,25 @@ from schemas.clock import ClockTick
 from schemas.codec import decode, encode
 from schemas.connection import APP_ID
 from schemas.journal import JournalRecord
-from schemas.percentiles import NodePercentilesRow, Progress
+from schemas.percentiles import Progress
 from schemas.rows import JournalPositionRow, PartitionRow
-from schemas.topics import CLUSTER_INPUTS, TABLES
+from schemas.tables import (
+    CLUSTER_TABLES,
+    PARTITION,
+    POSITION,
+    TABLE_OF_KIND,
+    TABLES,
+    WINDOWS,
+    row_key,
+)
+from schemas.topics import CLUSTER_INPUTS
 
 #: Consumer groups of workers, one for each value of LOADSTREAM_WORKER_STAGES.
 _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 _JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
 _USAGE = "node-usage"
-#: Table of the aggregate stage.
-_WINDOWS = "node_percentiles"
+#: Changelog with the rows of the partition itself.
+_CLUSTER = changelog_name(TABLE_OF_KIND[POSITION])
 #: The input that is read again from its beginning: a compacted topic, which has every policy.
 _READ_AGAIN = "policies"
 
@@ -117,11 +126,9 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         writer = _Writer(sender, partition)
         opening = JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)
         opened = writer.write(_JOURNAL, [(str(partition).encode(), encode(opening))])
-        tables = [
-            "journal_positions",
-            *sorted({table.name for table in TABLES} - {"journal_positions", _WINDOWS}),
-        ]
-        for table in tables:
+        position_key = row_key(partition, "", POSITION).encode()
+        writer.write(_CLUSTER, [(position_key, None)])
+        for table in CLUSTER_TABLES:
             topic = changelog_name(table)
             writer.write(
                 topic, ((key, None) for key in _keys(connection, topic, partition, extents))
@@ -131,32 +138,24 @@ def reset_partition(connection: Connection, plan: Plan) -> None:
         ticked = writer.write(_CLOCK, [(str(partition).encode(), encode(tick))])
         offsets = {topic: ends[topic] - 1 for topic in _kept_inputs() if ends[topic]}
         row = PartitionRow(partition=partition, offsets={**offsets, _CLOCK: ticked})
-        writer.write(changelog_name("partitions"), [(str(partition).encode(), encode(row))])
+        writer.write(_CLUSTER, [(row_key(partition, "", PARTITION).encode(), encode(row))])
         position = JournalPositionRow(partition=partition, epoch=opened, sequence=0, offset=opened)
-        writer.write(
-            changelog_name("journal_positions"), [(str(partition).encode(), encode(position))]
-        )
+        writer.write(_CLUSTER, [(position_key, encode(position))])
 
 
 def _reset_windows(connection: Connection, writer: "_Writer", plan: Plan) -> None:
     """Delete the rows of the aggregate stage, and set its progress to the end of its input.
 
-    Other rows are deleted before the old progress, which counts them: until it is gone, a worker
-    notices that rows are missing.
+    The old progress is deleted first: without it, a worker does not start from the other rows.
     """
-    topic, partition = changelog_name(_WINDOWS), plan.partition
+    topic, partition = changelog_name(WINDOWS), plan.partition
     position = plan.extents[_USAGE].next_offset - 1
     progress = Progress(epoch=0, position=position, samples_sequence=0, pods_sequence=0)
-    row = NodePercentilesRow(kind="progress", progress=progress)
-    of_progress = f"{partition}/progress/".encode()
-    new = of_progress + b"0"
+    of_progress = row_key(partition, "", "progress").encode()
     keys = _keys(connection, topic, partition, plan.extents)
-    others = [key for key in keys if not key.startswith(of_progress)]
-    older = [key for key in keys if key.startswith(of_progress) and key != new]
-    writer.write(
-        topic,
-        [*((key, None) for key in others), (new, encode(row)), *((key, None) for key in older)],
-    )
+    keys.sort(key=lambda key: not key.startswith(of_progress))
+    new = row_key(partition, "", "progress", "0").encode()
+    writer.write(topic, [*((key, None) for key in keys), (new, encode(progress))])
 
 
 class _Writer:

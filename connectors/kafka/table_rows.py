@@ -12,22 +12,23 @@ from connectors.kafka.topics import changelog_name
 from schemas.base import Message
 from schemas.codec import decode_as
 from schemas.partitions import partition_for
+from schemas.tables import TABLE_OF_KIND, row_key
 
 R = TypeVar("R", bound=Message)
 
 
-def read_rows(connection: Connection, table: str, cluster: str, row_class: type[R]) -> list[R]:
-    """Return the newest row of each key of a cluster. Raises BrokerUnavailable."""
-    topic = changelog_name(table)
+def read_rows(connection: Connection, kind: str, cluster: str, row_class: type[R]) -> list[R]:
+    """Return the newest rows of a kind of a cluster. Raises BrokerUnavailable."""
+    topic = changelog_name(TABLE_OF_KIND[kind])
     extents = extents_of(connection, topic)
     extent = extents[partition_for(cluster.encode(), len(extents))]
+    prefix = row_key(extent.partition, cluster, kind).encode()
     rows: dict[bytes, R] = {}
     for record in read_range(
         connection, topic, extent.partition, extent.first_offset, extent.next_offset
     ):
         key = record.key or b""
-        _, _, name = key.decode(errors="replace").partition("/")
-        if name != cluster and not name.startswith(f"{cluster}/"):
+        if not key.startswith(prefix):
             continue
         row = None if record.value is None else decode_as(row_class, record.value)
         if isinstance(row, row_class):

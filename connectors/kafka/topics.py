@@ -12,7 +12,8 @@ from typing import Literal
 
 from schemas.connection import APP_ID, KafkaSettings
 from schemas.limits import BATCH_BYTES_MAX
-from schemas.topics import TABLES, TOPICS
+from schemas.tables import TABLES
+from schemas.topics import TOPICS
 
 #: A changelog is compacted segment by segment and never in its newest one. Kafka's default of 1 GiB
 #: would leave superseded rows that a worker reads for minutes before it is ready.

@@ -13,15 +13,14 @@ from streams.aggregate.node import NodeState
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.policies import Policies
 from streams.aggregate.rows import (
-    TABLE,
     PodEntry,
     RowLog,
     SampleEntry,
-    key,
+    members_key,
     node_row,
+    numbered_key,
     pods_row,
     progress_row,
-    removed,
     samples_row,
 )
 from streams.stage.records import RowChange
@@ -138,14 +137,15 @@ class PartitionState:
         changes += policies
         pods_removed, samples_removed = self.pods_log.settle(), self.samples_log.settle()
         changes.append(self._progress())
-        changes += _removals(partition, "pods", pods_removed)
-        changes += _removals(partition, "samples", samples_removed)
-        changes += _removals(partition, "node", self._forgotten)
+        removed = [numbered_key(partition, "pod_samples", number) for number in pods_removed]
+        removed += [numbered_key(partition, "samples", number) for number in samples_removed]
+        removed += [members_key(partition, node) for node in self._forgotten]
+        changes += [RowChange(key, None) for key in removed]
         changes += policies_removed
         written = {change.key for change in changes}
-        changes += [RowChange(TABLE, each, None) for each in self.leftovers if each not in written]
+        changes += [RowChange(key, None) for key in self.leftovers if key not in written]
         self._touched, self._forgotten = {}, {}
-        self.leftovers = [key(partition, "progress", _OPENING)] if self._first else []
+        self.leftovers = [numbered_key(partition, "progress", _OPENING)] if self._first else []
         self._first = False
         return tuple(changes)
 
@@ -186,14 +186,6 @@ class PartitionState:
                 "heard_ms": self.clock.heard_ms,
                 "since_sweep": self.since_sweep,
                 "forgotten": list(self._forgotten),
-                "nodes": len(self.nodes),
-                "samples_rows": len(self.samples_log.stored),
-                "pods_rows": len(self.pods_log.stored),
                 "policies_sequence": self.policies.sequence,
-                "policies": len(self.policies.all),
             },
         )
-
-
-def _removals(partition: int, kind: str, names: Iterable[str | int]) -> list[RowChange]:
-    return [removed(partition, kind, name) for name in names]

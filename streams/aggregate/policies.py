@@ -19,7 +19,7 @@ import numpy.typing as npt
 from schemas.collect import CollectPolicyRecord
 from schemas.percentiles import ClusterCollectPolicy, WindowChange
 from streams.aggregate.collect import Collecting
-from streams.aggregate.rows import policy_row, removed
+from streams.aggregate.rows import numbered_key, policy_row
 from streams.stage.records import RowChange
 
 Ints = npt.NDArray[np.int64]
@@ -122,7 +122,10 @@ class Policies:
         """Rows to write and rows to remove since the last call."""
         policies = [self.all[cluster] for cluster in self._written]
         written = [policy_row(partition, each.sequence, each.kept) for each in policies]
-        gone = [removed(partition, "policy", sequence) for sequence in self._removed]
+        gone = [
+            RowChange(numbered_key(partition, "collect_policies", sequence), None)
+            for sequence in self._removed
+        ]
         self.settle()
         return written, gone
 

@@ -16,7 +16,6 @@ from streams.aggregate.lives import MemberLife
 from streams.aggregate.packed_column import unpacked
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
-from streams.aggregate.rows import TABLE
 from streams.stage.records import DamagedTable
 
 
@@ -108,9 +107,9 @@ def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
             for each in (lives.mean, lives.deviation)
         )
     except ValueError as error:
-        raise DamagedTable(TABLE, name, f"a column of lives cannot be read: {error}") from error
+        raise DamagedTable(name, f"a column of lives cannot be read: {error}") from error
     if list(means) != list(deviations):
-        raise DamagedTable(TABLE, name, "means and deviations name different resources")
+        raise DamagedTable(name, "means and deviations name different resources")
     lines = iter(range(length))
     return {
         index: {
@@ -148,7 +147,7 @@ class _Joined:
         _check_lengths(name, length, row.node, *(getattr(row, each) for each in _FIELDS), *figures)
         _check_places(name, row.node, row.nodes)
         if row.usage.keys() != row.system.keys():
-            raise DamagedTable(TABLE, name, "usage and system name different resources")
+            raise DamagedTable(name, "usage and system name different resources")
         numbers = [self._nodes.setdefault(node, len(self._nodes)) for node in row.nodes]
         self._columns["node"].append(np.array(numbers, dtype=np.int64)[list(row.node)])
         for each in _FIELDS:
@@ -236,9 +235,8 @@ def _cut(
 def _check_lengths(name: str, length: int, *columns: Sequence[int]) -> None:
     for column in columns:
         if len(column) != length:
-            raise DamagedTable(
-                TABLE, name, f"a column has {len(column)} entries; expected are {length}"
-            )
+            text = f"a column has {len(column)} entries; expected are {length}"
+            raise DamagedTable(name, text)
 
 
 def _check_places(
@@ -246,4 +244,4 @@ def _check_places(
 ) -> None:
     if places and max(places) >= len(there):
         text = f"{what} {max(places)} is used; there are {len(there)}, numbered from 0"
-        raise DamagedTable(TABLE, name, text)
+        raise DamagedTable(name, text)

@@ -1,7 +1,7 @@
 """The state of a partition from its rows, exactly as it was when their progress was written.
 
-A row that cannot be read, or that is missing, stops the worker: percentiles over a window with
-holes would look like any others. Rows that a crashed batch left behind count for nothing and are
+A row that cannot be read stops the worker: percentiles over a window with holes would look like any
+others. Rows that a crashed batch left behind count for nothing and are
 removed with the first batch.
 """
 
@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.codec import decode_as
 from schemas.percentiles import (
     ClusterCollectPolicy,
     NodeMembers,
-    NodePercentilesRow,
     PodColumns,
     Progress,
     SampleColumns,
 )
-from schemas.refusals import Refusal
+from schemas.tables import parse_row_key
 from streams.aggregate.collect import Collecting
 from streams.aggregate.lives import Lives
 from streams.aggregate.node import NodeState
@@ -30,8 +28,8 @@ from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
 from streams.aggregate.policies import Ints, Policies, Windows, counting
 from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
-from streams.aggregate.rows import TABLE, PodEntry, RowLog, SampleEntry
-from streams.stage.records import DamagedTable
+from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
+from streams.stage.records import DamagedTable, read_row
 
 
 @dataclass(slots=True)
@@ -54,16 +52,12 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     read = _read(rows)
     if not read.progress:
         if rows:
-            raise DamagedTable(
-                TABLE,
-                f"{partition}/progress",
-                f"missing, while the table has {len(rows)} other rows",
-            )
+            key = numbered_key(partition, "progress", 0)
+            raise DamagedTable(key, f"missing, while the table has {len(rows)} other rows")
         return PartitionState(partition, collecting, first=True)
     last_key = max(read.progress, key=lambda name: read.progress[name].epoch)
     last = read.progress.pop(last_key)
     leftovers = [*read.progress, last_key, *_drop_void(read, last)]
-    _check_complete(read, last, last_key)
     state = PartitionState(partition, collecting, epoch=last.epoch + 1)
     state.position = last.position
     state.since_sweep = last.since_sweep
@@ -77,7 +71,7 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
     pods = pods_by_node(read.pods, last.position)
     for name, members in read.nodes.items():
         if members.node not in samples:
-            raise DamagedTable(TABLE, name, "no row holds a sample of this node")
+            raise DamagedTable(name, "no row holds a sample of this node")
         state.nodes[members.node] = _node(
             members, samples[members.node], pods.get(members.node, []), state.policies
         )
@@ -93,32 +87,29 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
 
 def _read(rows: Mapping[str, bytes]) -> _Rows:
     read = _Rows()
-    for name, value in sorted(rows.items()):
-        row = decode_as(NodePercentilesRow, value, bytes_max=None)
-        if isinstance(row, Refusal):
-            raise DamagedTable(TABLE, name, row.reason)
-        kind, _, rest = name.partition("/")[2].partition("/")
-        if kind != row.kind:
-            raise DamagedTable(TABLE, name, f"the row is of kind {row.kind}, unlike its key")
-        if getattr(row, kind) is None:
-            raise DamagedTable(TABLE, name, f"the row has no field {kind}")
-        if row.progress is not None:
-            read.progress[name] = row.progress
-        elif row.node is not None:
-            read.nodes[name] = row.node
-        elif row.samples is not None:
-            read.samples[name] = (_sequence(name, rest), row.samples)
-        elif row.pods is not None:
-            read.pods[name] = (_sequence(name, rest), row.pods)
-        elif row.policy is not None:
-            read.policies[name] = (_sequence(name, rest), row.policy)
+    for key, value in sorted(rows.items()):
+        row = read_row(key, value)
+        match row:
+            case Progress():
+                read.progress[key] = row
+            case NodeMembers():
+                read.nodes[key] = row
+            case SampleColumns():
+                read.samples[key] = (_sequence(key), row)
+            case PodColumns():
+                read.pods[key] = (_sequence(key), row)
+            case ClusterCollectPolicy():
+                read.policies[key] = (_sequence(key), row)
+            case _:
+                raise DamagedTable(key, "is no row of this stage")
     return read
 
 
-def _sequence(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise DamagedTable(TABLE, name, "the key does not end in a number")
-    return int(text)
+def _sequence(key: str) -> int:
+    name = parse_row_key(key).name
+    if not name.isdecimal():
+        raise DamagedTable(key, "the key does not end in a number")
+    return int(name)
 
 
 def _drop_void(read: _Rows, last: Progress) -> list[str]:
@@ -139,19 +130,6 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
         for kind in (read.nodes, read.samples, read.pods, read.policies):
             kind.pop(name, None)
     return void
-
-
-def _check_complete(read: _Rows, last: Progress, name: str) -> None:
-    for kind, found, expected in (
-        ("node", len(read.nodes), last.nodes),
-        ("samples", len(read.samples), last.samples_rows),
-        ("pods", len(read.pods), last.pods_rows),
-        ("policy", len(read.policies), last.policies),
-    ):
-        if found < expected:
-            raise DamagedTable(
-                TABLE, name, f"it counts {expected} rows of kind {kind}; the table has {found}"
-            )
 
 
 def _node(

@@ -1,4 +1,4 @@
-"""What a partition keeps in the table `node_percentiles`, and what of it a batch has changed.
+"""What a partition keeps in table `node_percentiles`, and what of it a batch has changed.
 
 Samples go into the open row of their kind until it is full. Rows count the samples that a window
 still needs; a full row without any is removed. The order of the changes is part of the meaning:
@@ -12,13 +12,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
+from schemas.codec import encode
 from schemas.percentiles import ClusterCollectPolicy
+from schemas.tables import row_key
 from streams.aggregate.lives import Lives, packed_lives
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
-
-TABLE = "node_percentiles"
 
 #: A row with this many numbers is full: about 16 KB, which is written again while it is open.
 ROW_NUMBERS_MAX = 2_048
@@ -66,8 +66,6 @@ class RowLog(Generic[E]):
         self.sequence = sequence
         self.live: dict[int, int] = {**(live or {}), sequence: 0}
         """Samples of each row that a window still needs."""
-        self.stored = set(live or ())
-        """Rows that are in the table."""
         self._open: list[E] = []
         self._numbers = 0
         self._numbers_max = ROW_NUMBERS_MAX
@@ -118,8 +116,6 @@ class RowLog(Generic[E]):
         removed = sorted(self._emptied)
         for row in removed:
             del self.live[row]
-        self.stored.update(row for row, _ in self.pending())
-        self.stored.difference_update(removed)
         self._changed, self._emptied = {}, set()
         return removed
 
@@ -136,23 +132,24 @@ def sample_numbers(resources: int) -> int:
     return _HEAD_NUMBERS + 2 * resources
 
 
-def key(partition: int, kind: str, name: str | int) -> str:
-    """Key of a row."""
-    return f"{partition}/{kind}/{name}"
+def members_key(partition: int, node: str) -> str:
+    """Key of the row of who is on a node, which is given as cluster/node."""
+    cluster, _, name = node.partition("/")
+    return row_key(partition, cluster, "members", name)
 
 
-def removed(partition: int, kind: str, name: str | int) -> RowChange:
-    """The row is gone."""
-    return RowChange(TABLE, key(partition, kind, name), None)
+def numbered_key(partition: int, kind: str, number: int) -> str:
+    """Key of a row that has a number, of any other kind."""
+    return row_key(partition, "", kind, str(number))
 
 
 def progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
     """A row of kind `progress`; fields as in `schemas.percentiles.Progress`."""
-    return _row(partition, "progress", progress["epoch"], progress)
+    return _row(numbered_key(partition, "progress", progress["epoch"]), progress)
 
 
 def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) -> RowChange:
-    """A row of kind `node`."""
+    """A row of kind `members`."""
     members = [
         {
             "number": number,
@@ -169,12 +166,12 @@ def node_row(partition: int, node: str, created_offset: int, pods: PodWindow) ->
         "next_number": pods.next_number,
         "members": members,
     }
-    return _row(partition, "node", node, content)
+    return _row(members_key(partition, node), content)
 
 
 def policy_row(partition: int, sequence: int, kept: ClusterCollectPolicy) -> RowChange:
-    """A row of kind `policy`."""
-    return _row(partition, "policy", sequence, kept.model_dump(exclude_none=True))
+    """A row of kind `collect_policies`."""
+    return RowChange(numbered_key(partition, "collect_policies", sequence), encode(kept))
 
 
 def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -> RowChange:
@@ -198,11 +195,12 @@ def samples_row(partition: int, sequence: int, entries: Sequence[SampleEntry]) -
                 system[resource] = [UNKNOWN] * len(entries)
             usage[resource][place] = entry.figures[2 * index]
             system[resource][place] = entry.figures[2 * index + 1]
-    return _row(partition, "samples", sequence, {**content, "usage": usage, "system": system})
+    content |= {"usage": usage, "system": system}
+    return _row(numbered_key(partition, "samples", sequence), content)
 
 
 def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowChange:
-    """A row of kind `pods`."""
+    """A row of kind `pod_samples`."""
     nodes, places = _numbered([entry.node for entry in entries])
     columns = {resource: None for entry in entries for resource in entry.resources}
     aligned = [_aligned(entry, tuple(columns)) for entry in entries]
@@ -218,7 +216,7 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
     lived = {place: entry.lives for place, entry in enumerate(entries) if entry.lives is not None}
     if lived:
         content["lives"] = packed_lives(lived)
-    return _row(partition, "pods", sequence, content)
+    return _row(numbered_key(partition, "pod_samples", sequence), content)
 
 
 def _aligned(entry: PodEntry, resources: tuple[str, ...]) -> Figures:
@@ -237,10 +235,8 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
     return list(places), numbers
 
 
-def _row(partition: int, kind: str, name: str | int, content: dict[str, Any]) -> RowChange:
-    # The same bytes as `schemas.codec.encode` makes of a NodePercentilesRow, without building one:
-    # every batch writes rows of thousands of numbers.
-    row = {"schema_version": 1, "kind": kind, kind: content}
-    return RowChange(
-        TABLE, key(partition, kind, name), orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
-    )
+def _row(key: str, content: dict[str, Any]) -> RowChange:
+    # The same bytes as `schemas.codec.encode` makes of a row's class, without building one: every
+    # batch writes rows of thousands of numbers.
+    row = {"schema_version": 1, **content}
+    return RowChange(key, orjson.dumps(row, option=orjson.OPT_SORT_KEYS))

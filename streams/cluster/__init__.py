@@ -16,10 +16,8 @@ round_rules  what a round asks about pods
 move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
-moment_tables  lives of pods, and figures of the fleet, as rows
-podrows      rows of the pods on a node, encoded fast
-noderows     the row of a node, put together from encoded parts
-row_counts   how many rows a cluster must have
-stored       rows as they are read back
+inventory_rows  rows of nodes and of the pods that take room on them
+usage_rows   rows of what pods used over their lives
+request_rows  rows of requests that wait
 statistics   figures and counts for metrics
 """

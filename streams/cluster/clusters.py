@@ -16,18 +16,24 @@ exception: a row that cannot be encoded is not noticed if a later record of the 
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.codec import encode
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
+from schemas.tables import row_key
 from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
-from streams.cluster.failures import TABLE, FailedClusters
+from streams.cluster.failures import KIND, FailedClusters
 from streams.cluster.rounds import no_round
 from streams.cluster.state import ClusterState, Position
-from streams.cluster.stored import Parts, Row, restored, rows_by_cluster
-from streams.cluster.tables import ROWS, changed_rows, last_rows, settle
+from streams.cluster.tables import (
+    RowsByKind,
+    changed_rows,
+    last_rows,
+    restore,
+    rows_by_cluster,
+    settle,
+)
 from streams.inventory.cause import Cause, as_of
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
@@ -35,10 +41,10 @@ from streams.stage.records import DamagedTable, RowChange
 logger = logging.getLogger(__name__)
 
 #: Returns the rows of a cluster as the results of all earlier batches have left them.
-Recall = Callable[[str], Iterable[Row]]
+Recall = Callable[[str], Mapping[str, bytes]]
 
 
-def no_rows(cluster: str) -> Iterable[Row]:
+def no_rows(cluster: str) -> Mapping[str, bytes]:
     """Serve as `Recall` where no rows are kept: a cluster is set apart at its first failure."""
     raise LookupError(f"no rows of cluster {cluster} are kept")
 
@@ -50,14 +56,14 @@ class _Attempt:
     state: ClusterState | None
     """None if nothing is known of the cluster."""
     results: list[tuple[BatchRecord, Refusal | list[EncodedOutput]]] = field(default_factory=list)
-    rows: dict[tuple[str, str], RowChange] = field(default_factory=dict)
+    rows: dict[str, RowChange] = field(default_factory=dict)
     problem: str = ""
     """The exception that ended the attempt, as text: the exception would keep the state alive."""
     failed_record: BatchRecord | None = None
     """The record to blame for the problem; None if the rows are."""
 
     def add_rows(self, rows: Iterable[RowChange]) -> None:
-        self.rows.update({(row.table, row.key): row for row in rows})
+        self.rows.update({row.key: row for row in rows})
 
 
 class Clusters:
@@ -72,8 +78,8 @@ class Clusters:
         self._has_tables = has_tables
         self.states: dict[str, ClusterState] = {}
         self.failures = FailedClusters(version)
-        self._rows: dict[str, dict[tuple[str, str], RowChange]] = {}
-        """Rows changed by the current batch: by cluster, then by table and key."""
+        self._rows: dict[str, dict[str, RowChange]] = {}
+        """Rows changed by the current batch: by cluster, then by key."""
 
     def apply(self, batch: Sequence[BatchRecord], start_ms: int | None) -> list[RowChange]:
         """Apply a batch and return the changed rows; `start_ms` is the log time before the batch."""
@@ -91,8 +97,7 @@ class Clusters:
         rows = [row for of_cluster in self._rows.values() for row in of_cluster.values()]
         self._rows.clear()
         for cluster, row in self.failures.changed_rows():
-            value = None if row is None else encode(row)
-            rows.append(RowChange(TABLE, f"{self._partition}/{cluster}", value))
+            rows.append(RowChange(row_key(self._partition, cluster, KIND), row))
         return rows
 
     def _apply_to(self, cluster: str, records: list[BatchRecord], start_ms: int | None) -> None:
@@ -187,7 +192,7 @@ class Clusters:
 
     def _encode_rows(self, cluster: str, attempt: _Attempt) -> None:
         if attempt.state is not None and self._has_tables:
-            attempt.add_rows(changed_rows(attempt.state, f"{self._partition}/{cluster}"))
+            attempt.add_rows(changed_rows(attempt.state, self._partition))
         elif attempt.state is not None:
             settle(attempt.state)
 
@@ -211,7 +216,7 @@ class Clusters:
             attempt.state = state
         elif record.is_tick:
             attempt.state = None
-            attempt.add_rows(last_rows(state, f"{self._partition}/{cluster}"))
+            attempt.add_rows(last_rows(state, self._partition))
 
     def _commit(self, cluster: str, attempt: _Attempt) -> None:
         if attempt.state is None:
@@ -251,26 +256,23 @@ class Clusters:
     # --- rows -----------------------------------------------------------------------------------
 
     def _restore(self, cluster: str, now_ms: int | None) -> ClusterState | None:
-        rows = {(table, key): value for table, key, value in self._recall(cluster) if table in ROWS}
+        rows = dict(self._recall(cluster))
         put(rows, self._rows.get(cluster, {}).values())
-        of_cluster = rows_by_cluster((table, key, value) for (table, key), value in rows.items())
-        parts = of_cluster.get(cluster)
-        if parts is None or not parts["clusters"]:
-            return None
-        return restored(cluster, now_ms, parts)
+        by_kind = rows_by_cluster(rows.items()).get(cluster, {})
+        return restore(cluster, now_ms, by_kind) if "clusters" in by_kind else None
 
-    def restore_at_start(self, cluster: str, parts: Parts, now_ms: int | None) -> None:
+    def restore_at_start(self, cluster: str, rows: RowsByKind, now_ms: int | None) -> None:
         """Restore a cluster from its rows; it is set apart if loadstream fails at that.
 
         Raises:
-            DamagedTable: rows are missing or cannot be read.
+            DamagedTable: the cluster's own row is missing, or a row cannot be read.
         """
-        if not parts["clusters"]:
-            tables = ", ".join(sorted(table for table, rows in parts.items() if rows))
-            key = f"{self._partition}/{cluster}"
-            raise DamagedTable("clusters", key, f"missing, while {tables} have rows of it")
+        if "clusters" not in rows:
+            kinds = ", ".join(sorted(rows))
+            key = row_key(self._partition, cluster, "clusters")
+            raise DamagedTable(key, f"missing, while the cluster has rows of kinds {kinds}")
         try:
-            self.states[cluster] = restored(cluster, now_ms, parts)
+            self.states[cluster] = restore(cluster, now_ms, rows)
         except DamagedTable:
             raise
         except Exception as error:

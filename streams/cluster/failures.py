@@ -2,15 +2,15 @@
 
 A cluster that is set apart keeps its rows, and its records go to `dead-letters`. It comes back with
 a policy record or with another version of loadstream, which may have fixed the defect. Everything
-is kept in table `failed_clusters`, so a restart changes nothing.
+is kept in rows of kind `failed_clusters`, so a restart changes nothing.
 """
 
 from schemas.policy.durations import format_duration_ms
 from schemas.refusals import REASON_CHARS_MAX, Refusal
 from schemas.rows import FailedClusterRow
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
-TABLE = "failed_clusters"
+KIND = "failed_clusters"
 #: A cluster with this many failures within this log time is set apart. Rebuilding a large cluster
 #: takes seconds, and the partition's other clusters wait meanwhile.
 FAILURES_MAX = 3
@@ -18,10 +18,10 @@ FAILURES_MS = 600_000
 
 
 class FailedClusters(TrackedRows[str, FailedClusterRow]):
-    """Table `failed_clusters` of one partition."""
+    """Rows of kind `failed_clusters` of one partition."""
 
     def __init__(self, version: str) -> None:
-        super().__init__(TABLE, lambda row: row.cluster)
+        super().__init__(KIND, lambda row: row.cluster)
         self._version = version
 
     def take(self, row: FailedClusterRow) -> None:

@@ -12,7 +12,7 @@ A defect of loadstream touches one cluster (`streams.cluster.clusters`).
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.clock import AHEAD_MAX_MS, ClockTick
@@ -20,14 +20,14 @@ from schemas.codec import decode, encode
 from schemas.partitions import mislabelled, misplaced
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal, from_the_future
-from schemas.rows import FailedClusterRow, PartitionRow
+from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, row_key
 from streams.cluster import failures
 from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import count_said, figures_of, policy_words
-from streams.cluster.stored import Row, read_row, rows_by_cluster
-from streams.cluster.tables import ROWS
+from streams.cluster.tables import read_rows, rows_by_cluster
 from streams.stage.dead_letters import buried, too_long
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
@@ -37,10 +37,6 @@ logger = logging.getLogger(__name__)
 
 #: Most clusters in one partition.
 CLUSTERS_MAX = 1_000
-
-#: All tables, in the order in which their rows are written: positions come last, so that a crash in
-#: between repeats records and never skips them.
-TABLES = (failures.TABLE, *ROWS, "partitions")
 
 
 class ClusterStage:
@@ -214,58 +210,37 @@ class ClusterStage:
             partition=self.partition,
             now_ms=self.now_ms,
             offsets=dict(self.positions),
-            clusters=len(self.clusters),
         )
-        return (*rows, RowChange("partitions", str(self.partition), encode(row)))
+        return (*rows, RowChange(row_key(self.partition, "", PARTITION), encode(row)))
 
     @classmethod
     def restored(
         cls,
         partition: int,
         partitions: int,
-        rows: Iterable[Row],
+        rows: Mapping[str, bytes],
         recall: Recall = no_rows,
         version: str = VERSION,
     ) -> "ClusterStage":
-        """Put a partition together from table, key and value of its rows; the rest as of a new one.
+        """Put a partition together from its rows; the rest as of a new one.
 
         Raises:
-            DamagedTable: a row cannot be read; it names the row.
+            DamagedTable: the partition's own row is missing, or a row cannot be read.
         """
         stage = cls(partition, partitions, recall, version)
-        own_row: PartitionRow | None = None
-        others: list[Row] = []
-        for table, key, value in rows:
-            if table == "partitions":
-                own_row = read_row(PartitionRow, table, key, value)
-                stage.now_ms = own_row.now_ms
-                stage.positions = dict(own_row.offsets)
-            elif table == failures.TABLE:
-                stage._clusters.failures.take(read_row(FailedClusterRow, table, key, value))
-            else:
-                others.append((table, key, value))
-        restored_count = 0
-        for cluster, parts in sorted(rows_by_cluster(others).items()):
-            if stage._clusters.failures.find_apart(cluster) is None:
-                restored_count += 1
-                stage._clusters.restore_at_start(cluster, parts, stage.now_ms)
-        _check_partition(partition, own_row, restored_count)
+        clusters = stage._clusters
+        by_cluster = rows_by_cluster(rows.items())
+        own_row: PartitionRow | None = next(read_rows(by_cluster.pop("", {}), PARTITION), None)
+        if own_row is not None:
+            stage.now_ms, stage.positions = own_row.now_ms, dict(own_row.offsets)
+        elif by_cluster:
+            key = row_key(partition, "", PARTITION)
+            raise DamagedTable(key, f"missing, while {len(by_cluster)} clusters have rows")
+        for cluster, of_cluster in sorted(by_cluster.items()):
+            for row in read_rows(of_cluster, failures.KIND):
+                clusters.failures.take(row)
+            of_cluster.pop(failures.KIND, None)
+            if of_cluster and clusters.failures.find_apart(cluster) is None:
+                clusters.restore_at_start(cluster, of_cluster, stage.now_ms)
         stage.counts.clusters.update(dict.fromkeys(stage.clusters))
         return stage
-
-
-def _check_partition(partition: int, row: PartitionRow | None, clusters: int) -> None:
-    """A partition's own row is there, and as many clusters as it counts.
-
-    More, where some have come back.
-    """
-    if row is None and clusters:
-        raise DamagedTable(
-            "partitions", str(partition), f"missing, while {clusters} clusters have rows"
-        )
-    if row is not None and clusters < row.clusters:
-        raise DamagedTable(
-            "clusters",
-            str(partition),
-            f"{clusters} rows are there; the row in table partitions counts {row.clusters}",
-        )

@@ -24,13 +24,12 @@ from schemas.requests import SchedulingRequest
 from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
-from streams.cluster.moment_tables import FleetUsageTable, PodUsageTable
+from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.move_events import MoveEvents
-from streams.cluster.noderows import NodeRows
-from streams.cluster.podrows import PodRows
 from streams.cluster.rebalancer import Rebalancer
-from streams.cluster.row_counts import RowCounts
+from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.unlisted import Unlisted
+from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
 from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
 from streams.inventory.limits import beyond_limits
@@ -44,7 +43,7 @@ from streams.placement.effort import Effort
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -88,16 +87,21 @@ class ClusterState:
         self._unlisted = Unlisted(
             self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
         )
-        self._moment_tables = (
-            PodUsageTable(cluster, self.inventory),
-            FleetUsageTable(cluster, self.inventory),
+        self.inventory_rows: tuple[TrackedRows[Any, Any], ...] = (
+            NodeRows(cluster, self.inventory),
+            PodRows(self.inventory, self.placement.reservations),
         )
-        self.node_rows = NodeRows(cluster)
-        self.pod_rows = PodRows()
+        self._usage_rows = (
+            PodUsageRows(cluster, self.inventory),
+            FleetUsageRows(cluster, self.inventory),
+        )
+        self.request_rows: tuple[TrackedRows[Any, Any], ...] = (
+            RequestRows(cluster, self.inventory, self.placement),
+            GroupRows(cluster, self.inventory, self.placement),
+        )
         self.collect = CollectRelay()
-        self.row_counts = RowCounts()
-        self.row_digest = b""
-        """Of the cluster's own row as it was written last; empty: it was not."""
+        self.written_row = b""
+        """The cluster's own row as it was written last; empty: it was not."""
         self._judge_paused()
 
     @property
@@ -107,20 +111,24 @@ class ClusterState:
             self.policy_record is None
             and not len(self.placement.pending)
             and self.inventory.empty
-            and not any(map(len, self.tables))
+            and not any(map(len, self.memory_rows))
         )
 
     @property
-    def tables(self) -> tuple[TrackedTable[Any, Any], ...]:
-        """What is kept in rows beside nodes, pods and requests, in the order in which it is
-        written.
-        """
+    def memory_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
+        """Rows of what is remembered beside nodes, pods and requests."""
         return (
-            *self.memory.tables,
-            *self.migrations.tables,
-            *self.rebalancer.balancer.tables,
-            *self._moment_tables,
+            *self.memory.tracked_rows,
+            *self.migrations.tracked_rows,
+            *self.rebalancer.balancer.tracked_rows,
+            *self._usage_rows,
         )
+
+    @property
+    def tracked_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
+        """All rows but the cluster's own and its policy's, in the order in which they are written
+        and restored."""
+        return (*self.inventory_rows, *self.memory_rows, *self.request_rows)
 
     def apply(self, message: Any, position: Position) -> Answer:
         """Apply one record; answers with the messages that it causes."""

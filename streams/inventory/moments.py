@@ -1,7 +1,7 @@
 """Mean and variance of usage in one cluster: its nodes' and its fleet's, where a plugin asks for them.
 
 What is kept between records is the lives of pods and the figures of the fleet; all else is summed
-up from these. Both become rows (`streams.cluster.moment_tables`).
+up from these. Both become rows (`streams.cluster.usage_rows`).
 
 A policy that asks for the first time, or with other arguments, has every pod summed up at once.
 """

@@ -11,7 +11,7 @@ from schemas.migrations import DisruptionBudgetRow
 from schemas.pods import Pod
 from schemas.workloads import DisruptionBudget
 from streams.migration.budget_index import ANSWERS_BYTES_MAX, ANSWERS_MAX, Answers, BudgetIndex
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most budgets of a cluster that are remembered.
 BUDGETS_MAX = 100_000
@@ -38,7 +38,7 @@ def describe(row: DisruptionBudgetRow) -> str:
     )
 
 
-class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
+class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
     """The disruption budgets of a cluster, by namespace and name."""
 
     def __init__(self, cluster: str) -> None:
@@ -54,10 +54,6 @@ class Budgets(TrackedTable[Key, DisruptionBudgetRow]):
         """Budgets that a pod is charged to, while it is not gone, by its uid."""
         self.version = 0
         """Grows whenever a selector is another one."""
-
-    def row(self, key: Key) -> DisruptionBudgetRow | None:
-        """The row of a budget."""
-        return self.rows.get(key)
 
     def apply(self, budget: DisruptionBudget, sequence: int) -> str | None:
         """A budget's status; answers why it was not taken in."""

@@ -19,7 +19,7 @@ from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.rebalance.candidates import Gate
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most nodes of a cluster that are drained at a time.
 DRAINS_MAX = 1_000

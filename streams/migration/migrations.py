@@ -41,7 +41,7 @@ from streams.migration.tracking import Tracking
 from streams.placement.placement import Placement
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 class Migrations:
@@ -64,7 +64,7 @@ class Migrations:
         self._tracking = Tracking(self.lifecycle)
         self._requests = Requests(self.lifecycle, self.drains)
         of = self.lifecycle
-        self.tables: tuple[TrackedTable[Any, Any], ...] = (
+        self.tracked_rows: tuple[TrackedRows[Any, Any], ...] = (
             of.registry,
             self.drains,
             of.limiters,

@@ -15,7 +15,7 @@ from schemas.namespaces import (
     PriorityClassRow,
     PriorityClassState,
 )
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most namespaces of a cluster that are remembered: twice what Kubernetes is tested with.
 NAMESPACES_MAX = 20_000

@@ -4,10 +4,10 @@ How many there were, and where the next tick goes on.
 """
 
 from schemas.migrations import MigrationStateRow
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
-class Progress(TrackedTable[str, MigrationStateRow]):
+class Progress(TrackedRows[str, MigrationStateRow]):
     """One row; it is the cluster's own, so its key is empty."""
 
     def __init__(self, cluster: str) -> None:

@@ -21,7 +21,7 @@ from streams.migration.concurrency_limits import share_of
 from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
 from streams.migration.workloads import Replicas
 from streams.rebalance.candidates import Gate
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: What a bucket limits ("cluster", "workload", "namespace") and its name.
 Key = tuple[str, str]
@@ -31,7 +31,7 @@ EVERYTHING: Key = ("cluster", "")
 QPS_SPREAD_MS = 1_000
 
 
-class Limiters(TrackedTable[Key, Bucket]):
+class Limiters(TrackedRows[Key, Bucket]):
     """The token buckets of a cluster that are not full."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.migrations import LIVE, MigrationRow
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most migrations of a cluster at a time.
 MIGRATIONS_MAX = 2_000

@@ -11,7 +11,7 @@ from schemas.migrations import WorkloadRow
 from schemas.pods import Pod
 from schemas.workloads import WorkloadState
 from streams.inventory.owners import Owners, controller
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster that are remembered.
 WORKLOADS_MAX = 200_000

@@ -8,7 +8,7 @@ nodes are kept that an owner's memory names; `history` drops the others.
 
 from schemas.moves import CoolingNodeRow
 from schemas.policy import Policy
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: A node that sends no metrics is cooling for at most this long.
 COOLING_MAX_MS = 86_400_000

@@ -11,7 +11,7 @@ from schemas.moves import FollowedEvictionRow, Phase
 from schemas.pods import Pod, PodRef
 from schemas.policy import Policy
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most evictions that are followed at once; beyond it the oldest ones are reported early.
 FOLLOWED_MAX = 10_000

@@ -22,7 +22,7 @@ from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
 from streams.moves.loops import loop_of
 from streams.moves.owner import owner_key
-from streams.stage.tracked_table import TrackedRows
+from streams.stage.tracked_rows import TrackedRows
 
 #: Most owners that are remembered; the one that was silent longest is forgotten first.
 OWNERS_MAX = 10_000

@@ -12,7 +12,7 @@ from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
 from streams.stage.records import OutputMessage
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 class MoveMemory:
@@ -21,7 +21,7 @@ class MoveMemory:
     def __init__(self, cluster: str, policy: Policy) -> None:
         self.moves = Moves(cluster, policy)
         self.followed = FollowedEvictions(cluster, policy)
-        self.tables: tuple[TrackedTable[str, Any], ...] = (
+        self.tracked_rows: tuple[TrackedRows[str, Any], ...] = (
             self.moves.cooldown,
             self.moves,
             self.followed,

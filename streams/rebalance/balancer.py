@@ -31,7 +31,7 @@ from streams.rebalance.thresholds.history_table import UsageHistoryTable
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import note_round, watched_resources
 from streams.rebalance.thresholds.rounds import ThresholdRounds
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 
 class Balancer:
@@ -98,7 +98,7 @@ class Balancer:
             self.columns: Columns = columns
 
     @property
-    def tables(self) -> tuple[TrackedTable[str, Any], ...]:
+    def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
         """What is kept in rows, in the order in which they are written."""
         return (self.rounds.counters, self.history)
 

@@ -7,7 +7,7 @@ is certain.
 
 A row that both sides have changed is less so: the replay shows which input wrote last what differs
 in it, but on the recorded side a later input may have. So such an input counts only if the first
-certain one cannot explain the row: it was applied, and writes no row of that table. Two changes in
+certain one cannot explain the row: it was applied, and writes no row of that kind. Two changes in
 one batch of which the later one hides the earlier cannot be distinguished; then the later one is
 named.
 """
@@ -17,12 +17,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from schemas.tables import kind_of_key
 from streams.replay.diff import NOTHING, PathDifference, at, compare, parsed
 from streams.stage.dead_letters import DEAD_LETTERS_TOPIC
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult
-
-Key = tuple[str, str]
-"""Table and key of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,12 @@ class Effect:
 
     outputs: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[OutputRecord] = field(default_factory=list)
-    rows: dict[Key, bytes | None] = field(default_factory=dict)
+    rows: dict[str, bytes | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outputs: Iterable[OutputRecord], rows: Iterable[RowChange]) -> "Effect":
         """Separate outputs from dead letters, which a batch keeps in one list."""
-        answer = cls(rows={(row.table, row.key): row.value for row in rows})
+        answer = cls(rows={row.key: row.value for row in rows})
         for output in outputs:
             dead = output.topic == DEAD_LETTERS_TOPIC
             (answer.dead_letters if dead else answer.outputs).append(output)
@@ -54,8 +52,8 @@ class Mismatch:
 
     kind: str
     """output, dead letter or row."""
-    place: int | Key
-    """Number among the batch's outputs or dead letters, from 0; table and key of a row."""
+    place: int | str
+    """Number among the batch's outputs or dead letters, from 0; key of a row."""
     recorded: Any
     """As the journal has it, read from JSON; `NOTHING` if it has none."""
     replayed: Any
@@ -87,7 +85,7 @@ def mismatches(recorded: Effect, replayed: Effect) -> list[Mismatch]:
 
 def find_culprit(
     stage: Stage,
-    before: Mapping[Key, bytes],
+    before: Mapping[str, bytes],
     applied: Sequence[InputRecord],
     found: Sequence[Mismatch],
 ) -> InputRecord | None:
@@ -114,18 +112,18 @@ def find_culprit(
             certain += makers[mismatch.kind][mismatch.place : mismatch.place + 1]
             certain += _recorded_maker(mismatch, applied)
             continue
-        row, table = mismatch.place, mismatch.place[0]
+        row, kind = mismatch.place, kind_of_key(mismatch.place)
         writers = [index for index, step in enumerate(steps) if row in step.rows]
         if mismatch.recorded is NOTHING:
             certain += writers[:1]
         else:
             touched += writers[-1:]
-            possible += [(i, table) for i in _changed(mismatch, row, steps, before.get(row))[-1:]]
+            possible += [(i, kind) for i in _changed(mismatch, row, steps, before.get(row))[-1:]]
     if certain:
         first = min(certain)
-        explains = {table for table, _ in steps[first].rows}
+        explains = set(map(kind_of_key, steps[first].rows))
         if not steps[first].dead_letters:
-            certain += [index for index, table in possible if table not in explains]
+            certain += [index for index, kind in possible if kind not in explains]
     indices = certain or [index for index, _ in possible] or touched
     return applied[min(indices)] if indices else None
 
@@ -146,7 +144,7 @@ def _recorded_maker(mismatch: Mismatch, applied: Sequence[InputRecord]) -> list[
 
 
 def _changed(
-    mismatch: Mismatch, row: Key, steps: Sequence[Effect], before: bytes | None
+    mismatch: Mismatch, row: str, steps: Sequence[Effect], before: bytes | None
 ) -> list[int]:
     """Indices of the inputs that changed, within a row, what differs in the end."""
     value = parsed(before) if before is not None else None

@@ -138,8 +138,7 @@ def _mismatch_lines(mismatch: Mismatch) -> list[str]:
 def _named(mismatch: Mismatch) -> str:
     if isinstance(mismatch.place, int):
         return f"{mismatch.kind} {mismatch.place + 1} of the batch"
-    table, key = mismatch.place
-    return f"row {key} of table {table}"
+    return f"row {mismatch.place}"
 
 
 def _mismatch(mismatch: Mismatch) -> dict[str, Any]:

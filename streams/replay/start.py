@@ -13,6 +13,7 @@ from typing import Protocol
 from schemas.codec import decode_as
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, kind_of_key
 from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal
@@ -26,7 +27,6 @@ from streams.stage.checkpoint import (
 )
 from streams.stage.journal_records import read_record
 
-_CLOCKS = "partitions"
 #: Pieces of checkpoints that are read at first, before a time: some checkpoints of a large cluster.
 _FIRST_READ = 1_000
 
@@ -170,7 +170,7 @@ def _assembled(stored: Stored, partition: int, found: Found) -> Checkpoint | Non
 
 def _has_inputs(stored: Stored, found: Checkpoint) -> bool:
     """Whether no record after those that it has applied is gone."""
-    clocks = [value for table, _, value in found.rows if table == _CLOCKS]
+    clocks = [value for key, value in found.rows if kind_of_key(key) == PARTITION]
     row = decode_as(PartitionRow, clocks[0]) if len(clocks) == 1 else None
     return isinstance(row, PartitionRow) and all(
         stored.extent(topic)[0] <= offset + 1 for topic, offset in row.offsets.items()

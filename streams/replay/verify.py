@@ -15,6 +15,7 @@ from hashlib import sha256
 
 import orjson
 
+from schemas.tables import of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
 from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording
@@ -98,7 +99,7 @@ class Verification:
         self._partitions = partitions
         self._window = window or Window()
         self._stage = ClusterStage(partition, partitions, self._recall)
-        self._rows: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, bytes] = {}
         """As the journal has them, which is not packed."""
         self._digest = sha256()
         self.summary = Summary()
@@ -113,12 +114,12 @@ class Verification:
         place = checkpoint.place
         try:
             stage = ClusterStage.restored(
-                self.partition, self._partitions, checkpoint.rows, self._recall
+                self.partition, self._partitions, dict(checkpoint.rows), self._recall
             )
             rows = unpacked(checkpoint.rows)
         except DamagedTable as damaged:
             raise NotReplayable(
-                f"the checkpoint at journal offset {place.offset} cannot be restored: table {damaged.table}, "
+                f"the checkpoint at journal offset {place.offset} cannot be restored: "
                 f"row {damaged.row}: {damaged.problem}"
             ) from damaged
         self._stage, self._rows = stage, rows
@@ -127,22 +128,21 @@ class Verification:
         self.summary.first_batch = place.sequence + 1
         self.summary.checkpoint_offset, self.summary.checkpoint_ms = place.offset, stage.now_ms
 
-    def _stored(self, prefix: str = "") -> list[tuple[str, str, bytes]]:
-        """Rows as tables have them; of one cluster alone if a prefix of keys is given."""
-        stored: dict[tuple[str, str], bytes] = {}
-        below = f"{prefix}/"
+    def _stored(self, cluster: str | None = None) -> dict[str, bytes]:
+        """Rows as tables have them; of one cluster alone if it is given."""
+        stored: dict[str, bytes] = {}
         put(
             stored,
             (
-                RowChange(table, key, value)
-                for (table, key), value in self._rows.items()
-                if not prefix or key == prefix or key.startswith(below)
+                RowChange(key, value)
+                for key, value in self._rows.items()
+                if cluster is None or of_cluster(key, self.partition, cluster)
             ),
         )
-        return [(table, key, value) for (table, key), value in stored.items()]
+        return stored
 
-    def _recall(self, cluster: str) -> list[tuple[str, str, bytes]]:
-        return self._stored(f"{self.partition}/{cluster}")
+    def _recall(self, cluster: str) -> dict[str, bytes]:
+        return self._stored(cluster)
 
     def verify(self, recording: Recording) -> Difference | None:
         """Verify a recording, to the end of the window at most; answers with the first difference.
@@ -184,11 +184,11 @@ class Verification:
             if found:
                 return self._difference(recorded, found)
             self._count(applied, self._only(result), now_ms)
-        for (table, key), value in result.rows.items():
+        for key, value in result.rows.items():
             if value is None:
-                self._rows.pop((table, key), None)
+                self._rows.pop(key, None)
             else:
-                self._rows[table, key] = value
+                self._rows[key] = value
         return None
 
     # --- what is compared -----------------------------------------------------------------------
@@ -205,15 +205,14 @@ class Verification:
         cluster = self._window.cluster
         if cluster is None:
             return whole
-        own = f"{self.partition}/{cluster}"
         return Effect(
             # Keys are the cluster, or begin with it and a slash.
             [output for output in whole.outputs if output.key.partition("/")[0] == cluster],
             [],
             {
-                (table, key): value
-                for (table, key), value in whole.rows.items()
-                if table != "partitions" and (key == own or key.startswith(f"{own}/"))
+                key: value
+                for key, value in whole.rows.items()
+                if of_cluster(key, self.partition, cluster)
             },
         )
 

@@ -6,7 +6,7 @@ dead_letters     a refused record as a record of `dead-letters`
 journal          one batch to journal records; a journal's tail to rows and outputs
 journal_records  what one record of the journal holds
 packing          rows that the journal has one by one and their table has packed
-tracked_table    what is kept of one table, and which of its rows are to be written
+tracked_rows     rows of one kind, and which of them are to be written
 long_rows        rows that are longer than one record may be, cut and joined
 checkpoint       the rows of a partition to pieces, and pieces to rows again
 fair_turns       which come first where not all can have a turn

@@ -31,8 +31,8 @@ PIECE_BYTES = 400_000
 #: Most checkpoints that are followed at a time; for another one the oldest is given up.
 OPEN_MAX = 16
 
-#: Table, key and value.
-Row = tuple[str, str, bytes]
+#: Key and value.
+Row = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class _Digest:
     def __init__(self) -> None:
         self._hash = sha256()
 
-    def add(self, table: str, key: str, value: Iterable[bytes]) -> None:
-        for part in ((table.encode(),), (key.encode(),), value):
+    def add(self, key: str, value: Iterable[bytes]) -> None:
+        for part in ((key.encode(),), value):
             length = 0
             for each in part:
                 self._hash.update(each)
@@ -102,8 +102,8 @@ class Cutter:
 
     def take(self, rows: Iterable[Row]) -> Iterator[bytes]:
         """Add rows; gives the pieces that they fill. Values are JSON, thus UTF-8."""
-        for table, key, value in rows:
-            self._digest.add(table, key, (value,))
+        for key, value in rows:
+            self._digest.add(key, (value,))
             self._count += 1
             key_bytes = len(key.encode())
             if self._rows and self._size + key_bytes + len(value) > self._piece_bytes:
@@ -113,10 +113,10 @@ class Cutter:
                 end = begin + room
                 while value[end] & 0xC0 == 0x80:  # not within a character
                     end -= 1
-                self._add(table, key, value[begin:end], continued=True)
+                self._add(key, value[begin:end], continued=True)
                 yield self._piece()
                 begin = end
-            self._add(table, key, value[begin:])
+            self._add(key, value[begin:])
 
     def close(self) -> Iterator[bytes]:
         """What is left, and the closing piece."""
@@ -125,8 +125,8 @@ class Cutter:
         end = CheckpointEnd(pieces=self._pieces, rows=self._count, sha256=self._digest.hexdigest())
         yield orjson.dumps({**self._head, "piece": self._pieces, "end": end.model_dump()})
 
-    def _add(self, table: str, key: str, value: bytes, *, continued: bool = False) -> None:
-        row: dict[str, Any] = {"table": table, "key": key, "value": value.decode()}
+    def _add(self, key: str, value: bytes, *, continued: bool = False) -> None:
+        row: dict[str, Any] = {"key": key, "value": value.decode()}
         if continued:
             row["continued"] = True
         self._rows.append(row)
@@ -153,7 +153,7 @@ class Assembler:
         self._digest = _Digest()
         self._following = 0
         self._count = 0
-        self._open: tuple[str, str, list[bytes]] | None = None
+        self._open: tuple[str, list[bytes]] | None = None
         """A row that is continued."""
 
     def take(self, piece: CheckpointPiece) -> Checkpoint | None:
@@ -166,9 +166,7 @@ class Assembler:
             self._following = -1  # one is missing: it never becomes whole
             return None
         self._following += 1
-        if not all(
-            self._add(row.table, row.key, row.value.encode(), row.continued) for row in piece.rows
-        ):
+        if not all(self._add(row.key, row.value.encode(), row.continued) for row in piece.rows):
             self._following = -1
             return None
         end = piece.end
@@ -182,20 +180,20 @@ class Assembler:
         rows, self._following = tuple(self._rows), -1
         return Checkpoint(self._place, piece.now_ms, rows) if whole else None
 
-    def _add(self, table: str, key: str, value: bytes, continued: bool) -> bool:
+    def _add(self, key: str, value: bytes, continued: bool) -> bool:
         """Whether it is a row that may come here."""
         parts = [value]
         if self._open is not None:
-            *of, parts = self._open
-            if of != [table, key]:
+            of, parts = self._open
+            if of != key:
                 return False
             parts.append(value)
-        self._open = (table, key, parts) if continued else None
+        self._open = (key, parts) if continued else None
         if not continued:
-            self._digest.add(table, key, parts)
+            self._digest.add(key, parts)
             self._count += 1
             if self._keep:
-                self._rows.append((table, key, b"".join(parts)))
+                self._rows.append((key, b"".join(parts)))
         return True
 
 

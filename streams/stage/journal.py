@@ -21,12 +21,11 @@ from schemas.codec import encode
 from schemas.journal import JournalRecord
 from schemas.limits import PIECE_BYTES_MAX
 from schemas.refusals import Refusal
+from schemas.tables import PARTITION, kind_of_key
 from streams.stage.journal_records import Batch, Record, read_record, says_ours, whole
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 
 TOPIC = "journal"
-#: Table that says up to where in the journal all other tables reflect it.
-PLACES = "journal_positions"
 
 #: Bytes of content in one record; a batch with more is continued in further records.
 PART_BYTES = PIECE_BYTES_MAX
@@ -69,8 +68,8 @@ class Tail:
     """What the batches of a stretch of journal come to, one after the other."""
 
     place: Place
-    rows: dict[tuple[str, str], bytes | None] = field(default_factory=dict)
-    """Newest value per table and key, in the order of the changes; none: the row is gone."""
+    rows: dict[str, bytes | None] = field(default_factory=dict)
+    """Newest value per key, in the order of the changes; none: the row is gone."""
     outputs: list[OutputRecord] = field(default_factory=list)
 
 
@@ -86,10 +85,7 @@ def batch(
     outputs = (*result.outputs, *result.dead_letters)
     index = {
         "inputs": runs(applied),
-        "rows": [
-            (row.table, row.key, None if row.value is None else len(row.value))
-            for row in result.rows
-        ],
+        "rows": [(row.key, None if row.value is None else len(row.value)) for row in result.rows],
         "outputs": [(each.topic, each.key, each.timestamp_ms, len(each.value)) for each in outputs],
     }
     content = b"".join(
@@ -121,7 +117,7 @@ def batch(
 def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
     """What the partition's own row says, which comes last; who asks how far a worker has come needs
     no more."""
-    own = next((row.value for row in reversed(rows) if row.table == "partitions"), None)
+    own = next((row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION), None)
     positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
     return positions
 
@@ -274,7 +270,7 @@ def go_on(reader: Reader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     for offset, value in entries:
         batch = reader.take(offset, value)
         if batch is not None:
-            tail.rows |= {(row.table, row.key): row.value for row in batch.rows}
+            tail.rows |= {row.key: row.value for row in batch.rows}
             tail.outputs += batch.outputs
     tail.place = reader.place
     return tail

@@ -64,8 +64,8 @@ def whole(parts: Sequence[Record]) -> Batch:
         head.sequence,
         index.inputs,
         tuple(
-            RowChange(table, key, None if length is None else value)
-            for (table, key, length), value in zip(index.rows, of_rows, strict=True)
+            RowChange(key, None if length is None else value)
+            for (key, length), value in zip(index.rows, of_rows, strict=True)
         ),
         tuple(
             OutputRecord(topic, key, value, timestamp_ms)

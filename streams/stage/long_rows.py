@@ -7,8 +7,8 @@
 A version is a digest of the row, so its chunks never take the place of another version's. A reader
 therefore finds the row as it was or as it is now, wherever writing has ended: chunks that no head
 names are no row, and are removed when the row is written next. No row is JSON and begins as a head
-does, and no row has the key of a chunk, since no name of a cluster or kind begins with a control
-character. Pure: rows in, records out, and back.
+does. The key of a chunk is partition/cluster/chunks/version/number/kind/name, with kind and name of
+its row. Pure: rows in, records out, and back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,23 +17,27 @@ from hashlib import sha256
 import orjson
 
 from schemas.limits import PIECE_BYTES_MAX
+from schemas.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 
 #: Bytes of one chunk; a row of at most this size is written as it is.
 CHUNK_BYTES = PIECE_BYTES_MAX
 
-_MARK = "\0"
-_MARK_BYTES = _MARK.encode()
+#: Kind in the keys of chunks.
+_CHUNKS = "chunks"
+#: A head begins with it.
+_MARK = b"\0"
 
 
-def is_chunk(key: bytes) -> bool:
+def is_chunk(key: str) -> bool:
     """Whether a record of a changelog is a part of a row and no row itself."""
-    return key.partition(b"/")[2].startswith(_MARK_BYTES)
+    return kind_of_key(key) == _CHUNKS
 
 
-def row_of(chunk_key: bytes) -> str:
+def row_of(chunk_key: str) -> str:
     """Key of the row that a chunk belongs to."""
-    return chunk_key.decode().split("/", 3)[3]
+    partition, cluster, _, _, _, row = chunk_key.split("/", 5)
+    return f"{partition}/{cluster}/{row}"
 
 
 def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
@@ -49,29 +53,28 @@ def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
         version = _version(value)
         for number, begin in enumerate(cuts):
             key = _chunk_key(change.key, version, number)
-            chunks.append(RowChange(change.table, key, value[begin : begin + CHUNK_BYTES]))
-        value = _MARK_BYTES + orjson.dumps({"version": version, "chunks": len(cuts)})
+            chunks.append(RowChange(key, value[begin : begin + CHUNK_BYTES]))
+        value = _MARK + orjson.dumps({"version": version, "chunks": len(cuts)})
     yield from chunks
-    yield RowChange(change.table, change.key, value)
+    yield RowChange(change.key, value)
     written = {chunk.key for chunk in chunks}
     for key in present:
         if key not in written:
-            yield RowChange(change.table, key, None)
+            yield RowChange(key, None)
 
 
 def named(key: str, value: bytes | None) -> Sequence[str]:
     """Keys of the chunks that a row's record names, in their order; none: it is the row itself."""
-    if value is None or not value.startswith(_MARK_BYTES):
+    if value is None or not value.startswith(_MARK):
         return ()
     head = orjson.loads(value[1:])
     return [_chunk_key(key, head["version"], number) for number in range(head["chunks"])]
 
 
-def joined(table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
+def joined(key: str, value: bytes, chunk: Callable[[bytes], bytes | None]) -> bytes:
     """The whole row.
 
     Args:
-        table: name of its table.
         key: its key.
         value: what stands under the key: the row, or the head of a long one.
         chunk: what stands under the key of a chunk; None: nothing.
@@ -79,20 +82,17 @@ def joined(table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | 
     Raises:
         DamagedTable: a chunk is missing, or is of something else.
     """
-    if not value.startswith(_MARK_BYTES):
+    if not value.startswith(_MARK):
         return value
     try:
         parts = [chunk(each.encode()) for each in named(key, value)]
         version = orjson.loads(value[1:])["version"]
     except (ValueError, TypeError, KeyError) as error:
-        raise DamagedTable(
-            table, key, f"the head of its chunks cannot be read: {error!r}"
-        ) from None
+        raise DamagedTable(key, f"the head of its chunks cannot be read: {error!r}") from None
     found = b"".join(part for part in parts if part is not None)
     if None in parts or sha256(found).hexdigest()[:24] != version.partition("-")[0]:
         there = sum(part is not None for part in parts)
         raise DamagedTable(
-            table,
             key,
             f"it is cut into {len(parts)} chunks, of which {there} are there, or they were altered",
         )
@@ -100,8 +100,8 @@ def joined(table: str, key: str, value: bytes, chunk: Callable[[bytes], bytes | 
 
 
 def _chunk_key(key: str, version: str, number: int) -> str:
-    partition = key.partition("/")[0]
-    return f"{partition}/{_MARK}{version}/{number}/{key}"
+    partition, cluster, row = key.split("/", 2)
+    return f"{partition}/{cluster}/{_CHUNKS}/{version}/{number}/{row}"
 
 
 def _version(value: bytes) -> str:

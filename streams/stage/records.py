@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from schemas.codec import decode_as
+from schemas.refusals import Refusal
+from schemas.tables import ROW_CLASSES, parse_row_key
 from streams.stage.statistics import Counts, Figures
 
 
@@ -60,7 +63,6 @@ class OutputRecord:
 class RowChange:
     """A table row as it is now; no value: the row is gone."""
 
-    table: str
     key: str
     value: bytes | None
 
@@ -91,8 +93,8 @@ class AppliedBatch:
     result: StageResult
 
 
-#: Rows of one partition by table and key.
-PartitionRows = dict[str, dict[str, bytes]]
+#: Rows of one partition by key.
+PartitionRows = dict[str, bytes]
 
 
 class Stage(Protocol):
@@ -134,6 +136,24 @@ class Stage(Protocol):
         ...
 
 
+def read_row(key: str, value: bytes) -> Any:
+    """Return a row as an object of the class that the kind in its key names.
+
+    Raises:
+        DamagedTable: it cannot be read, or is of another cluster than its key says.
+    """
+    _, cluster, kind, _ = parse_row_key(key)
+    if kind not in ROW_CLASSES:
+        raise DamagedTable(key, f"there is no kind {kind} of rows")
+    row: Any = decode_as(ROW_CLASSES[kind], value, bytes_max=None)
+    if isinstance(row, Refusal):
+        raise DamagedTable(key, f"cannot be read: {row.reason}")
+    named = getattr(row, "cluster", cluster)
+    if named != cluster:
+        raise DamagedTable(key, f"is of cluster {named}, which its key does not say")
+    return row
+
+
 def reset_advice(partition: object) -> str:
     """What an operator can do where no worker can start from a partition."""
     return (
@@ -145,11 +165,10 @@ def reset_advice(partition: object) -> str:
 class DamagedTable(RuntimeError):
     """A table cannot be trusted; the worker must not start from it."""
 
-    def __init__(self, table: str, row: str, problem: str) -> None:
+    def __init__(self, row: str, problem: str) -> None:
         """`row` is a key, which begins with the number of the partition."""
         number = row.partition("/")[0]
         advice = reset_advice(number if number.isdecimal() else "N")
-        super().__init__(f"table {table}, row {row}: {problem}. {advice}")
-        self.table = table
+        super().__init__(f"row {row}: {problem}. {advice}")
         self.row = row
         self.problem = problem

@@ -13,7 +13,6 @@ may import Faust, aiokafka or asyncio.
     store/      how results become durable
     report/     what a worker tells about itself: metrics and health
     tables      tables of raw rows, recovered by Faust
-    newest      rows as they are now, written or not
     event_loop  background work in short turns, rare garbage collection
     shutdown    Faust's worker, with an end that comes in any case
 

@@ -14,9 +14,12 @@ A topic that is missing or not what it was stops the worker (`topic_watch`). On 
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from itertools import chain
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from schemas.tables import of_cluster
+from streams.stage.packing import put
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches, BatchLimits
 from streams.worker.consume.intake import Intake
@@ -25,7 +28,6 @@ from streams.worker.consume.ticker import Ticker, Ticks
 from streams.worker.consume.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
 from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import Pace
-from streams.worker.newest import Layer, Row, newest_rows
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
@@ -157,10 +159,16 @@ class StageRunner:
                     await pace.rest()
             await asyncio.sleep(_PREPARE_S)
 
-    def rows_of(self, partition: int, prefix: str) -> list[Row]:
-        """Rows whose keys begin with a prefix, as all batches applied so far leave them."""
-        layers: list[Layer] = [
-            *self._durability.unwritten(partition),
-            ((row.table, row.key, row.value) for row in self.pipeline.rows_under_way(partition)),
-        ]
-        return newest_rows(self._tables, layers, prefix)
+    def rows_of(self, partition: int, cluster: str) -> PartitionRows:
+        """Rows of a cluster, as all batches applied so far leave them.
+
+        The tables lack changes that are in the journal, and the journal those of batches under way.
+        """
+        rows: PartitionRows = {}
+        for table in self._tables:
+            rows |= table.of_cluster(partition, cluster)
+        changes = chain(
+            *self._durability.unwritten(partition), self.pipeline.rows_under_way(partition)
+        )
+        put(rows, (change for change in changes if of_cluster(change.key, partition, cluster)))
+        return rows

@@ -6,8 +6,7 @@ bytes for Faust, which then has nothing to decode; the stage reads the rows and 
 cannot read. Changes are written to the changelog by `Publisher.write_rows` and, once acknowledged,
 to the local copy by `store`.
 
-A row's key begins with its partition and a slash, so rows of a lost partition can be found and
-dropped. A row that is too long for one record is several rows here and in the changelog
+Keys begin with the partition (`schemas.tables`), so rows of a lost partition can be found and dropped. A row that is too long for one record is several rows here and in the changelog
 (`long_rows`), and one row for all other code.
 """
 
@@ -19,6 +18,7 @@ import faust
 from faust.types import TP
 
 from schemas.connection import APP_ID
+from schemas.tables import parse_row_key
 from streams.stage.long_rows import is_chunk, joined, named, records, row_of
 from streams.stage.records import DamagedTable, RowChange
 
@@ -110,30 +110,30 @@ class RowTable:
         data = self._table.data
         for raw, value in data.items():
             partition, key = self._place(raw)
-            if is_chunk(raw):
-                self._chunks.setdefault(row_of(raw), []).append(key)
+            if is_chunk(key):
+                self._chunks.setdefault(row_of(key), []).append(key)
             elif partition in found:
-                found[partition][key] = joined(self.name, key, value, data.get)
+                found[partition][key] = joined(key, value, data.get)
         return found
 
     def row(self, key: str) -> bytes | None:
         """A row by its key; None: there is none."""
         data = self._table.data
         value: bytes | None = data.get(key.encode())
-        return None if value is None else joined(self.name, key, value, data.get)
+        return None if value is None else joined(key, value, data.get)
 
-    def below(self, prefix: str) -> dict[str, bytes]:
-        """Rows of a key and of all keys below it.
+    def of_cluster(self, partition: int, cluster: str) -> dict[str, bytes]:
+        """Rows of a cluster.
 
         Raises:
             DamagedTable: of a long row a part is missing.
         """
-        key, below = prefix.encode(), f"{prefix}/".encode()
+        prefix = f"{partition}/{cluster}/".encode()
         data = self._table.data
         return {
-            (name := raw.decode()): joined(self.name, name, value, data.get)
+            key: joined(key, value, data.get)
             for raw, value in data.items()
-            if raw == key or raw.startswith(below)
+            if raw.startswith(prefix) and not is_chunk(key := raw.decode())
         }
 
     def references(self) -> tuple[list[bytes], list[bytes]]:
@@ -155,7 +155,7 @@ class RowTable:
         """Removals of the partition's chunks that belong to no row: writing had ended too early."""
         data = self._table.data
         return [
-            RowChange(self.name, chunk, None)
+            RowChange(chunk, None)
             for key, chunks in self._chunks.items()
             if key.partition("/")[0] == str(partition)
             for chunk in set(chunks).difference(named(key, data.get(key.encode())))
@@ -166,8 +166,8 @@ class RowTable:
         data = self._table.data
         for change in changes:
             raw = change.key.encode()
-            if is_chunk(raw):
-                self._note_chunk(row_of(raw), change)
+            if is_chunk(change.key):
+                self._note_chunk(row_of(change.key), change)
             if change.value is None:
                 data.pop(raw, None)
             else:
@@ -196,8 +196,8 @@ class RowTable:
     def _place(self, raw: bytes) -> tuple[int, str]:
         try:
             key = raw.decode()
-            return int(key.partition("/")[0]), key
+            return parse_row_key(key).partition, key
         except (AttributeError, ValueError):
             raise DamagedTable(
-                self.name, repr(raw), "the key does not begin with a partition"
+                repr(raw), f"in table {self.name}: the key is not partition/cluster/kind/name"
             ) from None

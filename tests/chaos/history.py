@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.connection import APP_ID, KafkaSettings
+from schemas.tables import CLUSTER_TABLES, WINDOWS
 from schemas.topics import CLUSTER_INPUTS, TOPICS
 from streams.aggregate.intake import INPUT as USAGE
-from streams.aggregate.rows import TABLE as WINDOWS
-from streams.cluster.stage import TABLES
 from streams.stage import checkpoint, journal
-from streams.stage.journal import PLACES
 from streams.stage.records import InputRecord
 
 #: What the cluster stage says to others, in the order of its journal.
@@ -63,7 +61,7 @@ def changelog(table: str) -> str:
 
 async def read(kafka: KafkaSettings, changed: Changed) -> History:
     """Read all of it, up to where it ends now."""
-    tables = [changelog(table) for table in (*TABLES, PLACES, WINDOWS)]
+    tables = [changelog(table) for table in (*CLUSTER_TABLES, WINDOWS)]
     names = [USAGE, *CLUSTER_INPUTS, journal.TOPIC, *OUTPUTS, *tables]
     return History(kafka.partitions, await _read(kafka, names), changed)
 

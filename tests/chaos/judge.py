@@ -17,14 +17,13 @@ from schemas.deadletters import DeadLetter, source_record
 from schemas.decisions import PlacementDecision
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
+from schemas.tables import CLUSTER_TABLES, POSITION, row_key
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.intake import INPUT as USAGE
-from streams.cluster.stage import TABLES
 from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.report import ReplayResult, as_lines
 from streams.replay.verify import Verification
 from streams.stage import journal
-from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, RowChange
 from tests.chaos import evictions, windows
@@ -149,24 +148,19 @@ def _applied(
 
 def _tables(history: History, partition: int, tail: journal.Tail) -> Iterator[str]:
     """Differences between the changelogs and the journal's rows; they hold after a clean stop."""
-    written: dict[tuple[str, str], bytes] = {}
-    put(written, (RowChange(table, key, value) for (table, key), value in tail.rows.items()))
-    folded: dict[str, dict[str, bytes]] = defaultdict(dict)
-    for (table, key), value in written.items():
-        folded[table][key] = value
-    for table in TABLES:
-        rows = rows_of(history.of(changelog(table), partition))
-        for key in sorted(rows.keys() | folded[table].keys()):
-            if rows.get(key) != folded[table].get(key):
-                yield (
-                    f"table {table}, row {key}: changelog {rows.get(key)!r}, "
-                    f"journal {folded[table].get(key)!r}"
-                )
-    places = rows_of(history.of(changelog(PLACES), partition))
-    for key, value in places.items():
-        row = decode_as(JournalPositionRow, value)
+    written: dict[str, bytes] = {}
+    put(written, (RowChange(key, value) for key, value in tail.rows.items()))
+    rows: dict[str, bytes] = {}
+    for table in CLUSTER_TABLES:
+        rows |= rows_of(history.of(changelog(table), partition))
+    position = rows.pop(row_key(partition, "", POSITION), None)
+    for key in sorted(rows.keys() | written.keys()):
+        if rows.get(key) != written.get(key):
+            yield f"row {key}: changelog {rows.get(key)!r}, journal {written.get(key)!r}"
+    if position is not None:
+        row = decode_as(JournalPositionRow, position)
         if isinstance(row, Refusal) or row.sequence != tail.place.sequence:
-            yield f"table {PLACES}, row {key}: {value!r}, the journal ends at {tail.place}"
+            yield f"journal position: {position!r}, the journal ends at {tail.place}"
 
 
 def _order(history: History, partition: int, outputs: list[OutputRecord]) -> Iterator[str]:

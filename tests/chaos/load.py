@@ -20,15 +20,15 @@ from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
 from schemas.limits import BATCH_BYTES_MAX
 from schemas.outcomes import CommandOutcome
-from schemas.percentiles import NodePercentilesRow
+from schemas.percentiles import Progress
 from schemas.pods import Pod, PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.refusals import Refusal
 from schemas.requests import SchedulingRequest
 from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, WINDOWS, kind_of_key
 from schemas.topics import CLUSTER_INPUTS, node_key
 from streams.aggregate.intake import INPUT as USAGE
-from streams.aggregate.rows import TABLE as WINDOWS
 from tests.chaos.evictor import Evictor
 from tests.chaos.history import changelog
 from tests.chaos.plan import NODES_PER_CLUSTER, STEP_S, Fate, Plan, Sampled, Step
@@ -99,7 +99,7 @@ class Load:
             for place, records in (await self._consumer.getmany(timeout_ms=50)).items():
                 for record in records:
                     if place.topic == POSITIONS:
-                        if record.value is None:  # a worker has claimed the partition
+                        if kind_of_key(record.key.decode()) != PARTITION:
                             continue
                         row = PartitionRow.model_validate_json(record.value)
                         self.applied.setdefault(row.partition, {}).update(row.offsets)
@@ -116,8 +116,7 @@ class Load:
     def _windows(self, partition: int, key: bytes, value: bytes | None) -> None:
         """A row of the aggregate stage: some say how far it has come."""
         if value is not None and b"/progress/" in key:
-            progress = NodePercentilesRow.model_validate_json(value).progress
-            assert progress is not None
+            progress = Progress.model_validate_json(value)
             self.applied.setdefault(partition, {})[USAGE] = progress.position
 
     def stop(self) -> None:

@@ -13,15 +13,14 @@ from schemas.pods import Container, Pod
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
 from schemas.rows import JournalPositionRow
+from schemas.tables import POSITION, WINDOWS, row_key, table_of_key
 from schemas.topics import CLUSTER_INPUTS
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
-from streams.aggregate.rows import TABLE as WINDOWS
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage import journal
-from streams.stage.journal import PLACES
 from streams.stage.packing import put
 from streams.stage.records import InputRecord
 from streams.worker.consume.ticker import tick
@@ -45,7 +44,7 @@ def _whole(inputs: Sequence[InputRecord] | None = None) -> History:
     inputs = _inputs() if inputs is None else inputs
     for record in inputs:
         history.topics.setdefault((record.topic, _AT), []).append(record)
-    rows: dict[tuple[str, str], bytes] = {}
+    rows: dict[str, bytes] = {}
     for first in range(0, len(inputs), 2):
         records = inputs[first : first + 2]
         result = stage.apply(records)
@@ -58,13 +57,13 @@ def _whole(inputs: Sequence[InputRecord] | None = None) -> History:
             _add(history, output.topic, output.value, output_key, at)
         before = dict(rows)
         put(rows, result.rows)
-        for table, key in sorted(before.keys() | rows.keys()):
-            if rows.get((table, key)) != before.get((table, key)):
-                _add(history, changelog(table), rows.get((table, key)), key.encode())
+        for key in sorted(before.keys() | rows.keys()):
+            if rows.get(key) != before.get(key):
+                _add(history, changelog(table_of_key(key)), rows.get(key), key.encode())
     position = JournalPositionRow(
         partition=_AT, epoch=0, sequence=place.sequence, offset=place.offset
     )
-    _add(history, changelog(PLACES), encode(position), str(_AT).encode())
+    _add(history, changelog("cluster"), encode(position), row_key(_AT, "", POSITION).encode())
     return history
 
 
@@ -274,7 +273,9 @@ def _sampled() -> tuple[History, int]:
         for output in (*result.outputs, *result.dead_letters):
             _add(history, output.topic, output.value, output.key.encode())
         for row in result.rows:
-            _add(history, changelog(row.table), row.value, row.key.encode(), partition=at)
+            _add(
+                history, changelog(table_of_key(row.key)), row.value, row.key.encode(), partition=at
+            )
     return history, at
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from schemas.codec import decode_as, encode
 from schemas.deadletters import DeadLetter
 from schemas.metrics import NodeMetric
+from schemas.tables import WINDOWS
 from schemas.topics import node_key
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.restore import restore
-from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord
 from tests.chaos.history import History, changelog, rows_of
@@ -122,7 +122,7 @@ def _node(value: bytes) -> str:
 
 def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[str]:
     """Where a stage that starts from the rows is not where the fold is, or would not go on as it."""
-    rows = rows_of(history.of(changelog(TABLE), partition))
+    rows = rows_of(history.of(changelog(WINDOWS), partition))
     try:
         restored = _stage(history, partition, rows)
     except DamagedTable as error:
@@ -130,13 +130,13 @@ def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[st
         return
     if restored.positions != fold.positions:
         yield (
-            f"table {TABLE}, partition {partition}: applied up to {dict(restored.positions)}, "
+            f"table {WINDOWS}, partition {partition}: applied up to {dict(restored.positions)}, "
             f"the samples end at {dict(fold.positions)}"
         )
         return
     if restored.state.nodes.keys() != fold.state.nodes.keys():
         yield (
-            f"table {TABLE}, partition {partition}: nodes {sorted(restored.state.nodes)}, the samples "
+            f"table {WINDOWS}, partition {partition}: nodes {sorted(restored.state.nodes)}, the samples "
             f"are of {sorted(fold.state.nodes)}"
         )
         return
@@ -144,7 +144,7 @@ def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[st
         expected, found = fold.apply([probe]).outputs, restored.apply([probe]).outputs
         if not expected or expected != found:
             yield (
-                f"table {TABLE}, partition {partition}: the next sample {probe.value!r} comes to "
+                f"table {WINDOWS}, partition {partition}: the next sample {probe.value!r} comes to "
                 f"{found}, after all samples to {expected}"
             )
 

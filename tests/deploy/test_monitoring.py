@@ -39,7 +39,7 @@ def _exposed() -> dict[str, set[str]]:
     metrics.start_stage("cluster", ["scheduling-requests"], 4)
     metrics.count_result(
         "cluster",
-        StageResult((OutputRecord("t", "k", b""),), (RowChange("nodes", "0/c/n", None),)),
+        StageResult((OutputRecord("t", "k", b""),), (RowChange("0/c/nodes/n", None),)),
     )
     counts = Counts()
     counts.results["applied"] += 1

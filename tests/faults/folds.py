@@ -70,8 +70,7 @@ class JournalFold:
                 f"batch {difference.sequence}: {difference.problem} {found}",
             )
         checkpoint = self._worker.checkpoint()
-        rows = {(table, key): value for table, key, value in self._verification._stored()}
-        written = {(table, key): value for table, key, value in checkpoint.rows}
+        rows, written = self._verification._stored(), dict(checkpoint.rows)
         for key in sorted(rows.keys() | written.keys()):
             require(
                 rows.get(key) == written.get(key),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from schemas.clock import ClockTick
+from schemas.tables import of_cluster
 from schemas.topics import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
@@ -47,7 +48,7 @@ class Worker(ABC):
     def __init__(self, seed: int, log: Log, schedule: Schedule, partition: int) -> None:
         self.random = Random(f"{seed} {self.name} {partition}")
         self.log, self.schedule, self.partition = log, schedule, partition
-        self.rows: dict[tuple[str, str], bytes] = {}
+        self.rows: dict[str, bytes] = {}
         self.applied = 0
         self.restarts = 0
         self._stop: Fault | None = None
@@ -183,21 +184,20 @@ class ClusterWorker(Worker):
         """Open the journal, redo its tail over the rows, publish it again, go on."""
         self.journal.append(journal.opening(self.partition))
         tail = self.redo()
-        rows = [(table, key, value) for (table, key), value in self.rows.items()]
+        rows = list(self.rows.items())
         self.random.shuffle(rows)
         for output in tail.outputs:
             self.log.publish(output, self.schedule.now_ms)
-        return ClusterStage.restored(self.partition, PARTITIONS, rows, self._recall)
+        return ClusterStage.restored(self.partition, PARTITIONS, dict(rows), self._recall)
 
-    def _recall(self, cluster: str) -> list[tuple[str, str, bytes]]:
+    def _recall(self, cluster: str) -> dict[str, bytes]:
         """The rows of a cluster that is to be put together anew."""
         self.redo()
-        own = f"{self.partition}/{cluster}"
-        return [
-            (table, key, value)
-            for (table, key), value in self.rows.items()
-            if key == own or key.startswith(f"{own}/")
-        ]
+        return {
+            key: value
+            for key, value in self.rows.items()
+            if of_cluster(key, self.partition, cluster)
+        }
 
     def redo(self) -> journal.Tail:
         """Let the rows be as the journal leaves them."""
@@ -206,7 +206,7 @@ class ClusterWorker(Worker):
             tail = journal.follow(self._written, enumerate(self.journal[first:], first))
         except journal.JournalDamaged as damaged:
             raise Failure("the journal cannot be followed", str(damaged)) from damaged
-        put(self.rows, [RowChange(*key, value) for key, value in tail.rows.items()])
+        put(self.rows, [RowChange(key, value) for key, value in tail.rows.items()])
         self._written = self._place = tail.place
         return tail
 
@@ -254,7 +254,7 @@ class ClusterWorker(Worker):
     def checkpoint(self) -> Checkpoint:
         """What the rows are now, written in pieces and read again."""
         self.redo()
-        rows = [(table, key, value) for (table, key), value in self.rows.items()]
+        rows = self.rows.items()
         cutter = Cutter(self.partition, self._place, self.stage.now_ms, _PIECE_BYTES)
         assembler = Assembler(self._place)
         whole: Checkpoint | None = None
@@ -287,8 +287,7 @@ class AggregateWorker(Worker):
 
     def restored(self) -> AggregateStage:
         """A stage of the rows alone."""
-        rows = {key: value for (_, key), value in self.rows.items()}
-        state = restore(self.partition, rows, Collecting())
+        state = restore(self.partition, self.rows, Collecting())
         return AggregateStage(state, PARTITIONS, AggregateLimits())
 
     def write(self, batch: Some[InputRecord], result: StageResult, now_ms: int) -> None:

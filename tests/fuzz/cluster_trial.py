@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.codec import decode
+from schemas.tables import kind_of_key
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import Changes
 from streams.stage.records import InputRecord, StageResult
@@ -23,7 +24,7 @@ class ClusterTrial(Trial):
     def __init__(self, seed: int) -> None:
         self._plain = ClusterStage(PARTITION, PARTITIONS)
         self._journaled = JournaledWorker(PARTITION, PARTITIONS)
-        self._rows: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, bytes] = {}
         self._changes = Changes()
         self._came_to = ""
         self._watcher = Watcher(self._plain)
@@ -36,17 +37,15 @@ class ClusterTrial(Trial):
         if self._came_to == "applied":
             return
         require(not result.outputs, f"a record that is {self._came_to} has outputs")
-        tables = {row.table for row in result.rows}
+        kinds = {kind_of_key(row.key) for row in result.rows}
         allowed = _COUNTING if self._came_to == "refused" else {"partitions"}
         if record.topic != "clock":
-            require(
-                tables <= allowed, f"a record that is {self._came_to} changes rows", f"{tables}"
-            )
+            require(kinds <= allowed, f"a record that is {self._came_to} changes rows", f"{kinds}")
 
     def check_record(self, record: InputRecord, result: StageResult, said: list[Any]) -> None:
         """Decisions and commands are what they must be."""
         for row in result.rows:
-            self._changes.add(row.table, row.key, row.value)
+            self._changes.add(row.key, row.value)
         message = decode(record.topic, record.value) if self._came_to == "applied" else None
         self._watcher.heard(record, message, said)
 
@@ -57,8 +56,10 @@ class ClusterTrial(Trial):
         written = self._journaled.table
         if written == self._rows:
             return
-        for table, key in sorted(written.keys() | self._rows.keys()):
-            expected, found = self._rows.get((table, key)), written.get((table, key))
+        for key in sorted(written.keys() | self._rows.keys()):
+            expected, found = self._rows.get(key), written.get(key)
             if expected != found:
-                kind = f"a worker has another row of {table} than a stage that never ends"
+                kind = (
+                    f"a worker has another row of {kind_of_key(key)} than a stage that never ends"
+                )
                 raise Failure(kind, f"{key} is {found!r:.1500} instead of {expected!r:.1500}")

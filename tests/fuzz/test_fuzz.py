@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.evictions import EvictionCommand
+from schemas.tables import kind_of_key
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.pods import PodWindow
 from streams.cluster.stage import ClusterStage
@@ -73,7 +74,7 @@ def test_a_worker_that_loses_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     right = ClusterStage.restored
 
     def loses(partition: int, partitions: int, rows: Any) -> ClusterStage:
-        kept = sorted(row for row in rows if row[0] != "pending_requests")
+        kept = {key: rows[key] for key in sorted(rows) if kind_of_key(key) != "pending_requests"}
         return right(partition, partitions, kept)
 
     monkeypatch.setattr(ClusterStage, "restored", loses)

@@ -10,9 +10,9 @@ from random import Random
 from typing import Protocol
 
 from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from schemas.tables import WINDOWS, table_of_key
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
-from streams.aggregate.rows import TABLE
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
 from streams.stage import journal
@@ -38,7 +38,7 @@ class JournaledWorker:
 
     def __init__(self, partition: int, partitions: int) -> None:
         self.partition, self.partitions = partition, partitions
-        self.table: dict[tuple[str, str], bytes] = {}
+        self.table: dict[str, bytes] = {}
         """Rows as written last."""
         self._written = journal.Place()
         """What the rows reflect."""
@@ -71,22 +71,21 @@ class JournaledWorker:
         tail = journal.follow(self._written, list(enumerate(self._tail, first)))
         require(tail.outputs == self._published, "the journal gives other outputs than the stage")
         require(tail.place == self._place, "the journal ends elsewhere", f"{tail.place}")
-        changes = [RowChange(table, key, value) for (table, key), value in tail.rows.items()]
-        put(self.table, changes)
-        for (table, key), value in self.table.items():
+        put(self.table, (RowChange(key, value) for key, value in tail.rows.items()))
+        for key, value in self.table.items():
             require(
                 len(value) <= BATCH_BYTES_MAX,
                 "a row is larger than what a changelog takes",
-                f"{table} {key}: {len(value)} bytes",
+                f"{key}: {len(value)} bytes",
             )
         self._written, self._tail, self._published = tail.place, [], []
 
     def restart(self, random: Random) -> None:
         """A new writer opens the journal and goes on from the rows."""
         self.flush()
-        rows = [(table, key, value) for (table, key), value in self.table.items()]
+        rows = list(self.table.items())
         random.shuffle(rows)
-        self.stage = ClusterStage.restored(self.partition, self.partitions, rows)
+        self.stage = ClusterStage.restored(self.partition, self.partitions, dict(rows))
         self._open()
 
     def _open(self) -> None:
@@ -110,7 +109,7 @@ class WriteThroughWorker:
         """Apply one batch and write its rows."""
         result = self.stage.apply(records)
         for row in result.rows:
-            require(row.table == TABLE, "a row is of an unknown table", row.table)
+            require(table_of_key(row.key) == WINDOWS, "a row is of another table", row.key)
             if row.value is None:
                 self.table.pop(row.key, None)
                 continue
@@ -134,6 +133,6 @@ class WriteThroughWorker:
         return AggregateStage(state, self.partitions, self._limits)
 
 
-def folded(rows: dict[tuple[str, str], bytes], changes: Changes) -> None:
+def folded(rows: dict[str, bytes], changes: Changes) -> None:
     """Let rows be as the changes leave them."""
-    put(rows, changes.rows(lambda table, key: rows.get((table, key))))
+    put(rows, changes.rows(rows.get))

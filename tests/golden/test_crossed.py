@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from schemas.base import Message
-from schemas.codec import decode_as, encode
 from schemas.policy import Policy, PolicyError, effective_yaml
-from schemas.refusals import Refusal
+from schemas.tables import kind_of_key, row_key
 from streams.cluster import tables
 from streams.cluster.state import ClusterState
 from streams.inventory.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import HIGH, LOW
 from streams.stage.packing import put
+from streams.stage.records import RowChange, read_row
 from tests.golden import loadaware, lownodeload, objects
 from tests.golden.cases import scenarios
 from tests.golden.comparison import Json
@@ -59,6 +59,12 @@ def _in_order(steps: list[Any]) -> list[Any]:
 # --- filter and score ---------------------------------------------------------------------------
 
 
+def _read(rows: dict[str, bytes], kind: str) -> Iterator[Message]:
+    for key, value in sorted(rows.items()):
+        if kind_of_key(key) == kind:
+            yield read_row(key, value)
+
+
 class TwoWays(loadaware.World):
     """Answers each question in every way that there is."""
 
@@ -67,7 +73,7 @@ class TwoWays(loadaware.World):
         record = policy_record(effective_yaml(policy))
         self.state.policy_record = record.model_copy(update={"cluster": objects.CLUSTER})
         self.state.policy_changed = True
-        self._rows: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, bytes] = {}
 
     def evaluate(self) -> Json:
         answers = super().evaluate()
@@ -87,19 +93,12 @@ class TwoWays(loadaware.World):
         return answers
 
     def _restored(self) -> ClusterState:
-        changes = list(tables.changed_rows(self.state, f"0/{objects.CLUSTER}"))
-        put(self._rows, changes)
-        keys: dict[str, list[str]] = {}
-        for table, key in self._rows:
-            keys.setdefault(table, []).append(key)
-        return tables.restore(objects.CLUSTER, self.state.now_ms, self._read, keys)
-
-    def _read(self, table: str) -> Iterator[Message]:
-        for (of_table, _), value in self._rows.items():
-            if of_table == table:
-                row = decode_as(tables.ROWS[table], value)
-                assert not isinstance(row, Refusal)
-                yield row
+        put(self._rows, tables.changed_rows(self.state, 0))
+        return tables.restore(
+            objects.CLUSTER,
+            self.state.now_ms,
+            tables.rows_by_cluster(self._rows.items())[objects.CLUSTER],
+        )
 
 
 @pytest.mark.parametrize("seed", range(_TESTS))
@@ -126,28 +125,20 @@ class Restarting(lownodeload.World):
     def __init__(self, policy: Policy, scenario: Json) -> None:
         super().__init__(policy, scenario)
         self.policy = policy
-        self._rows: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, bytes] = {}
 
     def round(self, step: Json) -> Json:
         self.balancer = Balancer("golden", self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
-        for table in self.balancer.tables:
-            table.restore(self._read(table.name))
+        for table in self.balancer.tracked_rows:
+            table.restore(_read(self._rows, table.kind))
         self.inventory.move_thresholds()
         answer = super().round(step)
-        for table in self.balancer.tables:
-            for key, row in table.changed_rows():
-                self._rows.pop((table.name, key), None)
-                if row is not None:
-                    self._rows[table.name, key] = encode(row)
+        for table in self.balancer.tracked_rows:
+            for name, row in table.changed_rows():
+                key = row_key(0, "golden", table.kind, name)
+                put(self._rows, [RowChange(key, row)])
         return answer
-
-    def _read(self, table: str) -> Iterator[Message]:
-        for (of_table, _), value in sorted(self._rows.items()):
-            if of_table == table:
-                row = decode_as(tables.ROWS[table], value)
-                assert not isinstance(row, Refusal)
-                yield row
 
 
 class Plain(lownodeload.World):

@@ -30,6 +30,7 @@ from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
 from schemas.refusals import Refusal
 from schemas.rows import FailedClusterRow
+from schemas.tables import row_key
 from schemas.topics import TOPIC_BY_NAME
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.messages import journal_batch
@@ -253,15 +254,16 @@ def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
     run("apply", "east", policy_file(tmp_path, DOCUMENT))
     home = partition_for(b"east", policies.partitions)
     producer = Producer({**policies.librdkafka_options(), "log_level": 0})
-    changelog = changelog_name("failed_clusters")
+    changelog = changelog_name("cluster")
+    key = row_key(home, "east", "failed_clusters").encode()
     apart = encode(FailedClusterRow(cluster="east", set_apart=True))
-    producer.produce(changelog, apart, key=f"{home}/east".encode(), partition=home)
+    producer.produce(changelog, apart, key=key, partition=home)
     assert producer.flush(60) == 0
     assert run("resume", "east").stdout == (
         "cluster east is running; it was set apart after defects and is tried again\n"
     )
     assert [r.document for r in records(policies, "east")] == [DOCUMENT, DOCUMENT]
-    producer.produce(changelog, None, key=f"{home}/east".encode(), partition=home)
+    producer.produce(changelog, None, key=key, partition=home)
     assert producer.flush(60) == 0
     assert run("resume", "east").stdout.endswith("is running already; nothing was written\n")
 

@@ -18,7 +18,8 @@ from schemas.export import ASYNCAPI_FILE, KEYWORDS, PUBLISHED, differences, docu
 from schemas.policies import PolicyRecord
 from schemas.policy import read_policy
 from schemas.refusals import Refusal
-from schemas.topics import TABLES, TOPIC_BY_NAME, TOPICS, Topic, key_of
+from schemas.tables import TABLES
+from schemas.topics import TOPIC_BY_NAME, TOPICS, Topic, key_of
 from tests.strategies import json_values, mutated, payloads
 
 # What every process of a run does when it collects tests; that these are the code's documents, the first

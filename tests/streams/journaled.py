@@ -48,7 +48,7 @@ class Journaled:
         self.topics: list[InputRecord] = []
         """Everything that was applied, in order."""
         self.journal: list[bytes] = []
-        self._rows: dict[tuple[str, str], bytes] = {}
+        self._rows: dict[str, bytes] = {}
         self._place = journal.Place(sequence=0 if reset else -1)
         self.start()
 
@@ -57,8 +57,7 @@ class Journaled:
         self.journal.append(journal.opening(0))
         offset = len(self.journal) - 1
         self._place = replace(self._place, epoch=offset, offset=offset)
-        rows = [(table, key, value) for (table, key), value in self._rows.items()]
-        self.stage = ClusterStage.restored(0, 1, rows)
+        self.stage = ClusterStage.restored(0, 1, self._rows)
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """One batch."""
@@ -84,8 +83,7 @@ class Journaled:
     @property
     def checkpoint(self) -> Checkpoint:
         """What the rows are now."""
-        rows = tuple((table, key, value) for (table, key), value in self._rows.items())
-        return Checkpoint(self._place, self.stage.now_ms, rows)
+        return Checkpoint(self._place, self.stage.now_ms, tuple(self._rows.items()))
 
     def pieces(self, piece_bytes: int = 400) -> list[bytes]:
         """That as a worker writes it."""
@@ -120,10 +118,7 @@ def as_record(value: bytes) -> dict[str, Any]:
         "epoch": batch.epoch,
         "sequence": batch.sequence,
         "inputs": [run.model_dump(exclude_none=True) for run in batch.inputs],
-        "rows": [
-            {"table": row.table, "key": row.key, "value": row.value and row.value.decode()}
-            for row in batch.rows
-        ],
+        "rows": [{"key": row.key, "value": row.value and row.value.decode()} for row in batch.rows],
         "outputs": [
             {
                 "topic": each.topic,
@@ -138,14 +133,14 @@ def as_record(value: bytes) -> dict[str, Any]:
 
 def from_record(record: dict[str, Any]) -> bytes:
     """The journal record of a batch as `as_record` gives it."""
-    rows = [(row["table"], row["key"], row["value"]) for row in record["rows"]]
+    rows = [(row["key"], row["value"]) for row in record["rows"]]
     outputs = [
         OutputRecord(each["topic"], each["key"], each["value"].encode(), each["timestamp_ms"])
         for each in record["outputs"]
     ]
     result = StageResult(
         tuple(outputs),
-        tuple(RowChange(table, key, value and value.encode()) for table, key, value in rows),
+        tuple(RowChange(key, value and value.encode()) for key, value in rows),
     )
     place = journal.Place(record["epoch"], record["sequence"] - 1)
     (value,) = journal.batch(record["partition"], place, (), result)

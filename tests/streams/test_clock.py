@@ -13,7 +13,7 @@ from schemas.clock import ClockTick
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from tests.conftest import RunningBroker, eventually
-from tests.streams.worker_process import Worker, client
+from tests.streams.worker_process import POSITIONS, Worker, client
 
 _YEAR_MS = 365 * 86_400_000
 
@@ -45,7 +45,7 @@ async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_report
     port = free_port(set())
     # With an external clock no tick is refused.
     trusting = Worker(kafka, tmp_path, clock="external")
-    async with client(kafka, trusting, "loadstream-partitions-changelog") as seen:
+    async with client(kafka, trusting, POSITIONS) as seen:
         await _tick(kafka, _YEAR_MS)
         with trusting:
             await seen.until(lambda: seen.applied("clock") >= 0)

@@ -15,13 +15,15 @@ from typing import Any, Self
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from pydantic import BaseModel
 
+from connectors.kafka.topics import changelog_name
 from schemas.codec import decode, encode
-from schemas.connection import APP_ID, KafkaSettings
+from schemas.connection import KafkaSettings
 from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from schemas.topics import TOPIC_BY_NAME
 
-#: Changelog that tells how far the cluster stage has come.
-POSITIONS = f"{APP_ID}-partitions-changelog"
+#: Changelog with the row that tells how far the cluster stage has come.
+POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])
 #: Longest wait for something that a test expects, generous because machines are slow and shared.
 PATIENCE_S = 120.0
 #: A worker that is asked to stop is ended by itself after so long: on a crowded machine a clean end
@@ -153,13 +155,21 @@ class Worker:
         assert not self.ended, f"the worker has died:\n{self.log()}"
 
 
+def _message_of(record: Any) -> Any:
+    if record.topic in TOPIC_BY_NAME:
+        return decode(record.topic, record.value)
+    if record.value is not None and kind_of_key(record.key.decode()) == PARTITION:
+        return PartitionRow.model_validate_json(record.value)
+    return None
+
+
 class Client:
     """Sends messages and collects what comes out."""
 
     def __init__(self, producer: Any, consumer: Any, worker: Worker) -> None:
         self._producer, self._consumer, self._worker = producer, consumer, worker
         self.received: list[tuple[str, Any, bytes | None]] = []
-        """Topic, message (none for changelogs) and bytes of everything that came; no bytes: a
+        """Topic, message (of changelogs only the partition's row) and bytes of everything that came; no bytes: a
         deletion."""
 
     async def send(self, topic: str, messages: Iterable[BaseModel], key: str = "c") -> None:
@@ -186,16 +196,14 @@ class Client:
             assert time.monotonic() < deadline, f"still waiting; the worker:\n{self._worker.log()}"
             for records in (await self._consumer.getmany(timeout_ms=200)).values():
                 for record in records:
-                    known = record.topic in TOPIC_BY_NAME
-                    message = decode(record.topic, record.value) if known else None
-                    self.received.append((record.topic, message, record.value))
+                    self.received.append((record.topic, _message_of(record), record.value))
 
     def applied(self, topic: str) -> int:
         """Offset of an input topic up to which the cluster stage's rows are written; -1: none."""
         positions = [
-            PartitionRow.model_validate_json(value).offsets.get(topic, -1)
-            for name, _, value in self.received
-            if name == POSITIONS and value is not None
+            message.offsets.get(topic, -1)
+            for _, message, _ in self.received
+            if isinstance(message, PartitionRow)
         ]
         return max(positions, default=-1)
 

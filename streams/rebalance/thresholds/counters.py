@@ -26,7 +26,7 @@ from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import differences_of
 from streams.rebalance.thresholds.pools import Pool
-from streams.stage.tracked_table import TrackedTable
+from streams.stage.tracked_rows import TrackedRows
 
 #: Pool and phase.
 Watch = tuple[str, Phase]
@@ -55,7 +55,7 @@ class Counter:
         self.hot = self.calm = 0
 
 
-class Counters(TrackedTable[str, dict[Watch, Counter]]):
+class Counters(TrackedRows[str, dict[Watch, Counter]]):
     """Counters of all nodes that are or were hot lately, by node."""
 
     def __init__(self, cluster: str, policy: Policy, pools: Sequence[Pool]) -> None:

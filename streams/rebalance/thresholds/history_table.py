@@ -6,14 +6,11 @@ Mean usage of the newest rounds, and what Koordinator's rounds filled into the t
 from schemas.rounds import UsageHistoryRow
 from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.thresholds.pools import Pools
-from streams.stage.tracked_table import TrackedTable
-
-#: The key of the row in a cluster.
-KEY = "means"
+from streams.stage.tracked_rows import TrackedRows
 
 
-class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
-    """Table `usage_history` of one cluster."""
+class UsageHistoryTable(TrackedRows[str, UsageHistoryRow]):
+    """Row of kind `usage_history` of one cluster."""
 
     def __init__(self, cluster: str, history: UsageHistory, pools: Pools) -> None:
         super().__init__("usage_history")
@@ -28,7 +25,7 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
     def change_pools(self, pools: Pools) -> None:
         """Keep the maps of another policy; those that were filled before are given up."""
         if self.pools.row() is not None:
-            self.changed[KEY] = None
+            self.changed[""] = None
         self.pools = pools
 
     def row(self, key: str) -> UsageHistoryRow | None:
@@ -41,7 +38,7 @@ class UsageHistoryTable(TrackedTable[str, UsageHistoryRow]):
     def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
         if self.history.changed or self.pools.changed:
-            self.changed[KEY] = None
+            self.changed[""] = None
         self._note_written()
 
     def take(self, row: UsageHistoryRow) -> None:

@@ -122,7 +122,10 @@ class Takeover:
             if self._is_over(generation):
                 return
             await asyncio.sleep(_ASK_AGAIN_S)
-        rows = {name: table.rows(owned) for name, table in self._tables.items()}
+        rows: dict[int, PartitionRows] = {partition: {} for partition in owned}
+        for table in self._tables.values():
+            for partition, of_table in table.rows(owned).items():
+                rows[partition] |= of_table
         if not await self._build_stages(rows, owned, generation):
             return
         await self._check_ends()
@@ -134,7 +137,7 @@ class Takeover:
         partitions.recovered = True
         self._batches.release()
         await self._seek(generation)
-        count = sum(len(rows[name][partition]) for name in rows for partition in owned)
+        count = sum(map(len, rows.values()))
         seconds = time.monotonic() - partitions.assigned_at_s
         self._metrics.observe_recovery(partitions.stage, len(owned), count, seconds)
         logger.info(
@@ -147,15 +150,15 @@ class Takeover:
 
     async def _build_stages(
         self,
-        rows: Mapping[str, Mapping[int, dict[str, bytes]]],
+        rows: Mapping[int, PartitionRows],
         owned: set[int],
         generation: int,
     ) -> bool:
         """The stage of each partition from its rows; False: the generation is over."""
         with without_garbage_collection():
             for partition in sorted(owned):
-                of_partition = {name: rows[name][partition] for name in rows}
-                redone = await self._durability.open(partition, of_partition, self._watch.state_ids)
+                known = rows[partition]
+                redone = await self._durability.open(partition, known, self._watch.state_ids)
                 if self._is_over(generation):
                     self._close(partition)  # taken away meanwhile: nothing of it may be written
                     return False

@@ -17,6 +17,7 @@ from schemas.decisions import PlacementDecision
 from schemas.migrations import Trigger
 from schemas.moves import MOVE_COUNTS
 from schemas.refusals import Category
+from schemas.tables import table_of_key
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
 
@@ -218,7 +219,7 @@ class Metrics:
         """Count the outputs and rows of one partition's batch."""
         for topic, count in Tally(output.topic for output in result.outputs).items():
             self._outputs.labels(stage, topic).inc(count)
-        for table, count in Tally(row.table for row in result.rows).items():
+        for table, count in Tally(table_of_key(row.key) for row in result.rows).items():
             self._rows.labels(stage, table).inc(count)
 
     def add_counts(self, stage: str, counts: Counts) -> None:

@@ -12,7 +12,7 @@ checkpoint that cannot be written is reported and stops nothing else.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -21,6 +21,7 @@ from typing import Literal
 from schemas.codec import decode_as
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
+from schemas.tables import POSITION, row_key
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
 from streams.stage.journal import Place
 from streams.stage.long_rows import is_chunk, joined
@@ -31,15 +32,13 @@ logger = logging.getLogger(__name__)
 #: The result of a checkpoint that was begun.
 Result = Literal["written", "stopped", "failed"]
 
-#: Table whose row of a partition says what time it is there.
-CLOCKS = "partitions"
 #: Rows that are looked at before batches have their turn again.
 ROWS_PER_TURN = 500
 #: So long after one that could not be written the next one is begun, in seconds.
 RETRY_S = 60.0
 
 #: Keys and values of each table, those of other partitions among them.
-References = Mapping[str, tuple[list[bytes], list[bytes]]]
+References = Sequence[tuple[list[bytes], list[bytes]]]
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class Checkpointer:
         self._given = asyncio.Event()
 
     def opened(self, partition: int, clock: bytes | None) -> None:
-        """The partition is ours, and this is its row of table `partitions` by the tables."""
+        """The partition is ours, and this is its row of kind `partitions` by the tables."""
         self._intervals.setdefault(partition, self._interval(_now_ms(clock)))
 
     def closed(self, partition: int) -> None:
@@ -135,15 +134,15 @@ class Checkpointer:
             self._tell(result)
         if result == "written" and task.partition in self._intervals:
             self._intervals[task.partition] = task.interval
-        task.references = {}
+        task.references = ()
         if result == "failed":
             await asyncio.sleep(RETRY_S)
 
     async def _write(self, task: _Task) -> bool:
         """Whether it is whole."""
         cutter = Cutter(task.partition, task.place, task.now_ms, self._piece_bytes)
-        for table, (keys, values) in task.references.items():
-            rows = _rows_of(task.partition, table, keys, values)
+        for keys, values in task.references:
+            rows = _rows_of(task.partition, keys, values)
             for _ in range(0, len(keys), ROWS_PER_TURN):
                 for piece in cutter.take(islice(rows, ROWS_PER_TURN)):
                     if task.stopped:
@@ -160,20 +159,19 @@ class Checkpointer:
         return None if now_ms is None else now_ms // self._interval_ms
 
 
-def _rows_of(
-    partition: int, table: str, keys: Sequence[bytes], values: Sequence[bytes]
-) -> Iterator[Row]:
-    """The partition's own rows, long ones joined."""
-    own, prefix = str(partition).encode(), f"{partition}/".encode()
+def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[Row]:
+    """The partition's own rows, long ones joined, without how far they reflect the journal."""
+    prefix, position = f"{partition}/".encode(), row_key(partition, "", POSITION)
 
     @cache
-    def chunks() -> dict[bytes, bytes]:
-        return {key: value for key, value in zip(keys, values, strict=True) if is_chunk(key)}
+    def all_rows() -> dict[bytes, bytes]:
+        return dict(zip(keys, values, strict=True))
 
-    for key, value in zip(keys, values, strict=True):
-        if (key == own or key.startswith(prefix)) and not is_chunk(key):
-            name = key.decode()
-            yield table, name, joined(table, name, value, lambda chunk: chunks().get(chunk))
+    for raw, value in zip(keys, values, strict=True):
+        if raw.startswith(prefix):
+            key = raw.decode()
+            if key != position and not is_chunk(key):
+                yield key, joined(key, value, lambda chunk: all_rows().get(chunk))
 
 
 def _now_ms(row: bytes | None) -> int | None:

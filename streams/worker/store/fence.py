@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.connection import KafkaSettings
+from schemas.tables import row_key
 from streams.stage.records import RowChange
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
 
@@ -98,7 +99,7 @@ class FencedPublisher(Publisher):
     async def _marked(self, claim: _Claim, partition: int) -> dict[str, int]:
         """Write the records that say so; answers with their offsets."""
         topics = list(claim.last)
-        mark = [RowChange("", f"{partition}/claim", None)]
+        mark = [RowChange(row_key(partition, "", "claim"), None)]
         await asyncio.gather(*(self._write(claim, topic, partition, mark) for topic in topics))
         claimed = {topic: last for topic, last in claim.last.items() if last is not None}
         for topic in topics:

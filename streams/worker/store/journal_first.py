@@ -15,13 +15,12 @@ from schemas.codec import decode_as
 from schemas.connection import KafkaSettings
 from schemas.refusals import Refusal
 from schemas.rows import JournalPositionRow
+from schemas.tables import PARTITION, POSITION, row_key
 from streams.stage import journal
 from streams.stage.dead_letters import buried
-from streams.stage.journal import PLACES
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, OutputRecord, PartitionRows
 from streams.worker.reader import Entry, read_pieces
-from streams.worker.store.checkpointer import CLOCKS
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.store.topic_watch import check_ids
@@ -54,7 +53,7 @@ class JournalFirst:
             TopicChanged: the rows name another id of a topic.
         """
         await self._publisher.start()
-        known = self._read_place(partition, rows.get(PLACES, {}).get(str(partition)), topic_ids)
+        known = self._read_place(partition, rows.get(row_key(partition, "", POSITION)), topic_ids)
         await self._rows.claim(partition)
         opened = await self._publisher.append(
             journal.TOPIC, partition, [journal.opening(partition)]
@@ -68,21 +67,20 @@ class JournalFirst:
             )
         reader = journal.Reader(known, partition)
         changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
-        redone: PartitionRows = {table: dict(of_table) for table, of_table in rows.items()}
+        redone = dict(rows)
         # Whole from now on, and written by the next flush: another rebalance may have begun
         # meanwhile, which drops the tables' rows and has another worker write them.
         whole = Changes()
-        for change in changes.rows(lambda table, key: rows.get(table, {}).get(key)):
-            whole.add(change.table, change.key, change.value)
-            of_table = redone.setdefault(change.table, {})
+        for change in changes.rows(rows.get):
+            whole.add(change.key, change.value)
             if change.value is None:
-                of_table.pop(change.key, None)
+                redone.pop(change.key, None)
             else:
-                of_table[change.key] = change.value
+                redone[change.key] = change.value
         owned = OwnedPartition(
             partition, dict(topic_ids), reader.place, reader.place, time.monotonic(), whole
         )
-        self._rows.open(owned, rows.get(CLOCKS, {}).get(str(partition)))
+        self._rows.open(owned, rows.get(row_key(partition, "", PARTITION)))
         return redone
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.Place]:
@@ -111,7 +109,7 @@ class JournalFirst:
                 continue  # the next batch has found out that the partition is another worker's
             owned.published = place
             for row in batch.result.rows:
-                owned.unwritten.add(row.table, row.key, row.value)
+                owned.unwritten.add(row.key, row.value)
 
     async def flush(self, *, force: bool = False) -> None:
         """Write rows that are due; all if forced."""
@@ -133,7 +131,7 @@ class JournalFirst:
             return journal.Place()
         row = decode_as(JournalPositionRow, value)
         if isinstance(row, Refusal):
-            raise DamagedTable(PLACES, str(partition), f"cannot be read: {row.reason}")
+            raise DamagedTable(row_key(partition, "", POSITION), f"cannot be read: {row.reason}")
         check_ids(row.topic_ids, topic_ids, self._settings.partitions)
         return journal.Place(row.epoch, row.sequence, row.offset)
 
@@ -147,8 +145,8 @@ class JournalFirst:
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
             dead = _bury_foreign(reader, partition, entries)
             await self._publisher.publish((*tail.outputs, *dead))
-            for (table, key), value in tail.rows.items():
-                changes.add(table, key, value)
+            for key, value in tail.rows.items():
+                changes.add(key, value)
         return changes
 
     async def _append(self, batch: AppliedBatch) -> journal.Place:

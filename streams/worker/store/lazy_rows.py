@@ -8,17 +8,19 @@ only written twice.
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from schemas.codec import encode
 from schemas.rows import JournalPositionRow
-from streams.stage.journal import PLACES, Place
+from schemas.tables import PARTITION, POSITION, row_key, table_of_key
+from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
 from streams.worker.event_loop import Pace
-from streams.worker.store.checkpointer import CLOCKS, Checkpointer, References
+from streams.worker.store.checkpointer import Checkpointer, References
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.tables import RowTable
 
@@ -63,7 +65,7 @@ class OwnedPartition:
 
 
 class LazyRows:
-    """Writes changed rows to changelogs and local tables, the last table after all others."""
+    """Writes changed rows to changelogs and local tables."""
 
     def __init__(
         self,
@@ -72,8 +74,7 @@ class LazyRows:
         checkpoints: Checkpointer | None = None,
     ) -> None:
         """`checkpoints` is notified each time that the rows reflect one place of the journal."""
-        self._tables = tables
-        self._by_name = {table.name: table for table in tables}
+        self._tables = {table.name: table for table in tables}
         self._publisher = publisher
         self._checkpoints = checkpoints
         self.partitions: dict[int, OwnedPartition] = {}
@@ -86,7 +87,8 @@ class LazyRows:
         """From now on no former owner of the partition can write to any changelog."""
         with self._in_a_hurry():
             async with self._flushing:  # rows of ours may be on their way through the claim before
-                await self._publisher.claim([table.changelog for table in self._tables], partition)
+                changelogs = [table.changelog for table in self._tables.values()]
+                await self._publisher.claim(changelogs, partition)
 
     def open(self, owned: OwnedPartition, clock: bytes | None) -> None:
         """Write the rows of this partition from now on; `clock` is its row that says its time."""
@@ -154,13 +156,13 @@ class LazyRows:
                 # Some rows may be ahead of their place now; the stage that goes on from it redoes
                 # them.
                 for change in owned.unwritten:
-                    changes.add(*change)
+                    changes.add(change.key, change.value)
                 owned.unwritten = changes
             owned.writing = Changes()
         # Nothing has been waited for since: the local rows are those of this place, all of them and
         # no newer ones.
         if written and self._checkpoints is not None and self._may_write(owned):
-            clock = self._row(CLOCKS, str(owned.number))
+            clock = self._row(row_key(owned.number, "", PARTITION))
             self._checkpoints.written(owned.number, place, clock, self._references)
 
     async def _write_pieces(self, owned: OwnedPartition, changes: Changes, place: Place) -> bool:
@@ -186,10 +188,12 @@ class LazyRows:
             offset=place.offset,
             topic_ids=owned.topic_ids,
         )
-        piece.append(RowChange(PLACES, str(owned.number), encode(reached)))
-        if not self._may_write(owned):
-            return False
-        await self._write_piece(owned.number, piece)
+        position = RowChange(row_key(owned.number, "", POSITION), encode(reached))
+        # The position is written when the brokers have acknowledged all other rows.
+        for last in (piece, [position]):
+            if not self._may_write(owned):
+                return False
+            await self._write_piece(owned.number, last)
         return True
 
     def _may_write(self, owned: OwnedPartition) -> bool:
@@ -197,24 +201,27 @@ class LazyRows:
         return self.partitions.get(owned.number) is owned and owned.is_surely_ours
 
     async def _write_piece(self, partition: int, piece: Collection[RowChange]) -> None:
-        *others, last = self._tables
-        await asyncio.gather(*(self._write_table(table, partition, piece) for table in others))
-        await self._write_table(last, partition, piece)
+        by_table: dict[str, list[RowChange]] = defaultdict(list)
+        for change in piece:
+            by_table[table_of_key(change.key)].append(change)
+        await asyncio.gather(
+            *(
+                self._write_table(self._tables[name], partition, changes)
+                for name, changes in by_table.items()
+            )
+        )
 
     async def _write_table(
-        self, table: RowTable, partition: int, piece: Collection[RowChange]
+        self, table: RowTable, partition: int, changes: Collection[RowChange]
     ) -> None:
-        changes = [change for change in piece if change.table == table.name]
-        if changes:
-            records = table.records(changes)
-            await self._publisher.write_rows(table.changelog, partition, records)
-            table.store(records)
+        records = table.records(changes)
+        await self._publisher.write_rows(table.changelog, partition, records)
+        table.store(records)
 
-    def _row(self, table: str, key: str) -> bytes | None:
-        """A row as it was written last; None: there is none, or no such table."""
-        return self._by_name[table].row(key) if table in self._by_name else None
+    def _row(self, key: str) -> bytes | None:
+        """A row as it was written last; None: there is none."""
+        return self._tables[table_of_key(key)].row(key)
 
     def _references(self) -> References:
-        """Keys and values as they were written last, of all partitions, but for how far they
-        reflect the journal."""
-        return {table.name: table.references() for table in self._tables if table.name != PLACES}
+        """Keys and values of each table as they were written last, of all partitions."""
+        return [table.references() for table in self._tables.values()]

@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from schemas.codec import decode_as, encode
+from schemas.codec import encode
 from schemas.connection import KafkaSettings
-from schemas.percentiles import NodePercentilesRow, TopicIds
-from schemas.refusals import Refusal
+from schemas.percentiles import TopicIds
+from schemas.tables import row_key
 from streams.stage.journal import Place
 from streams.stage.packing import Changes
-from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange
+from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
 from streams.worker.reader import Entry, read_range
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.topic_watch import check_ids
@@ -57,14 +57,13 @@ class WriteThrough:
         self._table.store([self._change(entry) for entry in entries])
         found = self._table.rows([partition])[partition]
         changes = self._table.leftovers(partition)
-        key = f"{partition}/topics"
-        known = _ids(self._table.name, key, found.pop(key, None))
+        key = row_key(partition, "", "topics")
+        known = _ids(key, found.pop(key, None))
         check_ids(known, topic_ids, self._settings.partitions)
         if known != topic_ids:
-            row = NodePercentilesRow(kind="topics", topics=TopicIds(ids=dict(topic_ids)))
-            changes.append(RowChange(self._table.name, key, encode(row)))
+            changes.append(RowChange(key, encode(TopicIds(ids=dict(topic_ids)))))
         await self._put(partition, changes)
-        return {**rows, self._table.name: found}
+        return found
 
     async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
         """There is no journal: after a crash the records come again."""
@@ -103,16 +102,12 @@ class WriteThrough:
 
     def _change(self, entry: Entry) -> RowChange:
         try:
-            return RowChange(self._table.name, (entry.key or b"").decode(), entry.value)
+            return RowChange((entry.key or b"").decode(), entry.value)
         except UnicodeDecodeError:
-            raise DamagedTable(self._table.name, repr(entry.key), "the key is no text") from None
+            raise DamagedTable(repr(entry.key), "the key is no text") from None
 
 
-def _ids(table: str, key: str, value: bytes | None) -> Mapping[str, str]:
+def _ids(key: str, value: bytes | None) -> Mapping[str, str]:
     """Ids of the topics that a partition's rows were made from, as far as they are known."""
-    if value is None:
-        return {}
-    row = decode_as(NodePercentilesRow, value)
-    if isinstance(row, Refusal) or row.topics is None:
-        raise DamagedTable(table, key, "it does not say which topics there were")
-    return row.topics.ids
+    ids: Mapping[str, str] = {} if value is None else read_row(key, value).ids
+    return ids

@@ -11,6 +11,7 @@ from schemas.codec import encode
 from schemas.deadletters import dead_letter
 from schemas.refusals import Refusal
 from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, row_key
 from streams.stage import journal
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from tests.conftest import RunningBroker
@@ -38,7 +39,7 @@ class Writer:
         """
         row = PartitionRow(partition=_PARTITION, offsets={_TOPIC: applied_to})
         output = OutputRecord("placement-decisions", "c", b"x" * journal.PART_BYTES, 0)
-        rows = (RowChange("partitions", str(_PARTITION), encode(row)),)
+        rows = (RowChange(row_key(_PARTITION, "", PARTITION), encode(row)),)
         result = StageResult((output,) if long else (), rows, _letters(applied_to, refused))
         values = journal.batch(_PARTITION, self.place, (), result)
         self.place = replace(self.place, sequence=self.place.sequence + 1)

@@ -20,6 +20,7 @@ from schemas.base import Message
 from schemas.migrations import MigrationRequest
 from schemas.partitions import partition_for
 from schemas.requests import SchedulingRequest
+from schemas.tables import WINDOWS, kind_of_key
 from schemas.usage import NodeUsage
 from simulation.cluster.cluster import Eviction, Observer, SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster
@@ -103,11 +104,12 @@ def _placed(seen: Client) -> list[Any]:
     return [each for each in seen.of("placement-decisions") if each.outcome == "placed"]
 
 
-def _delete_row(broker: RunningBroker, table: str) -> None:
-    """Delete one row of a table, as by mistake."""
+def _delete_row(broker: RunningBroker, table: str, kind: str) -> None:
+    """Delete one row of a kind, as by mistake."""
     connection, topic = connect(broker.settings), changelog_name(table)
     extent = extents_of(connection, topic)[_HOME]
-    (key, *_) = sorted(_rows(connection, topic, extent))
+    rows = _rows(connection, topic, extent)
+    (key, *_) = sorted(key for key in rows if kind_of_key(key.decode()) == kind)
     producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
     producer.produce(topic, None, key=key, partition=_HOME)
     assert producer.flush(30) == 0
@@ -169,8 +171,8 @@ async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_e
             assert (running.exit_code, "stop all workers first" in running.stderr) == (1, True)
             assert await asyncio.to_thread(worker.stop) == 0
 
-        await asyncio.to_thread(_delete_row, broker, "clusters")
-        await asyncio.to_thread(_delete_row, broker, "node_percentiles")
+        await asyncio.to_thread(_delete_row, broker, "cluster", "clusters")
+        await asyncio.to_thread(_delete_row, broker, WINDOWS, "progress")
         worker.start()
         assert await asyncio.to_thread(worker.wait) == 1
         assert f"loadstream partition reset {_HOME}" in worker.log()

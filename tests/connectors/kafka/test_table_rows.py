@@ -16,15 +16,16 @@ def test_the_newest_rows_of_a_cluster_are_read_and_no_others(embedded: RunningBr
     producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
     apart = FailedClusterRow(cluster="blue", set_apart=True)
     for key, row in (
-        ("blue/changed", FailedClusterRow(cluster="blue")),
-        ("blue/changed", apart),
-        ("blue/removed", apart),
-        ("blue/removed", None),
-        ("blue-2", FailedClusterRow(cluster="blue-2")),
+        ("blue/failed_clusters/changed", FailedClusterRow(cluster="blue")),
+        ("blue/failed_clusters/changed", apart),
+        ("blue/failed_clusters/removed", apart),
+        ("blue/failed_clusters/removed", None),
+        ("blue/clusters/", FailedClusterRow(cluster="blue")),
+        ("blue-2/failed_clusters/", FailedClusterRow(cluster="blue-2")),
     ):
         value = None if row is None else encode(row)
         producer.produce(
-            changelog_name("failed_clusters"), value, key=f"{home}/{key}".encode(), partition=home
+            changelog_name("cluster"), value, key=f"{home}/{key}".encode(), partition=home
         )
     assert producer.flush(60) == 0
     connection = connect(embedded.settings)

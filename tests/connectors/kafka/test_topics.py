@@ -26,7 +26,8 @@ from connectors.kafka.topics import (
     verdict,
 )
 from schemas.connection import KafkaSettings
-from schemas.topics import TABLES, TOPICS
+from schemas.tables import TABLES
+from schemas.topics import TOPICS
 from tests.conftest import RunningBroker, clear, eventually, patient
 
 SETTINGS = KafkaSettings.local("a:1")

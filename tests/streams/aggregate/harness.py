@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from schemas.codec import decode, encode
 from schemas.deadletters import DeadLetter
 from schemas.metrics import NodeMetric
+from schemas.tables import WINDOWS, kind_of_key, table_of_key
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -31,7 +32,7 @@ def stage(
 def store(table: Table, changes: Iterable[RowChange]) -> None:
     """Take row changes into a table."""
     for change in changes:
-        assert change.table == "node_percentiles"
+        assert table_of_key(change.key) == WINDOWS
         if change.value is None:
             table.pop(change.key, None)
         else:
@@ -52,7 +53,7 @@ def metrics(outputs: Iterable[OutputRecord]) -> list[NodeMetric]:
 
 def first_key(table: Table, kind: str) -> str:
     """Key of the first row of a kind."""
-    return min(key for key in table if key.split("/")[1] == kind)
+    return min(key for key in table if kind_of_key(key) == kind)
 
 
 def emitted(result: StageResult) -> list[OutputRecord]:

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from schemas.codec import encode
 from schemas.connection import APP_ID, KafkaSettings
-from schemas.percentiles import NodePercentilesRow
+from schemas.percentiles import Progress
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import Collecting
 from streams.stage.records import InputRecord, OutputRecord
@@ -79,8 +79,7 @@ class Observer:
         ends: Counter[int] = Counter()
         for record in self.records[CHANGELOG]:
             if record.value is not None and b"/progress/" in record.key:
-                progress = NodePercentilesRow.model_validate_json(record.value).progress
-                assert progress is not None
+                progress = Progress.model_validate_json(record.value)
                 ends[record.partition] = max(ends[record.partition], progress.position + 1)
         return ends.total()
 

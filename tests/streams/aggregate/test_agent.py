@@ -114,10 +114,10 @@ async def test_a_row_that_cannot_be_read_stops_the_worker_which_names_it(
             await settled(kafka, worker)
             worker.kill()
             record = next(
-                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/node/c/n0")
+                each for each in kafka.records[CHANGELOG] if each.key.endswith(b"/c/members/n0")
             )
-            await kafka.write_row(record.partition, record.key.decode(), b'{"kind":"node"}')
+            await kafka.write_row(record.partition, record.key.decode(), b"{}")
             worker.start()
             assert worker.wait() != 0
             log = (tmp_path / "worker.log").read_text()
-            assert f"table node_percentiles, row {record.key.decode()}: " in log
+            assert f"row {record.key.decode()}: " in log

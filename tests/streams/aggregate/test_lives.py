@@ -172,7 +172,7 @@ def test_a_column_of_lives_that_is_of_other_pods_names_its_row() -> None:
     node.measure(3, a=lambda _: 300, b=lambda _: 90)
     ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
     row = orjson.loads(value)
-    row["pods"]["lives"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
+    row["lives"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
     node.table[key] = orjson.dumps(row)
     said = "a column of lives cannot be read: found 8 bytes of 19 bits a number; expected 5, for 2"
     with pytest.raises(DamagedTable, match=said) as refused:
@@ -185,7 +185,7 @@ def test_lives_of_a_sample_that_is_not_there_name_it() -> None:
     node.measure(3, a=lambda _: 300)
     ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
     row = orjson.loads(value)
-    row["pods"]["lives"]["lived"] = [7]
+    row["lives"]["lived"] = [7]
     node.table[key] = orjson.dumps(row)
     with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
         node.restart()
@@ -199,8 +199,8 @@ def test_lives_are_not_written_again_with_each_small_batch() -> None:
         for node in range(20):
             record = log.add(sample(T0 + MINUTE * minute + node, node=f"n{node}", pods=used))
             for row in subject.apply(record).rows:
-                if row.value is not None and "/pods/" in row.key:
-                    columns = orjson.loads(row.value)["pods"]
+                if row.value is not None and "/pod_samples/" in row.key:
+                    columns = orjson.loads(row.value)
                     lived = columns.get("lives", {}).get("lived", ())
                     written.update(columns["offset"][index] for index in lived)
     assert len(written) == 6 * 20

@@ -216,7 +216,7 @@ def test_a_node_that_vanished_is_forgotten_by_the_samples_of_others() -> None:
     result = subject.apply(records)
     assert set(subject.state.nodes) == {"c/here"}
     assert subject.counts["forgotten"] == 1
-    assert "0/node/c/gone" in [row.key for row in result.rows if row.value is None]
+    assert "0/c/members/gone" in [row.key for row in result.rows if row.value is None]
 
 
 def test_a_node_is_kept_until_the_limit() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.connection import KafkaSettings
+from schemas.tables import WINDOWS
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
@@ -27,7 +28,6 @@ from tests.streams.aggregate.test_agent import NODES, assert_complete, minutes, 
 
 pytestmark = pytest.mark.timeout(400)
 
-TABLE = "node_percentiles"
 #: A node is looked for after every record, and forgotten soon.
 LIMITS = AggregateLimits(sweep_records=1, forget_after_ms=MINUTE)
 DAY = 24 * 60 * MINUTE
@@ -38,15 +38,15 @@ class Owner:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
-        self.table = RowTable(app, TABLE, 1)
+        self.table = RowTable(app, WINDOWS, 1)
         self.publisher = FencedPublisher(kafka)
         self.durability = WriteThrough(kafka, self.publisher, self.table)
         self.stage = stage(limits=LIMITS)
 
     async def open(self) -> AggregateStage:
         """Take the partition over as one who knows nothing yet."""
-        opened = await self.durability.open(0, {TABLE: {}}, {})
-        self.stage = stage(opened[TABLE], limits=LIMITS)
+        opened = await self.durability.open(0, {}, {})
+        self.stage = stage(opened, limits=LIMITS)
         return self.stage
 
     async def go_on(self, records: list[InputRecord]) -> StageResult:
@@ -113,7 +113,7 @@ async def test_what_a_worker_writes_that_was_replaced_meanwhile_is_refused_by_th
         assert successor.stage.positions == {"node-usage": first[-1].offset}
         await successor.go_on(gone + back)
         rows = stalled.stage.apply(gone).rows
-        assert [row.key for row in rows if row.value is None and "/node/" in row.key]
+        assert [row.key for row in rows if row.value is None and "/members/" in row.key]
         with pytest.raises(LostOwnership, match="another worker writes to partition 0"):
             await stalled.durability.commit([AppliedBatch(0, gone, StageResult((), rows))])
         await third.open()
@@ -133,9 +133,9 @@ async def test_what_was_written_before_the_partition_was_claimed_is_not_lost(
         await before.go_on(first)
         recovered = before.table.rows([0])[0]
         await before.go_on(gone)
-        opened = await successor.durability.open(0, {TABLE: dict(recovered)}, {})
-        assert opened[TABLE] == before.table.rows([0])[0] != recovered
-        successor.stage = stage(opened[TABLE], limits=LIMITS)
+        opened = await successor.durability.open(0, dict(recovered), {})
+        assert opened == before.table.rows([0])[0] != recovered
+        successor.stage = stage(opened, limits=LIMITS)
         await successor.go_on(back)
         with pytest.raises(LostOwnership):
             await before.go_on(back)
@@ -183,7 +183,7 @@ async def test_claims_leave_nothing_in_the_changelog_but_deletions(
         changelog = found[0].table.changelog
         entries = await read_range(settings, changelog, 0, 0, 3)
         assert [(each.offset, each.key, each.value) for each in entries] == [
-            (offset, b"0/claim", None) for offset in range(3)
+            (offset, b"0//claim/", None) for offset in range(3)
         ]
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from schemas.clock import ClockTick
-from schemas.codec import decode, decode_as, encode
+from schemas.codec import decode, encode
 from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.lists import ListBegin, ListEnd
@@ -16,10 +14,11 @@ from schemas.outcomes import CommandOutcome
 from schemas.pods import PodLifecycle
 from schemas.policies import PolicyRecord
 from schemas.requests import SchedulingRequest
+from schemas.tables import kind_of_key
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
 from streams.stage.packing import put
-from streams.stage.records import InputRecord, StageResult
+from streams.stage.records import InputRecord, StageResult, read_row
 from tests.streams.cluster.builders import CLUSTER, metric, pod_metric, tick
 from tests.streams.outputs import read_output
 
@@ -33,7 +32,7 @@ _TOPICS: dict[type, str] = {
     CommandOutcome: "command-outcomes",
 }
 
-Row = tuple[str, str, bytes]
+Row = tuple[str, bytes]
 
 
 class Log:
@@ -65,7 +64,7 @@ class Run:
         self.partition, self.partitions = partition, partitions
         self.log = Log(partition)
         self.stage = ClusterStage(partition, partitions)
-        self.rows: dict[tuple[str, str], bytes] = {}
+        self.rows: dict[str, bytes] = {}
         self.outputs: list[bytes] = []
         self.dead_letters: list[DeadLetter] = []
 
@@ -100,34 +99,32 @@ class Run:
             assert isinstance(read, DeadLetter)
             assert read.category != "internal", f"a defect of ours: {read.reason}"
             self.dead_letters.append(read)
-        keys = [(row.table, row.key) for row in result.rows]
+        keys = [row.key for row in result.rows]
         assert len(keys) == len(set(keys)), "a key occurs once in a batch"
         put(self.rows, result.rows)
 
     def restart(self, rows: Iterable[Row] | None = None) -> None:
         """Go on with a stage that is put together from the rows, in the order given."""
         self.stage = ClusterStage.restored(
-            self.partition, self.partitions, self.stored() if rows is None else rows
+            self.partition, self.partitions, self.rows if rows is None else dict(rows)
         )
 
     def stored(self) -> list[Row]:
-        """The table rows."""
-        return [(table, key, value) for (table, key), value in self.rows.items()]
+        """Keys and values of the table rows."""
+        return list(self.rows.items())
 
     @property
-    def tables(self) -> set[str]:
-        """Tables that have rows."""
-        return {table for table, _ in self.rows}
+    def kinds(self) -> set[str]:
+        """Kinds of rows that there are."""
+        return set(map(kind_of_key, self.rows))
 
-    def keys(self, table: str) -> list[str]:
-        """Keys of a table's rows, in order."""
-        return sorted(key for name, key in self.rows if name == table)
+    def keys(self, kind: str) -> list[str]:
+        """Keys of rows of a kind, in order."""
+        return sorted(key for key in self.rows if kind_of_key(key) == kind)
 
-    def row(self, table: str, key: str, row_class: type[BaseModel]) -> Any:
-        """A row as it is read back, of that class."""
-        read = decode_as(row_class, self.rows[table, key])
-        assert isinstance(read, row_class), read
-        return read
+    def row(self, key: str) -> Any:
+        """A row as it is read back."""
+        return read_row(key, self.rows[key])
 
     def measure(self, used: Mapping[str, int], seconds: int) -> None:
         """A tick, and a metric of node-1 with the cpu that pods of it use, by uid."""

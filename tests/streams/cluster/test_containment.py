@@ -16,16 +16,16 @@ from schemas.deadletters import DeadLetter
 from schemas.decisions import PlacementDecision
 from schemas.rounds import RebalanceRound
 from schemas.rows import FailedClusterRow
-from streams.cluster import batch_records, rebalancer, tables
+from streams.cluster import batch_records, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
-from streams.cluster.podrows import PodRows
+from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
 from streams.cluster.statistics import figures_of
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
-from streams.stage.records import InputRecord
+from streams.stage.records import InputRecord, RowChange
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,
@@ -60,10 +60,10 @@ def unwritable(patch: Patch) -> None:
     """Its row cannot be written."""
     written = PodRows.encode
 
-    def failing(self: PodRows, held: Any, counted: Any) -> bytes:
-        if held.pod.labels.get(POISON):
+    def failing(self: PodRows, key: tuple[str, str]) -> bytes | None:
+        if key[1] == POISON:
             raise OverflowError("too large for a row")
-        return written(self, held, counted)
+        return written(self, key)
 
     patch.setattr(PodRows, "encode", failing)
 
@@ -103,7 +103,7 @@ def letters(side: Side) -> list[tuple[str, str]]:
 
 
 def failed_row(side: Side) -> FailedClusterRow | None:
-    value = side.rows.get(("failed_clusters", f"0/{CLUSTER}"))
+    value = side.rows.get(f"0/{CLUSTER}/failed_clusters/")
     return None if value is None else FailedClusterRow.model_validate_json(value)
 
 
@@ -146,7 +146,7 @@ def test_a_record_that_makes_a_cluster_fail_is_refused_and_changes_nothing(
     assert (len(row.failed_at_ms), row.set_apart) == (1, False)
     held = [each.stage.clusters[CLUSTER].inventory.where for each in sides]
     assert held[0] == held[1] == dict.fromkeys("pqr", "a")
-    del hurt.rows["failed_clusters", f"0/{CLUSTER}"]
+    del hurt.rows[f"0/{CLUSTER}/failed_clusters/"]
     assert hurt.rows == unhurt.rows
     equal(hurt.outputs, unhurt.outputs, "output")
 
@@ -170,7 +170,7 @@ def test_other_clusters_do_not_notice(monkeypatch: Patch) -> None:
     other = [each.model_copy(update={"cluster": "other"}) for each in (node("a"), request("p"))]
     recorded.say(tick(), node("a"), *other, *poisoned())
     assert recorded.side.stage.clusters["other"].inventory.where == {"p": "a"}
-    assert ("reserved_pods", "0/other/a") in recorded.side.rows
+    assert "0/other/reserved_pods/a" in recorded.side.rows
 
 
 def test_a_failure_that_is_long_ago_is_forgotten(monkeypatch: Patch) -> None:
@@ -220,7 +220,7 @@ def test_a_cluster_that_fails_again_and_again_is_set_apart(set_apart: Recorded) 
     assert "too large for a row" in row.reason
     (round_,) = [each for each in set_apart.said if isinstance(each, RebalanceRound)]
     assert f"`loadstream policy resume {CLUSTER}`" in round_.gate
-    assert ("reserved_pods", "0/test/a") in side.rows
+    assert "0/test/reserved_pods/a" in side.rows
 
 
 def test_records_of_a_cluster_set_apart_are_kept_whole_and_counted(set_apart: Recorded) -> None:
@@ -276,11 +276,10 @@ def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
 
 
 def test_another_version_tries_it_again(set_apart: Recorded) -> None:
-    rows = [(table, key, value) for (table, key), value in set_apart.side.rows.items()]
-    stage = ClusterStage.restored(0, 1, rows, version="9.9.9")
+    stage = ClusterStage.restored(0, 1, set_apart.side.rows, version="9.9.9")
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
     changed = stage.apply([set_apart.log.message(tick(1))]).rows
-    assert ("failed_clusters", "0/test", None) in [(r.table, r.key, r.value) for r in changed]
+    assert RowChange("0/test/failed_clusters/", None) in changed
 
 
 def test_ticks_that_fail_set_a_cluster_apart_and_time_goes_on(monkeypatch: Patch) -> None:
@@ -299,11 +298,11 @@ def test_a_cluster_that_cannot_be_restored_is_set_apart_at_the_start(monkeypatch
     other = node("a").model_copy(update={"cluster": "other"})
     recorded.say(tick(), node("a"), other)
 
-    def failing(state: ClusterState, row: Any) -> None:
-        if state.cluster == CLUSTER:
+    def failing(self: NodeRows, row: Any) -> None:
+        if row.cluster == CLUSTER:
             raise KeyError("a defect")
 
-    monkeypatch.setattr(tables, "_restore_node", failing)
+    monkeypatch.setattr(NodeRows, "take", failing)
     recorded.side.restore()
     assert list(recorded.side.stage.clusters) == ["other"]
     recorded.say(tick(1), node("b"))

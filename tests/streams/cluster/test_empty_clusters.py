@@ -25,7 +25,7 @@ def test_a_tick_in_which_nothing_happens_writes_the_partitions_row_alone() -> No
     run.say(tick(), policy_record(), node("a"), request("p"))
     run.say(tick(1))
     result = run.stage.apply([run.log.message(tick(2))])
-    assert [row.table for row in result.rows] == ["partitions"]
+    assert [row.key for row in result.rows] == ["0//partitions/"]
 
 
 def test_a_tick_that_decides_is_counted_and_written() -> None:
@@ -53,7 +53,7 @@ def test_a_record_that_leaves_nothing_makes_no_cluster(nothing: Message) -> None
     run = Run()
     run.say(tick(), nothing)
     assert not run.stage.clusters
-    assert run.tables == {"partitions"}
+    assert run.kinds == {"partitions"}
 
 
 def test_records_that_leave_nothing_leave_nothing_in_memory_either(
@@ -74,7 +74,7 @@ def test_a_cluster_that_has_become_empty_is_forgotten_with_the_next_tick() -> No
     assert CLUSTER in run.stage.clusters
     run.say(tick(1))
     assert not run.stage.clusters
-    assert run.tables == {"partitions"}
+    assert run.kinds == {"partitions"}
 
 
 def test_a_policy_keeps_a_cluster() -> None:
@@ -88,14 +88,14 @@ def test_metrics_of_nodes_that_kubernetes_never_named_keep_no_cluster_once_they_
     run.say(tick(), metric("a"), tick(179))
     assert CLUSTER in run.stage.clusters
     run.say(tick(181))
-    assert run.tables == {"partitions"}
+    assert run.kinds == {"partitions"}
 
 
 def test_a_cluster_may_be_forgotten_and_come_again_within_one_batch() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b"))
     run.say(node_gone("a"), node_gone("b"), tick(1), node("b"))
-    assert sorted(run.rows) == [("clusters", "0/test"), ("nodes", "0/test/b"), ("partitions", "0")]
+    assert sorted(run.rows) == ["0//partitions/", "0/test/clusters/", "0/test/nodes/b"]
     run.restart()
     assert list(run.state.inventory.nodes) == ["b"]
 

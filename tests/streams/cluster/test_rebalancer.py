@@ -15,7 +15,6 @@ from schemas.metrics import PodMetric
 from schemas.migrations import MigrationStatus
 from schemas.pods import Container, HostPort
 from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
-from schemas.rows import ClusterRow
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
 from streams.cluster.statistics import figures_of
@@ -576,7 +575,7 @@ def test_nodes_at_risk_count_as_hot_also_without_a_turn_and_after_a_restart(
     assert figures_of(run.state).hot_nodes == 3
 
 
-CLUSTER_ROW = ("clusters", f"0/{CLUSTER}")
+CLUSTER_ROW = f"0/{CLUSTER}/clusters/"
 NO_HOT_NODES: dict[str, list[Any]] = {
     "paused": [policy_record(BY_RISK, paused=True)],
     "rounds paused": [policy_record(BY_RISK + "rebalance: {paused: true}\n")],
@@ -611,7 +610,7 @@ def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
 
 def test_a_row_of_before_that_does_not_count_hot_nodes_is_read_and_the_next_round_counts() -> None:
     run = at_risk()
-    row = run.row(*CLUSTER_ROW, ClusterRow)
+    row = run.row(CLUSTER_ROW)
     run.rows[CLUSTER_ROW] = encode(row.model_copy(update={"hot_nodes": None}))
     run.restart()
     assert figures_of(run.state).hot_nodes == 0
@@ -619,7 +618,7 @@ def test_a_row_of_before_that_does_not_count_hot_nodes_is_read_and_the_next_roun
         run.say(tick(second))
     counted = figures_of(run.state).hot_nodes
     assert counted >= 3
-    assert run.row(*CLUSTER_ROW, ClusterRow).hot_nodes == counted
+    assert run.row(CLUSTER_ROW).hot_nodes == counted
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:

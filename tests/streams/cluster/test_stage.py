@@ -12,7 +12,8 @@ from schemas.codec import decode_as, encode
 from schemas.deadletters import DeadLetter
 from schemas.lists import ListBegin
 from schemas.partitions import partition_for
-from schemas.rows import ClusterRow, NodeRow
+from schemas.rows import ClusterRow, NodeRow, PartitionRow
+from schemas.tables import kind_of_key
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
@@ -78,9 +79,11 @@ def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
     result = run.stage.apply([run.log.message(request("second"))])
-    assert sorted({row.table for row in result.rows}) == ["clusters", "partitions", "reserved_pods"]
-    keys = [row.key for row in result.rows if row.table == "reserved_pods"]
-    assert keys == [f"0/{CLUSTER}/a/second"]
+    assert sorted(row.key for row in result.rows) == [
+        "0//partitions/",
+        f"0/{CLUSTER}/clusters/",
+        f"0/{CLUSTER}/reserved_pods/a/second",
+    ]
 
 
 def test_clusters_of_one_partition_know_nothing_of_each_other() -> None:
@@ -135,8 +138,8 @@ def test_a_record_that_cannot_be_applied_goes_to_dead_letters(
     )
     assert reason in letter.reason
     assert run.stage.counts.refused == {(record[0], category): 1}
-    assert {key: row for key, row in run.rows.items() if key[0] == "nodes"} == {
-        key: row for key, row in rows.items() if key[0] == "nodes"
+    assert {key: row for key, row in run.rows.items() if kind_of_key(key) == "nodes"} == {
+        key: row for key, row in rows.items() if kind_of_key(key) == "nodes"
     }
 
 
@@ -219,7 +222,7 @@ def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
 
 
 def test_a_stage_without_rows_starts_empty() -> None:
-    stage = ClusterStage.restored(0, 1, [])
+    stage = ClusterStage.restored(0, 1, {})
     assert (stage.clusters, stage.positions, stage.now_ms) == ({}, {}, None)
 
 
@@ -233,27 +236,31 @@ def test_a_stage_put_together_from_rows_knows_its_positions() -> None:
 
 def test_a_row_that_cannot_be_read_is_named() -> None:
     cluster = encode(ClusterRow(cluster=CLUSTER))
-    rows = [("clusters", "0/test", cluster), ("nodes", "0/test/node-1", b"{")]
-    with pytest.raises(DamagedTable, match="table nodes, row 0/test/node-1: cannot be read"):
+    own = encode(PartitionRow(partition=0))
+    rows = {"0//partitions/": own, "0/test/clusters/": cluster, "0/test/nodes/node-1": b"{"}
+    with pytest.raises(DamagedTable, match="row 0/test/nodes/node-1: cannot be read"):
         ClusterStage.restored(0, 1, rows)
 
 
 @pytest.mark.parametrize(
     ("key", "complaint"),
     [
-        ("0", "the key names no cluster"),
-        ("0/other", "is of cluster test, which its key does not say"),
+        ("0/test/clusters", "the key is not of the form"),
+        ("0/other/clusters/", "is of cluster test, which its key does not say"),
     ],
 )
 def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: str) -> None:
-    with pytest.raises(DamagedTable, match=f"table clusters, row {key}: {complaint}"):
-        ClusterStage.restored(0, 1, [("clusters", key, encode(ClusterRow(cluster=CLUSTER)))])
+    own = encode(PartitionRow(partition=0))
+    rows = {"0//partitions/": own, key: encode(ClusterRow(cluster=CLUSTER))}
+    with pytest.raises(DamagedTable, match=f"row {key}: {complaint}"):
+        ClusterStage.restored(0, 1, rows)
 
 
 def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
     row = NodeRow(cluster=CLUSTER, node="node-1")
-    with pytest.raises(DamagedTable, match="table clusters, row 0/test: missing, while nodes have"):
-        ClusterStage.restored(0, 1, [("nodes", "0/test/node-1", encode(row))])
+    rows = {"0//partitions/": encode(PartitionRow(partition=0)), "0/test/nodes/node-1": encode(row)}
+    with pytest.raises(DamagedTable, match="row 0/test/clusters/: missing"):
+        ClusterStage.restored(0, 1, rows)
 
 
 # --- anything at all ----------------------------------------------------------------------------

@@ -6,16 +6,8 @@ import orjson
 import pytest
 
 from schemas.codec import encode
-from schemas.rows import (
-    ClusterPolicyRow,
-    ClusterRow,
-    NodeRow,
-    PendingRequestRow,
-    ReservedPodsRow,
-    WaitingGroupRow,
-)
-from schemas.topics import TABLES
-from streams.cluster.stage import TABLES as STAGE_TABLES
+from schemas.rows import WaitingGroupRow
+from schemas.tables import kind_of_key
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
@@ -34,28 +26,23 @@ from tests.streams.cluster.builders import (
 from tests.streams.cluster.harness import Run, only
 
 
-def test_all_tables_of_the_stage_are_published() -> None:
-    assert set(STAGE_TABLES) <= {table.name for table in TABLES}
-    assert STAGE_TABLES[-1] == "partitions"
-
-
 def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
     run = Run()
     run.say(node("a"), metric("a", seconds=3), metric("b"))
-    assert run.keys("nodes") == ["0/test/a", "0/test/b"]
-    found = run.row("nodes", "0/test/a", NodeRow)
+    assert run.keys("nodes") == ["0/test/nodes/a", "0/test/nodes/b"]
+    found = run.row("0/test/nodes/a")
     assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
     assert found.metric_time_ms == at(3)
     run.say(node_gone("a"))
-    assert run.row("nodes", "0/test/a", NodeRow).state is None
+    assert run.row("0/test/nodes/a").state is None
     run.say(metric("a", removed=True))
-    assert run.keys("nodes") == ["0/test/b"]
+    assert run.keys("nodes") == ["0/test/nodes/b"]
 
 
 def test_a_nodes_pods_are_one_row() -> None:
     run = Run()
     run.say(tick(), node("a"), request("p"), lifecycle("running", pod("q"), "a"))
-    found = run.row("reserved_pods", "0/test/a", ReservedPodsRow)
+    found = run.row("0/test/reserved_pods/a")
     reserved, bound = found.pods
     assert (reserved.pod.uid, reserved.expires_at_ms) == ("p", at(300))
     assert (bound.pod.uid, bound.expires_at_ms, bound.decision_id) == ("q", None, None)
@@ -69,7 +56,7 @@ def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> N
     run.say(
         tick(), lifecycle("bound", pod("p"), "a"), tick(9), lifecycle("changed", relabelled, "a")
     )
-    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("0/test/reserved_pods/a").pods
     assert held.pod.labels == relabelled.labels
     assert (held.counted_labels, held.counted_annotations) == ({}, None)
     assert held.counted_at_ms == at(0)
@@ -78,7 +65,7 @@ def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> N
     assert node.load.pods.assigned["p"].pod.labels == {}
     assert node.held["p"].pod.labels == relabelled.labels
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
-    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("0/test/reserved_pods/a").pods
     assert (held.counted_labels, held.counted_at_ms) == (None, at(9))
 
 
@@ -86,14 +73,14 @@ def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
     run = Run()
     standing_in = pod("p", annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
     run.say(lifecycle("bound", standing_in, "a"))
-    (held,) = run.row("reserved_pods", "0/test/a", ReservedPodsRow).pods
+    (held,) = run.row("0/test/reserved_pods/a").pods
     assert held.counted_at_ms is None
 
 
 def test_a_request_is_one_row_while_it_waits() -> None:
     run = Run()
     run.say(tick(), request("p"), tick(1))
-    found = run.row("pending_requests", "0/test/p", PendingRequestRow)
+    found = run.row("0/test/pending_requests/p")
     assert (found.attempt, found.sequence, found.not_before_ms) == (1, 1, 0)
     run.say(node("a"), tick(2))
     assert run.keys("pending_requests") == []
@@ -112,8 +99,8 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
     run.say(
         tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
     )
-    found = run.row("clusters", "0/test", ClusterRow)
-    policy = run.row("cluster_policies", "0/test/policy", ClusterPolicyRow).policy
+    found = run.row("0/test/clusters/")
+    policy = run.row("0/test/cluster_policies/").policy
     assert policy.document == "reservationSeconds: 9"
     assert (found.applied, found.requests_seen) == (3, 2)
     assert [(each.failures, each.unchanged) for each in _groups(run)] == [(1, True), (1, True)]
@@ -122,7 +109,7 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
 
 
 def _groups(run: Run) -> list[WaitingGroupRow]:
-    return [run.row("waiting_groups", key, WaitingGroupRow) for key in run.keys("waiting_groups")]
+    return [run.row(key) for key in run.keys("waiting_groups")]
 
 
 def _many_kinds(count: int) -> list[Any]:
@@ -134,9 +121,9 @@ def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_change
     run.say(tick(), *_many_kinds(300))
     assert len(run.keys("waiting_groups")) == 300
     rows = run.stage.apply([run.log.message(request(pod("late", cpu="7")))]).rows
-    (changed,) = [each for each in rows if each.table == "waiting_groups"]
+    (changed,) = [each for each in rows if kind_of_key(each.key) == "waiting_groups"]
     assert changed.value is not None
-    (cluster,) = [each for each in rows if each.table == "clusters"]
+    (cluster,) = [each for each in rows if kind_of_key(each.key) == "clusters"]
     assert len(cluster.value or b"") < 400, "it does not grow with the kinds that wait"
 
 
@@ -147,38 +134,13 @@ def test_a_kind_that_waits_no_more_has_no_row() -> None:
     assert len(run.keys("waiting_groups")) == 1
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "nodes",
-        "reserved_pods",
-        "pending_requests",
-        "waiting_groups",
-        "cluster_policies",
-        "clusters",
-        "partitions",
-    ],
-)
-def test_a_row_that_somebody_has_deleted_is_noticed(table: str) -> None:
-    run = Run()
-    run.say(
-        tick(), policy_record("reservationSeconds: 9"), node("a"), request("p"),
-        lifecycle("running", pod("q"), "a"), request(pod("r", cpu="99")), node("b"),
-    )  # fmt: skip
-    ClusterStage.restored(0, 1, [(*place, value) for place, value in run.rows.items()])
-    gone = run.keys(table)[0]
-    left = [(*place, value) for place, value in run.rows.items() if place != (table, gone)]
-    with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
-        ClusterStage.restored(0, 1, left)
-
-
-def test_a_cluster_of_which_every_row_was_deleted_is_noticed() -> None:
+@pytest.mark.parametrize("kind", ["clusters", "partitions"])
+def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> None:
     run = Run()
     run.say(tick(), node("a"))
-    left = [(*place, value) for place, value in run.rows.items() if place[0] == "partitions"]
-    with pytest.raises(
-        DamagedTable, match="0 rows are there; the row in table partitions counts 1"
-    ):
+    (gone,) = run.keys(kind)
+    left = {key: value for key, value in run.rows.items() if key != gone}
+    with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
         ClusterStage.restored(0, 1, left)
 
 
@@ -186,7 +148,7 @@ def test_a_failed_binding_keeps_its_back_off_in_the_row() -> None:
     run = Run()
     made = only(run.say(tick(), node("a"), request("p")))
     run.say(outcome(made, "failed"))
-    found = run.row("pending_requests", "0/test/p", PendingRequestRow)
+    found = run.row("0/test/pending_requests/p")
     assert (found.attempt, found.not_before_ms) == (1, at(1))
 
 
@@ -196,7 +158,7 @@ def test_a_restart_writes_no_row_again() -> None:
     run.say(tick(0.2))
     run.restart()
     result = run.stage.apply([run.log.message(tick(0.5))])
-    assert [row.table for row in result.rows] == ["partitions"]
+    assert [row.key for row in result.rows] == ["0//partitions/"]
 
 
 def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() -> None:
@@ -231,16 +193,17 @@ def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() ->
 def test_counted_labels_that_no_pod_can_have_are_damage() -> None:
     run = Run()
     run.say(tick(), lifecycle("bound", pod("p"), "a"))
-    key = ("reserved_pods", "0/test/a")
+    key = "0/test/reserved_pods/a"
     packed = orjson.loads(run.rows[key])
     packed["pods"][0]["counted_labels"] = "red"
-    with pytest.raises(DamagedTable, match="row 0/test/a"):
-        run.restart([*run.stored(), (*key, orjson.dumps(packed))])
+    with pytest.raises(DamagedTable, match=f"row {key}"):
+        run.restart([*run.stored(), (key, orjson.dumps(packed))])
 
 
 def test_rows_of_waiting_groups_are_what_the_contract_makes_of_them() -> None:
     run = Run()
     run.say(tick(0), node())
     run.say(request(pod("p", cpu="100")), tick(1))
-    (row,) = [value for (table, _), value in run.rows.items() if table == "waiting_groups"]
+    (key,) = run.keys("waiting_groups")
+    row = run.rows[key]
     assert row == encode(WaitingGroupRow.model_validate_json(row))

@@ -10,10 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from schemas.tables import of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, StageResult
-from tests.streams.cluster.harness import Row
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Side:
 
     partition: int = 0
     partitions: int = 1
-    rows: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    rows: dict[str, bytes] = field(default_factory=dict)
     """Table rows as a worker would find them, packed ones packed."""
     outputs: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[OutputRecord] = field(default_factory=list)
@@ -30,14 +30,13 @@ class Side:
     def __post_init__(self) -> None:
         self.stage = ClusterStage(self.partition, self.partitions, self.recall)
 
-    def recall(self, cluster: str) -> list[Row]:
+    def recall(self, cluster: str) -> dict[str, bytes]:
         """The rows of a cluster, as a worker gives them to a stage."""
-        prefix = f"{self.partition}/{cluster}"
-        return [
-            (table, key, value)
-            for (table, key), value in self.rows.items()
-            if key == prefix or key.startswith(f"{prefix}/")
-        ]
+        return {
+            key: value
+            for key, value in self.rows.items()
+            if of_cluster(key, self.partition, cluster)
+        }
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """Apply records as one batch."""
@@ -49,10 +48,10 @@ class Side:
 
     def restore(self, order: random.Random | None = None) -> None:
         """Go on with a stage that is put together from the rows, in a random order if one is given."""
-        rows: list[Row] = [(table, key, value) for (table, key), value in self.rows.items()]
+        rows = list(self.rows.items())
         if order is not None:
             order.shuffle(rows)
-        self.stage = ClusterStage.restored(self.partition, self.partitions, rows, self.recall)
+        self.stage = ClusterStage.restored(self.partition, self.partitions, dict(rows), self.recall)
 
 
 class Twins:

@@ -6,9 +6,11 @@ from typing import Any
 
 from schemas.base import Message
 from schemas.policy import Policy
-from schemas.topics import TABLES
+from schemas.tables import kind_of_key, row_key
 from streams.moves.history import Moves
 from streams.moves.memory import MoveMemory
+from streams.stage.packing import put
+from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import CLUSTER, at
 from tests.streams.moves.builders import policy
 
@@ -19,19 +21,16 @@ class Kept:
     def __init__(self, of: Policy) -> None:
         self.policy = of
         self.memory = MoveMemory(CLUSTER, of)
-        self.rows: dict[tuple[str, str], bytes] = {}
+        self.rows: dict[str, bytes] = {}
 
-    def write(self) -> list[tuple[str, str, bytes | None]]:
+    def write(self) -> list[RowChange]:
         """Write the rows that have changed; answers with them."""
-        changes: list[tuple[str, str, bytes | None]] = []
-        for table in self.memory.tables:
-            for key, row in table.changed_rows():
-                value = None if row is None else row.model_dump_json().encode()
-                changes.append((table.name, key, value))
-                if value is None:
-                    self.rows.pop((table.name, key), None)
-                else:
-                    self.rows[table.name, key] = value
+        changes = [
+            RowChange(row_key(0, CLUSTER, table.kind, name), row)
+            for table in self.memory.tracked_rows
+            for name, row in table.changed_rows()
+        ]
+        put(self.rows, changes)
         return changes
 
     def restart(self, order: random.Random) -> None:
@@ -39,18 +38,12 @@ class Kept:
         stored = list(self.rows.items())
         order.shuffle(stored)
 
-        rows_of: dict[str, Any] = {table.name: table.row for table in TABLES}
-
-        def read(table: str) -> Iterator[Message]:
-            return (
-                rows_of[table].model_validate_json(value)
-                for (name, _), value in stored
-                if name == table
-            )
+        def read(kind: str) -> Iterator[Message]:
+            return (read_row(key, value) for key, value in stored if kind_of_key(key) == kind)
 
         self.memory = MoveMemory(CLUSTER, self.policy)
-        for table in self.memory.tables:
-            table.restore(read(table.name))
+        for table in self.memory.tracked_rows:
+            table.restore(read(table.kind))
 
 
 def remembered(**settings: Any) -> Moves:

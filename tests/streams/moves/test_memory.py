@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.tables import kind_of_key, row_key
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
 from tests.streams.moves.builders import AS_OF, eviction, pod, policy
 from tests.streams.moves.harness import Kept
@@ -117,16 +118,14 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
     kept = Kept(policy())
     moves = kept.memory.moves
     moves.left("web", "a", at(0), "hot")
-    assert [(table, key) for table, key, _ in kept.write()] == [
-        ("cooling_nodes", "a"),
-        ("recent_moves", "web"),
-    ]
+    keys = [row_key(0, CLUSTER, "cooling_nodes", "a"), row_key(0, CLUSTER, "recent_moves", "web")]
+    assert [row.key for row in kept.write()] == keys
     moves.observe({"b"}, at(60))
     moves.metric("b", at(60))
     kept.memory.arrived(pod("x", "another"), "a", at(60))
     kept.memory.tick(at(61), AS_OF)
     assert kept.write() == []
-    assert kept.rows.keys() == {("cooling_nodes", "a"), ("recent_moves", "web")}
+    assert list(kept.rows) == keys
     assert moves.cluster == CLUSTER
 
 
@@ -139,6 +138,6 @@ def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_n
     memory.set_policy(policy(initialFreezeSeconds=14_400), at(100))
     assert kept.write() == []
     memory.set_policy(policy(initialFreezeSeconds=60), at(200))
-    assert [table for table, _, _ in kept.write()] == ["recent_moves"]
+    assert [kind_of_key(row.key) for row in kept.write()] == ["recent_moves"]
     assert memory.moves.frozen("web", at(259)) is not None
     assert memory.moves.frozen("web", at(260)) is None

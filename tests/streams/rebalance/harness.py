@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas.base import Message
-from schemas.codec import decode_as, encode
 from schemas.metrics import HostApplicationMetric, NodeMetric, PodMetric
 from schemas.nodes import NodeState
 from schemas.pods import Pod
 from schemas.policy import Policy, read_policy
-from schemas.refusals import Refusal
-from schemas.topics import TABLES
+from schemas.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
+from streams.stage.packing import put
+from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import (
     CLUSTER,
     START_MS,
@@ -58,7 +58,7 @@ class World:
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
         self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
-        self.rows: dict[tuple[str, str], bytes] = {}
+        self.rows: dict[str, bytes] = {}
         self.used: dict[str, dict[str, dict[str, int]]] = {}
         """Usage by node and pod."""
         self.system: dict[str, dict[str, int]] = {}
@@ -149,32 +149,30 @@ class World:
         """A number of rounds; whether anything left in each."""
         return [bool(self.round()) for _ in range(count)]
 
+    def names(self, kind: str) -> list[str]:
+        """Names of rows of a kind, in their order."""
+        return [key.name for key in map(parse_row_key, sorted(self.rows)) if key.kind == kind]
+
     def write(self) -> None:
         """Write the rows that have changed."""
-        for table in self.balancer.tables:
-            for key, row in table.changed_rows():
-                if row is None:
-                    self.rows.pop((table.name, key), None)
-                else:
-                    self.rows[table.name, key] = encode(row)
+        for table in self.balancer.tracked_rows:
+            for name, row in table.changed_rows():
+                put(self.rows, [RowChange(row_key(0, CLUSTER, table.kind, name), row)])
 
     def restart(self) -> None:
         """The balancer is made anew from its rows; nodes and pods are as they were."""
         self.balancer = Balancer(CLUSTER, self.policy, self.inventory)
         self.inventory.touched.update(dict.fromkeys(self.inventory.nodes))
         self.inventory.history.means = {}
-        for table in self.balancer.tables:
-            table.restore(self.read(table.name))
+        for table in self.balancer.tracked_rows:
+            table.restore(self.read(table.kind))
         self.inventory.move_thresholds()
 
-    def read(self, table: str) -> Iterator[Message]:
-        """Rows of a table, in the order of their keys."""
-        (cls,) = [each.row for each in TABLES if each.name == table]
-        for (of_table, _), row in sorted(self.rows.items()):
-            if of_table == table:
-                message = decode_as(cls, row)
-                assert not isinstance(message, Refusal)
-                yield message
+    def read(self, kind: str) -> Iterator[Message]:
+        """Rows of a kind, in the order of their keys."""
+        for key, row in sorted(self.rows.items()):
+            if kind_of_key(key) == kind:
+                yield read_row(key, row)
 
     # --- what came of it ------------------------------------------------------------------------
 
@@ -276,7 +274,11 @@ def change_policy(made: World, section: str = "rebalance", **fields: object) -> 
 
 def counter_rows(made: World) -> dict[str, bytes]:
     """Rows of counters, by node."""
-    return {key: row for (table, key), row in made.rows.items() if table == "hotspot_counters"}
+    return {
+        parse_row_key(key).name: row
+        for key, row in made.rows.items()
+        if kind_of_key(key) == "hotspot_counters"
+    }
 
 
 def costs(world: World) -> list[float]:

@@ -59,7 +59,7 @@ def test_a_difference_is_reported_in_few_lines_with_both_sides_and_its_input() -
     assert "batch 1 (journal offset 2, 2025-10-09T08:53:20.000Z)" in lines[1]
     assert lines[2] == ("  first input that differs: node-metrics, partition 0, offset 0, key test")
     text = "\n".join(lines)
-    assert "row 0/test/n0 of table nodes:" in text
+    assert "row 0/test/nodes/n0:" in text
     assert text.count("recorded: ") == text.count("replayed: ") >= 2
     assert max(map(len, lines)) <= TEXT_CHARS_MAX + 60
 
@@ -77,7 +77,7 @@ def test_json_has_both_sides_whole() -> None:
     }
     assert found["differing"] >= len(found["mismatches"]) >= 1
     rows = {each["what"]: each for each in found["mismatches"]}
-    row = rows["row 0/test/n0 of table nodes"]
+    row = rows["row 0/test/nodes/n0"]
     assert row["recorded"]["metric"]["usage"]["cpu"] == 1000
     assert "replayed" not in row, "the replay has not changed it"
     assert row["paths"] == ["the whole"]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import effective_yaml
+from schemas.tables import kind_of_key
 from schemas.topics import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
@@ -202,8 +203,8 @@ def test_a_changed_input_after_a_checkpoint_is_seen_and_named() -> None:
 def test_a_changed_row_of_a_checkpoint_is_seen_by_what_follows_from_it() -> None:
     history, checkpoint, _ = _long()
     rows = tuple(
-        (table, key, value.replace(b'"cpu":1000', b'"cpu":9000') if key == "0/test/a" else value)
-        for table, key, value in checkpoint.rows
+        (key, value.replace(b'"cpu":1000', b'"cpu":9000') if key == "0/test/nodes/a" else value)
+        for key, value in checkpoint.rows
     )
     assert rows != checkpoint.rows
     assert history.replay(checkpoint=replace(checkpoint, rows=rows))[0] is not None
@@ -232,11 +233,13 @@ def test_a_journal_that_does_not_go_on_right_at_the_checkpoint_is_an_error() -> 
     )
 
 
-@pytest.mark.parametrize("table", ["nodes", "reserved_pods"])
-def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(table: str) -> None:
+@pytest.mark.parametrize("kind", ["nodes", "reserved_pods"])
+def test_a_checkpoint_whose_rows_cannot_be_read_is_an_error(kind: str) -> None:
     history, checkpoint, _ = _long()
-    rows = tuple((t, key, b"[" if t == table else value) for t, key, value in checkpoint.rows)
-    with pytest.raises(NotReplayable, match=f"cannot be restored: table {table}, row 0/test/"):
+    rows = tuple(
+        (key, b"[" if kind_of_key(key) == kind else value) for key, value in checkpoint.rows
+    )
+    with pytest.raises(NotReplayable, match=f"cannot be restored: row 0/test/{kind}/"):
         history.replay(checkpoint=replace(checkpoint, rows=rows))
 
 
@@ -316,7 +319,7 @@ def test_both_sides_are_shown_with_the_places_in_which_they_differ() -> None:
     sides = {path.name: (path.recorded, path.replayed) for path in decision.paths}
     assert sides["value.node"] == ("a", "b")
     rows = {m.place: m.paths for m in difference.mismatches if m.kind == "row"}
-    (path,) = rows["nodes", "0/test/a"]
+    (path,) = rows["0/test/nodes/a"]
     assert (path.name, path.recorded, path.replayed) == ("metric.usage.cpu", 1000, 7000)
 
 

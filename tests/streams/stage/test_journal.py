@@ -15,7 +15,7 @@ from streams.stage.records import InputRecord, OutputRecord, RowChange, StageRes
 
 _texts = st.text(max_size=40)
 _values = st.one_of(st.none(), _texts.map(str.encode))
-_rows = st.builds(RowChange, st.sampled_from(["nodes", "clusters"]), _texts, _values)
+_rows = st.builds(RowChange, _texts.map("0/c/nodes/{}".format), _values)
 _outputs = st.builds(
     OutputRecord,
     st.just("placement-decisions"),
@@ -75,10 +75,10 @@ def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
 ) -> None:
     log = Log()
     writer = Writer(log, Place())
-    rows: dict[tuple[str, str], bytes | None] = {}
+    rows: dict[str, bytes | None] = {}
     for result in results:
         writer.write(result)
-        rows.update({(row.table, row.key): row.value for row in result.rows})
+        rows.update({row.key: row.value for row in result.rows})
     tail = Writer(log, Place()).tail
     assert tail.rows == rows
     assert tail.outputs == [output for result in results for output in result.outputs]
@@ -103,19 +103,19 @@ def test_reading_on_from_any_batch_gives_what_is_left(
 def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
     log = Log()
     old = Writer(log, Place())
-    old.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
+    old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
     new = Writer(log, Place())
-    old.write(StageResult(rows=(RowChange("nodes", "a", b"old"),)))
-    new.write(StageResult(rows=(RowChange("nodes", "b", b"2"),)))
-    old.write(StageResult(rows=(RowChange("nodes", "b", b"old"),)))
-    assert Writer(log, Place()).tail.rows == {("nodes", "a"): b"1", ("nodes", "b"): b"2"}
+    old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"old"),)))
+    new.write(StageResult(rows=(RowChange("0/c/nodes/b", b"2"),)))
+    old.write(StageResult(rows=(RowChange("0/c/nodes/b", b"old"),)))
+    assert Writer(log, Place()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
 
 
 def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
     log = Log()
     writer = Writer(log, Place())
     large = tuple(
-        RowChange("nodes", str(number), b"x" * (journal.PART_BYTES // 3)) for number in range(8)
+        RowChange(f"0/c/nodes/{number}", b"x" * (journal.PART_BYTES // 3)) for number in range(8)
     )
     writer.write(StageResult(rows=large))
     assert len(log.values) > 2
@@ -131,8 +131,8 @@ def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> No
 def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     log = Log()
     writer = Writer(log, Place())
-    writer.write(StageResult(rows=(RowChange("nodes", "a", b"1"),)))
-    writer.write(StageResult(rows=(RowChange("nodes", "a", b"2"),)))
+    writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
+    writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
     whole = log.after(Place())
     with pytest.raises(JournalDamaged, match="offsets 1 to 1 are gone"):
         journal.follow(Place(), [whole[0], whole[2]])
@@ -145,7 +145,7 @@ def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> N
     log = Log()
     writer = Writer(log, Place())
     for number in range(3):
-        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+        writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     with pytest.raises(JournalDamaged, match="offsets 0 to 1 are gone"):
         journal.follow(Place(), log.after(Place())[2:])
     with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
@@ -223,7 +223,7 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
     log = Log()
     writer = Writer(log, Place())
     for number in range(3):
-        writer.write(StageResult(rows=(RowChange("nodes", str(number), b"1"),)))
+        writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
     with pytest.raises(
         JournalDamaged, match=r"batches between them are missing; passed over .* at 2"
@@ -233,7 +233,7 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
 
 def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
     log = Log()
-    Writer(log, Place()).write(StageResult(rows=(RowChange("nodes", "a", b"123"),)))
+    Writer(log, Place()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="it has 2 bytes of values; its index names 3"):
         journal.follow(Place(), [(0, log.values[0]), (1, log.values[1][:-1])])
 
@@ -241,16 +241,14 @@ def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
 @given(st.integers(1, 300), st.integers(0, 5))
 def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) -> None:
     """Whatever is inside: a value that JSON would write at twice its length takes its own length."""
-    changes = tuple(RowChange("nodes", f"0/c/{n}", b'"' * size) for n in range(rows))
+    changes = tuple(RowChange(f"0/c/nodes/{n}", b'"' * size) for n in range(rows))
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 40)
         values = journal.batch(0, Place(0, -1, 0), (), StageResult(rows=changes))
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
     entries = [(0, journal.opening(0)), *enumerate(values, start=1)]
-    assert journal.follow(Place(), entries).rows == {
-        (row.table, row.key): row.value for row in changes
-    }
+    assert journal.follow(Place(), entries).rows == {row.key: row.value for row in changes}
 
 
 def test_runs_keep_the_order_in_which_records_were_applied() -> None:
@@ -279,7 +277,7 @@ def test_a_tail_read_in_pieces_comes_to_the_same(
     entries = log.after(Place())
     whole = journal.follow(Place(), entries)
     reader = journal.Reader(Place())
-    rows: dict[tuple[str, str], bytes | None] = {}
+    rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
     for first, end in pairwise(edges):

@@ -9,7 +9,7 @@ from streams.stage import long_rows
 from streams.stage.long_rows import CHUNK_BYTES, is_chunk, joined, records, row_of
 from streams.stage.records import DamagedTable, RowChange
 
-_KEY = "3/c/node/with/slashes"
+_KEY = "3/c/nodes/node/with/slashes"
 _VALUES = st.one_of(st.none(), st.binary(max_size=60).map(lambda tail: b"{" + tail))
 
 
@@ -21,8 +21,8 @@ class Changelog:
 
     def write(self, value: bytes | None, stop: int | None = None) -> list[RowChange]:
         """Write a row; `stop`: how many of its records arrive."""
-        present = [key.decode() for key in self.data if is_chunk(key)]
-        made = list(records(RowChange("nodes", _KEY, value), present))
+        present = [name for key in self.data if is_chunk(name := key.decode())]
+        made = list(records(RowChange(_KEY, value), present))
         for record in made[:stop]:
             if record.value is None:
                 self.data.pop(record.key.encode(), None)
@@ -34,7 +34,7 @@ class Changelog:
     def row(self) -> bytes | None:
         """As it is read."""
         value = self.data.get(_KEY.encode())
-        return None if value is None else joined("nodes", _KEY, value, self.data.get)
+        return None if value is None else joined(_KEY, value, self.data.get)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_that_fits_is_written_as_it_is() -> None:
-    assert Changelog().write(b"{1234567") == [RowChange("nodes", _KEY, b"{1234567")]
+    assert Changelog().write(b"{1234567") == [RowChange(_KEY, b"{1234567")]
     assert len(Changelog().write(b"{12345678")) == 3
 
 
@@ -52,9 +52,11 @@ def test_records_fit_where_they_are_written_to() -> None:
     assert PIECE_BYTES_MAX + PIECE_HEAD_BYTES_MAX < 1_000_000 < BATCH_BYTES_MAX
     made = Changelog().write(b"{" + bytes(100))
     assert all(len(record.value or b"") <= 8 for record in made[:-1])
-    chunks = [record.key for record in made if is_chunk(record.key.encode())]
-    assert all(key.startswith("3/") for key in chunks), "a key begins with its partition"
-    assert {row_of(key.encode()) for key in chunks} == {_KEY}
+    chunks = [record.key for record in made if is_chunk(record.key)]
+    assert all(key.startswith("3/c/") for key in chunks), (
+        "a key begins with its partition and cluster"
+    )
+    assert {row_of(key) for key in chunks} == {_KEY}
 
 
 @given(st.lists(_VALUES, min_size=1, max_size=5), st.data())
@@ -75,7 +77,7 @@ def test_a_row_is_as_it_was_or_as_it_is_wherever_writing_has_ended(
 def test_a_row_whose_chunk_is_gone_is_damaged() -> None:
     changelog = Changelog()
     changelog.write(b"{" + bytes(30))
-    gone = next(key for key in changelog.data if is_chunk(key))
+    gone = next(key for key in changelog.data if is_chunk(key.decode()))
     kept = changelog.data.pop(gone)
     with pytest.raises(DamagedTable, match="cut into 4 chunks, of which 3 are there"):
         _ = changelog.row
@@ -87,4 +89,4 @@ def test_a_row_whose_chunk_is_gone_is_damaged() -> None:
 @pytest.mark.parametrize("head", [b"\0", b"\0{}", b"\0[]", b'\0{"version":7,"chunks":"x"}'])
 def test_a_head_that_cannot_be_read_is_damage(head: bytes) -> None:
     with pytest.raises(DamagedTable, match="the head of its chunks cannot be read"):
-        joined("nodes", _KEY, head, dict[bytes, bytes]().get)
+        joined(_KEY, head, dict[bytes, bytes]().get)

@@ -3,10 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.stage.packing import Changes, packed_row, single
+from streams.stage.packing import Changes, packed_row
 from streams.stage.records import DamagedTable, RowChange
-
-PODS = "reserved_pods"
 
 
 def item(uid: str, place: int = 0) -> bytes:
@@ -19,34 +17,34 @@ def uids(row: bytes | None) -> list[str]:
     return [] if row is None else [each["pod"]["uid"] for each in orjson.loads(row)["pods"]]
 
 
-def written(changes: Changes, before: dict[tuple[str, str], bytes]) -> dict[tuple[str, str], bytes]:
+def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
     """Rows of the tables after the changes were written."""
     after = dict(before)
-    for row in changes.rows(lambda table, key: before.get((table, key))):
+    for row in changes.rows(before.get):
         if row.value is None:
-            after.pop((row.table, row.key), None)
+            after.pop(row.key, None)
         else:
-            after[row.table, row.key] = row.value
+            after[row.key] = row.value
     return after
 
 
 def test_an_item_belongs_to_the_row_before_its_last_part() -> None:
-    key = single("0/c", "node-1", "uid/with/slashes")
-    assert packed_row(PODS, key) == ("0/c/node-1", "uid/with/slashes")
-    assert packed_row(PODS, "0/c/node-1") == ("0/c/node-1", None)
-    assert packed_row("nodes", "0/c/node-1/more") == ("0/c/node-1/more", None)
+    row = "0/c/reserved_pods/node-1"
+    assert packed_row(f"{row}/uid/with/slashes") == (row, "uid/with/slashes")
+    assert packed_row(row) == (row, None)
+    assert packed_row("0/c/nodes/node-1/more") == ("0/c/nodes/node-1/more", None)
 
 
 def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
     changes = Changes()
-    changes.add("nodes", "0/c/n", b"1")
+    changes.add("0/c/nodes/n", b"1")
     for place, uid in enumerate(("a", "b", "a")):
-        changes.add(PODS, f"0/c/n/{uid}", item(uid, place))
-    changes.add("nodes", "0/c/n", None)
+        changes.add(f"0/c/reserved_pods/n/{uid}", item(uid, place))
+    changes.add("0/c/nodes/n", None)
     assert len(changes) == 2
     first, second = changes.rows(lambda *_: None)
-    assert first == RowChange("nodes", "0/c/n", None)
-    assert (second.table, second.key, uids(second.value)) == (PODS, "0/c/n", ["b", "a"])
+    assert first == RowChange("0/c/nodes/n", None)
+    assert (second.key, uids(second.value)) == ("0/c/reserved_pods/n", ["b", "a"])
     assert {**orjson.loads(second.value or b""), "pods": []} == {
         "cluster": "c",
         "node": "n",
@@ -57,18 +55,18 @@ def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
 
 def test_a_row_that_was_written_whole_before_there_were_items_goes_on() -> None:
     changes = Changes()
-    changes.add(PODS, "0/c/n/a", item("a", 5))
-    changes.add(PODS, "0/c/n", b'{"pods":[%b,%b]}' % (item("x"), item("y")))
-    changes.add(PODS, "0/c/n/x", None)
-    changes.add(PODS, "0/c/n/b", item("b", 6))
+    changes.add("0/c/reserved_pods/n/a", item("a", 5))
+    changes.add("0/c/reserved_pods/n", b'{"pods":[%b,%b]}' % (item("x"), item("y")))
+    changes.add("0/c/reserved_pods/n/x", None)
+    changes.add("0/c/reserved_pods/n/b", item("b", 6))
     (row,) = changes.rows(lambda *_: b'{"pods":[]}')
     assert uids(row.value) == ["y", "b"]
 
 
 def test_a_packed_row_that_cannot_be_read_is_an_error() -> None:
     changes = Changes()
-    changes.add(PODS, "0/c/n/a", item("a"))
-    with pytest.raises(DamagedTable, match="reserved_pods, row 0/c/n"):
+    changes.add("0/c/reserved_pods/n/a", item("a"))
+    with pytest.raises(DamagedTable, match="row 0/c/reserved_pods/n"):
         list(changes.rows(lambda *_: b'{"pods": 7}'))
 
 
@@ -87,7 +85,7 @@ def test_redoing_changes_that_a_row_reflects_already_gives_the_same_row(
     def done(some: list[tuple[int, tuple[str, str, bool]]]) -> Changes:
         changes = Changes()
         for place, (node, uid, there) in some:
-            changes.add(PODS, f"0/c/{node}/{uid}", item(uid, place) if there else None)
+            changes.add(f"0/c/reserved_pods/{node}/{uid}", item(uid, place) if there else None)
         return changes
 
     numbered = list(enumerate(history))

@@ -60,31 +60,31 @@ def _goes_on_after(table: RowTable, partition: int) -> int | None:
 
 def test_a_copy_is_read_on_from_where_it_ends(table: RowTable) -> None:
     assert _goes_on_after(table, 0) is None, "a worker that has just started reads all of it"
-    _read(table, 0, (0, "0/a", b"1"), (1, "0/b", b"1"))
-    _read(table, 0, (4, "0/a", b"2"), (6, "0/b", None))
+    _read(table, 0, (0, "0/c/nodes/a", b"1"), (1, "0/c/nodes/b", b"1"))
+    _read(table, 0, (4, "0/c/nodes/a", b"2"), (6, "0/c/nodes/b", None))
     assert _goes_on_after(table, 0) == 6
     assert _goes_on_after(table, 1) is None
-    assert table.rows([0])[0] == {"0/a": b"2"}
+    assert table.rows([0])[0] == {"0/c/nodes/a": b"2"}
 
 
 def test_a_partition_that_is_neither_owned_nor_copied_is_read_from_the_beginning_again(
     table: RowTable,
 ) -> None:
-    _read(table, 0, (3, "0/a", b"1"))
-    _read(table, 1, (5, "1/a", b"1"))
+    _read(table, 0, (3, "0/c/nodes/a", b"1"))
+    _read(table, 1, (5, "1/c/nodes/a", b"1"))
     table.keep_only([1])
-    _read(table, 0, (4, "0/b", b"1"))  # was still on its way
+    _read(table, 0, (4, "0/c/nodes/b", b"1"))  # was still on its way
     assert _goes_on_after(table, 0) is None
     assert _goes_on_after(table, 1) == 5
-    assert table.rows([0, 1]) == {0: {}, 1: {"1/a": b"1"}}
+    assert table.rows([0, 1]) == {0: {}, 1: {"1/c/nodes/a": b"1"}}
 
 
 def test_what_an_owner_has_written_itself_is_read_again_after_a_rebalance(table: RowTable) -> None:
-    _read(table, 0, (3, "0/a", b"1"))
-    table.store([RowChange("nodes", "0/a", b"2"), RowChange("nodes", "0/b", b"1")])
+    _read(table, 0, (3, "0/c/nodes/a", b"1"))
+    table.store([RowChange("0/c/nodes/a", b"2"), RowChange("0/c/nodes/b", b"1")])
     assert _goes_on_after(table, 0) == 3
-    table.store([RowChange("nodes", "0/b", None)])
-    assert table.rows([0])[0] == {"0/a": b"2"}
+    table.store([RowChange("0/c/nodes/b", None)])
+    assert table.rows([0])[0] == {"0/c/nodes/a": b"2"}
 
 
 def test_a_key_without_a_partition_is_an_error(table: RowTable) -> None:
@@ -94,23 +94,23 @@ def test_a_key_without_a_partition_is_an_error(table: RowTable) -> None:
 
 
 async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: RowTable) -> None:
-    _read(table, 0, (3, "0/a", b"1"))
-    _read(table, 1, (5, "1/a", b"1"))
+    _read(table, 0, (3, "0/c/nodes/a", b"1"))
+    _read(table, 1, (5, "1/c/nodes/a", b"1"))
     actives, copies = {TP(table.changelog, 0)}, {TP(table.changelog, 1)}
     await table._table.on_recovery_completed(actives, copies)
-    assert table.rows([0, 1]) == {0: {"0/a": b"1"}, 1: {"1/a": b"1"}}
+    assert table.rows([0, 1]) == {0: {"0/c/nodes/a": b"1"}, 1: {"1/c/nodes/a": b"1"}}
 
 
 async def test_a_row_that_is_read_is_a_sign_of_life(table: RowTable) -> None:
     app = table._table.app
     before_s = app.row_read_at_s
-    event = Event(Message(TP(table.changelog, 0), 0, b"0/c/n", b"{}"))
+    event = Event(Message(TP(table.changelog, 0), 0, b"0/c/nodes/n", b"{}"))
     await table._table.on_changelog_event(event)
     assert app.row_read_at_s > before_s
 
 
 def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:
-    made = table.records(RowChange("nodes", key, value) for key, value in rows)
+    made = table.records(RowChange(key, value) for key, value in rows)
     table.store(made)
     return made
 
@@ -120,12 +120,12 @@ def test_a_long_row_is_one_row_to_everybody_else(
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
     long = b"{" + bytes(30)
-    made = _put(table, ("0/c/a", long), ("0/c/b", b"{}"))
+    made = _put(table, ("0/c/nodes/a", long), ("0/c/nodes/b", b"{}"))
     assert len(made) == 6
-    assert table.rows([0])[0] == {"0/c/a": long, "0/c/b": b"{}"}
-    assert table.row("0/c/a") == long
-    assert table.below("0/c") == {"0/c/a": long, "0/c/b": b"{}"}
-    made = _put(table, ("0/c/a", b"{2}"))
+    assert table.rows([0])[0] == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
+    assert table.row("0/c/nodes/a") == long
+    assert table.of_cluster(0, "c") == {"0/c/nodes/a": long, "0/c/nodes/b": b"{}"}
+    made = _put(table, ("0/c/nodes/a", b"{2}"))
     assert [record.value for record in made] == [b"{2}", None, None, None, None]
     assert len(table.references()[0]) == 2
 
@@ -134,12 +134,12 @@ def test_chunks_that_a_former_owner_left_are_removed_with_the_next_write(
     table: RowTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
-    made = table.records([RowChange("nodes", "0/c/a", b"{" + bytes(30))])
+    made = table.records([RowChange("0/c/nodes/a", b"{" + bytes(30))])
     torn = [(number, each.key, each.value) for number, each in enumerate(made[:3])]
-    _read(table, 0, *torn, (3, "0/c/b", b"{}"))
-    assert table.rows([0])[0] == {"0/c/b": b"{}"}
+    _read(table, 0, *torn, (3, "0/c/nodes/b", b"{}"))
+    assert table.rows([0])[0] == {"0/c/nodes/b": b"{}"}
     assert {each.key for each in table.leftovers(0)} == {key for _, key, _ in torn}
     assert table.leftovers(1) == []
-    _put(table, ("0/c/a", b"{}"))
+    _put(table, ("0/c/nodes/a", b"{}"))
     assert table.leftovers(0) == []
-    assert sorted(table.references()[0]) == [b"0/c/a", b"0/c/b"]
+    assert sorted(table.references()[0]) == [b"0/c/nodes/a", b"0/c/nodes/b"]

@@ -24,7 +24,7 @@ def test_records_outputs_and_rows_are_counted_by_topic_and_table() -> None:
     metrics.count_batch("cluster", {"clock": 1, "node-state": 9}, 0.003)
     result = StageResult(
         outputs=(OutputRecord("placement-decisions", "c", b"{}"),),
-        rows=(RowChange("nodes", "0/c/n", b"{}"), RowChange("nodes", "0/c/m", None)),
+        rows=(RowChange("0/c/nodes/n", b"{}"), RowChange("0/c/nodes/m", None)),
     )
     metrics.count_result("cluster", result)
     value = metrics.registry.get_sample_value

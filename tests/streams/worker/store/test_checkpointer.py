@@ -10,6 +10,7 @@ import pytest
 from schemas.codec import encode
 from schemas.connection import KafkaSettings
 from schemas.rows import PartitionRow
+from schemas.tables import PARTITION, kind_of_key, row_key
 from streams.stage.checkpoint import (
     PIECE_BYTES,
     TOPIC,
@@ -19,13 +20,12 @@ from streams.stage.checkpoint import (
     Found,
     read_piece,
 )
-from streams.stage.journal import PLACES
 from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
 from streams.worker.broker import broker_urls
 from streams.worker.consume.transport import WorkerApp
 from streams.worker.reader import read_range
 from streams.worker.store import checkpointer as module
-from streams.worker.store.checkpointer import CLOCKS, Checkpointer
+from streams.worker.store.checkpointer import Checkpointer
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.lazy_rows import LazyRows
@@ -43,7 +43,7 @@ class Owner:
     def __init__(self, kafka: KafkaSettings, piece_bytes: int) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
         self.kafka = kafka
-        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", CLOCKS, PLACES)]
+        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", "cluster")]
         self.publisher = FencedPublisher(kafka)
         self.results: list[str] = []
         self.reported = asyncio.Event()
@@ -73,17 +73,15 @@ class Owner:
         if after is not None:
             for table, left in zip(self.tables, after.tables, strict=True):
                 rows_left = left.rows([partition])[partition].items()
-                table.store(RowChange(table.name, key, value) for key, value in rows_left)
-        rows = {table.name: table.rows([partition])[partition] for table in self.tables}
-        await self.journal.open(partition, rows, {})
+                table.store(RowChange(key, value) for key, value in rows_left)
+        nodes, cluster = (table.rows([partition])[partition] for table in self.tables)
+        await self.journal.open(partition, nodes | cluster, {})
 
     async def apply(self, second: int, partition: int = 0, nodes: int = 1) -> None:
         """A batch at that time, which changes nodes; its rows are written."""
         clock = encode(PartitionRow(partition=partition, now_ms=_NOW_MS + second * 1000))
-        rows = [
-            RowChange("nodes", f"{partition}/c/n{n}", b'{"at":%d}' % second) for n in range(nodes)
-        ]
-        rows.append(RowChange(CLOCKS, str(partition), clock))
+        rows = [RowChange(f"{partition}/c/nodes/n{n}", b'{"at":%d}' % second) for n in range(nodes)]
+        rows.append(RowChange(row_key(partition, "", PARTITION), clock))
         record = InputRecord("node-state", partition, second, b"c", b"{}", 0)
         result = StageResult((), tuple(rows))
         batches = [AppliedBatch(partition, [record], result)]
@@ -147,9 +145,9 @@ async def test_one_is_written_when_the_clock_of_the_log_enters_the_next_interval
         assert first.now_ms == _NOW_MS + 41_000
         assert second_.now_ms == _NOW_MS + 101_000
         assert (first.place.epoch, first.place.sequence, first.place.offset) == (0, 3, 4)
-        rows = {(table, key): value for table, key, value in _whole(values, first).rows}
-        assert rows["nodes", "0/c/n0"] == b'{"at":41}'
-        assert set(rows) == {("nodes", "0/c/n0"), (CLOCKS, "0")}
+        rows = dict(_whole(values, first).rows)
+        assert rows["0/c/nodes/n0"] == b'{"at":41}'
+        assert set(rows) == {"0/c/nodes/n0", "0//partitions/"}
 
 
 async def test_after_a_time_that_was_ahead_is_set_right_they_are_written_again(
@@ -186,8 +184,8 @@ async def test_batches_go_on_while_one_is_written_and_change_nothing_in_it(
         values = await it.stored()
         (found,) = _found(values)
         whole = _whole(values, found)
-        nodes = {key: value for table, key, value in whole.rows if table == "nodes"}
-        assert nodes == {f"0/c/n{n}": b'{"at":41}' for n in range(40)}, "rows of one place alone"
+        nodes = {key: value for key, value in whole.rows if kind_of_key(key) == "nodes"}
+        assert nodes == {f"0/c/nodes/n{n}": b'{"at":41}' for n in range(40)}, "rows of one place"
 
 
 async def test_a_partition_that_goes_leaves_a_checkpoint_that_is_none(
@@ -242,11 +240,11 @@ async def test_one_that_cannot_be_written_is_told_and_stops_nothing(
         await it.open()
         await it.apply(0)
         monkeypatch.setattr(module, "RETRY_S", 0.0)
-        it.tables[0].store([RowChange("nodes", "0/c/n1", b"\xff no text")])
+        it.tables[0].store([RowChange("0/c/nodes/n1", b"\xff no text")])
         await it.apply(41)
         await it.until(1)
         assert it.results == ["failed"]
-        it.tables[0].store([RowChange("nodes", "0/c/n1", None)])
+        it.tables[0].store([RowChange("0/c/nodes/n1", None)])
         while "written" not in it.results:
             await it.apply(42)
         assert len(_found(await it.stored())) == 1

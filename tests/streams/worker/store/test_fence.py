@@ -30,7 +30,7 @@ async def publisher(broker: RunningBroker) -> AsyncIterator[FencedPublisher]:
 
 
 def _rows(count: int, name: str = "n") -> list[RowChange]:
-    return [RowChange("t", f"0/c/{name}{number}", b"{}") for number in range(count)]
+    return [RowChange(f"0/c/t/{name}{number}", b"{}") for number in range(count)]
 
 
 async def _keys(broker: RunningBroker, topic: str, end: int) -> list[str]:
@@ -44,7 +44,7 @@ async def test_tables_that_are_written_at_once_when_the_claim_is_old_share_a_new
     publisher._claims[_PARTITION].made_at_s -= 2 * fence.CLAIM_S
     await asyncio.gather(*(publisher.write_rows(each, _PARTITION, _rows(1)) for each in _TOPICS))
     for topic in _TOPICS:
-        assert await _keys(broker, topic, 3) == ["0/claim", "0/claim", "0/c/n0"]
+        assert await _keys(broker, topic, 3) == ["0//claim/", "0//claim/", "0/c/t/n0"]
 
 
 async def test_a_claim_is_made_again_when_what_is_on_its_way_has_arrived(
@@ -55,8 +55,8 @@ async def test_a_claim_is_made_again_when_what_is_on_its_way_has_arrived(
     monkeypatch.setattr(fence, "CLAIM_S", -1.0)
     await publisher.write_rows(_TOPICS[1], _PARTITION, _rows(1, "b"))
     await first
-    assert await _keys(broker, _TOPICS[1], 3) == ["0/claim", "0/claim", "0/c/b0"]
-    assert (await _keys(broker, _TOPICS[0], 502))[-2:] == ["0/c/a499", "0/claim"]
+    assert await _keys(broker, _TOPICS[1], 3) == ["0//claim/", "0//claim/", "0/c/t/b0"]
+    assert (await _keys(broker, _TOPICS[0], 502))[-2:] == ["0/c/t/a499", "0//claim/"]
 
 
 async def test_a_partition_that_is_released_while_its_claim_is_made_again_stays_released(

@@ -10,7 +10,7 @@ import pytest
 from connectors.brokers.embedded import EmbeddedBroker
 from schemas.connection import KafkaSettings
 from schemas.partitions import partition_for
-from streams.stage.journal import PLACES, JournalDamaged
+from streams.stage.journal import JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import event_loop
 from streams.worker.broker import broker_urls
@@ -34,14 +34,14 @@ class Owner:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         app: Any = WorkerApp("test", broker=broker_urls(kafka), store="memory://")
-        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", PLACES)]
+        self.tables = [RowTable(app, name, _PARTITIONS) for name in ("nodes", "cluster")]
         self.publisher = FencedPublisher(kafka)
         self.journal = JournalFirst(kafka, self.publisher, LazyRows(self.tables, self.publisher))
 
-    async def open(self) -> dict[str, dict[str, bytes]]:
+    async def open(self) -> dict[str, bytes]:
         """Take partition 0 over, with the rows that this owner has."""
-        rows = {table.name: table.rows([0])[0] for table in self.tables}
-        return await self.journal.open(0, rows, {})
+        nodes, cluster = (table.rows([0])[0] for table in self.tables)
+        return await self.journal.open(0, nodes | cluster, {})
 
     async def commit(self, batch: AppliedBatch) -> None:
         """Journal, then outputs."""
@@ -63,11 +63,11 @@ async def owner(kafka: KafkaSettings) -> AsyncIterator[Owner]:
 
 
 def _batch(offset: int, **output: Any) -> AppliedBatch:
-    """One record that changes row 0/n and gives one decision."""
+    """One record that changes the row of node n and gives one decision."""
     value = b'{"offset": %d}' % offset
     record = InputRecord("node-state", 0, offset, b"c", b"{}", 0)
     result = StageResult(
-        (OutputRecord(_DECISIONS, "c", value, 0, **output),), (RowChange("nodes", "0/n", value),)
+        (OutputRecord(_DECISIONS, "c", value, 0, **output),), (RowChange("0/c/nodes/n", value),)
     )
     return AppliedBatch(0, [record], result)
 
@@ -87,7 +87,7 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
         await old.open()
         await old.commit(_batch(0, partition=0))
         redone = await new.open()
-        assert redone["nodes"] == {"0/n": b'{"offset": 0}'}, "the tail is redone"
+        assert redone["0/c/nodes/n"] == b'{"offset": 0}', "the tail is redone"
 
         with pytest.raises(LostOwnership, match="partition 0"):
             await old.commit(_batch(1, partition=0))
@@ -97,7 +97,7 @@ async def test_a_worker_that_has_lost_its_partition_publishes_and_writes_nothing
         # The old owner's record stands in between now, and does not count.
         await new.commit(_batch(1, partition=0))
         await new.journal.flush(force=True)
-        assert new.rows() == {"0/n": b'{"offset": 1}'}
+        assert new.rows() == {"0/c/nodes/n": b'{"offset": 1}'}
         decisions = await _published(kafka, new.publisher)
         assert [value for value in decisions if b"1" in value] == [b'{"offset": 1}']
 
@@ -114,7 +114,7 @@ async def test_a_worker_that_stood_still_leaves_its_rows_to_its_successor(
         assert old.rows() == {}
         await old.commit(_batch(1))
         await old.journal.flush(force=True)
-        assert old.rows() == {"0/n": b'{"offset": 1}'}, (
+        assert old.rows() == {"0/c/nodes/n": b'{"offset": 1}'}, (
             "the journal says that it is still the owner"
         )
 
@@ -127,10 +127,10 @@ async def test_batches_are_committed_while_rows_are_written(
         await first.open()
         await first.commit(_batch(0))
         await asyncio.gather(first.journal.flush(force=True), first.commit(_batch(1)))
-        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        assert first.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
         second.tables[:] = first.tables
         redone = await second.open()
-        assert redone["nodes"] == {"0/n": b'{"offset": 1}'}, "the tail begins where the rows end"
+        assert redone["0/c/nodes/n"] == b'{"offset": 1}', "the tail begins where the rows end"
 
 
 async def test_rows_that_somebody_waits_for_are_written_without_rests(
@@ -143,7 +143,7 @@ async def test_rows_that_somebody_waits_for_are_written_without_rests(
         await only.open()
         await only.commit(_batch(0))
         await only.journal.flush(force=True)
-        assert only.rows() == {"0/n": b'{"offset": 0}'}
+        assert only.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
 
 
 async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
@@ -157,9 +157,9 @@ async def test_outputs_that_were_not_published_are_published_by_the_next_owner(
             await first.commit(_batch(1, partition=99))
         # Rows may be written once more before the worker ends.
         await first.journal.flush(force=True)
-        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        assert first.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
         second.tables[:] = first.tables
-        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        assert (await second.open())["0/c/nodes/n"] == b'{"offset": 1}'
         end = await second.publisher.append(_DECISIONS, _PARTITION_OF_C, [b"end"])
         decisions = await read_range(kafka, _DECISIONS, _PARTITION_OF_C, 0, end)
         assert b'{"offset": 1}' in [entry.value for entry in decisions]
@@ -178,9 +178,9 @@ async def test_a_batch_is_journaled_while_the_one_before_it_is_not_published_and
         assert first.rows() == {}
         await first.journal.commit([_batch(0)], zero)
         await first.journal.flush(force=True)
-        assert first.rows() == {"0/n": b'{"offset": 0}'}
+        assert first.rows() == {"0/c/nodes/n": b'{"offset": 0}'}
         second.tables[:] = first.tables
-        assert (await second.open())["nodes"] == {"0/n": b'{"offset": 1}'}
+        assert (await second.open())["0/c/nodes/n"] == b'{"offset": 1}'
         decisions = [b'{"offset": 0}', b'{"offset": 1}']
         assert await _published(kafka, second.publisher, _PARTITION_OF_C) == decisions
         # The first one does not know yet. What it publishes was decided once, and is the same bytes.
@@ -220,7 +220,7 @@ async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(
             await before.journal.flush(force=True)
             places = before.tables[-1].rows([0])[0]
             with pytest.raises(JournalDamaged, match=r"ends at offset 1, but .* up to 1: it was"):
-                await after.journal.open(0, {"nodes": before.rows(), PLACES: places}, {})
+                await after.journal.open(0, before.rows() | places, {})
 
 
 async def test_a_worker_that_finds_out_that_it_was_replaced_writes_no_rows_meanwhile(
@@ -265,5 +265,5 @@ async def test_rows_of_a_worker_that_stood_still_while_it_wrote_are_refused_by_t
         changelog = old.tables[0].changelog
         end = await new.publisher.append(changelog, 0, [b"end"])
         rows = await read_range(kafka, changelog, 0, 0, end)
-        written = [entry.value for entry in rows if entry.key == b"0/n"]
+        written = [entry.value for entry in rows if entry.key == b"0/c/nodes/n"]
         assert written == [b'{"offset": 1}']

@@ -93,7 +93,7 @@ async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> Non
     slow = _Slow()
     pipeline = Pipeline(slow)
     working = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
-    rows = [RowChange("nodes", "0/c/n", value) for value in (b"1", b"2")]
+    rows = [RowChange("0/c/nodes/n", value) for value in (b"1", b"2")]
     for row in rows:
         result = StageResult(rows=(row,))
         batches = [AppliedBatch(0, (), result), AppliedBatch(1, (), result)]

@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from schemas.codec import decode_as
+from schemas.tables import kind_of_key
 from schemas.usage_moments import FleetUsageRow, PodUsageRow
 from streams.cluster.stage import ClusterStage
 from streams.inventory.life import PARTS
@@ -36,7 +37,7 @@ def _run() -> Run:
 
 def _row(run: Run, table: str) -> bytes:
     (key,) = run.keys(table)
-    return run.rows[table, key]
+    return run.rows[key]
 
 
 def test_the_lives_of_a_node_are_one_row() -> None:
@@ -93,13 +94,13 @@ def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart()
 def test_rows_go_with_the_policy_that_asked_and_with_the_resources_that_it_asked_for() -> None:
     run = _run()
     run.say(policy_record(_RISK + "maxPendingRequests: 7\n"))
-    assert {"pod_usage", "fleet_usage"} <= run.tables
+    assert {"pod_usage", "fleet_usage"} <= run.kinds
     run.say(policy_record(_RISK.replace("cpu", "memory")))
-    assert not {"pod_usage", "fleet_usage"} & run.tables
+    assert not {"pod_usage", "fleet_usage"} & run.kinds
     _measured(run, 20, a=100, b=100)
     assert set(decode_as(PodUsageRow, _row(run, "pod_usage")).usage) == {"memory"}  # type: ignore[union-attr]
     run.say(policy_record())
-    assert not {"pod_usage", "fleet_usage"} & run.tables
+    assert not {"pod_usage", "fleet_usage"} & run.kinds
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,8 @@ def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
     damaged = orjson.loads(_row(_run(), "pod_usage"))
     (damaged if column in ("minutes", "uids") else damaged["usage"]["cpu"])[column] = entries
     stored = [
-        (table, key, orjson.dumps(damaged) if table == "pod_usage" else value)
-        for table, key, value in rows
+        (key, orjson.dumps(damaged) if kind_of_key(key) == "pod_usage" else value)
+        for key, value in rows
     ]
     with pytest.raises(DamagedTable, match=r"(?s)pod_usage.*node-1.*entries"):
-        ClusterStage.restored(0, 1, stored)
+        ClusterStage.restored(0, 1, dict(stored))

@@ -1,3 +1,7 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -5,12 +9,15 @@ from schemas.codec import encode
 from schemas.pods import Pod
 from schemas.policy import Policy
 from schemas.rows import HeldPod
-from streams.cluster.podrows import KEPT_MAX, PodRows
+from streams.cluster import inventory_rows
+from streams.cluster.inventory_rows import PARTS_BYTES_MAX, PodRows, encode_held
 from streams.inventory.assigned import AssignedPod
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
+from streams.placement.reservations import Reservations
+from streams.stage.sized_cache import SizedCache
 from tests.streams.cluster.builders import START_MS, lifecycle, pod
 from tests.streams.cluster.strategies import pods
 
@@ -37,6 +44,13 @@ def plain(held: Held, counted: AssignedPod | None) -> bytes:
         place=held.place,
     )
     return encode(item)
+
+
+@contextmanager
+def _kept_parts(most: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inventory_rows, "_PARTS", SizedCache(PARTS_BYTES_MAX, most))
+        yield
 
 
 def change(inventory: Inventory, what: str, node: str, uid: str, moment: int) -> None:
@@ -74,32 +88,32 @@ changes = st.lists(
 def test_an_item_is_that_of_its_message_whatever_was_kept_of_earlier_ones(
     steps: list[tuple[str, str, str]], kept_max: int
 ) -> None:
-    inventory, rows = Inventory(Policy()), PodRows(kept_max)
-    for moment, (what, name, uid) in enumerate([*steps, *(("encode", n, "") for n in NODES)]):
-        if what != "encode":
-            change(inventory, what, name, uid, moment)
-        elif (node := inventory.nodes.get(name)) is not None:
-            for held_uid, held in node.held.items():
-                counted = node.load.pods.assigned.get(held_uid)
-                assert rows.encode(held, counted) == plain(held, counted)
+    inventory = Inventory(Policy())
+    rows = PodRows(inventory, Reservations(inventory))
+    with _kept_parts(kept_max):
+        for moment, (what, name, uid) in enumerate([*steps, *(("encode", n, "") for n in NODES)]):
+            if what != "encode":
+                change(inventory, what, name, uid, moment)
+            elif (node := inventory.nodes.get(name)) is not None:
+                for held_uid, held in node.held.items():
+                    counted = node.load.pods.assigned.get(held_uid)
+                    assert rows.encode((name, held_uid)) == plain(held, counted)
 
 
 @given(pods(), st.sampled_from((1, 1_000)))
 def test_every_pod_is_encoded_as_its_message(one: Pod, kept_max: int) -> None:
-    rows = PodRows(kept_max)
     held = Held(one, pod_demand(pod()), START_MS, place=7)
-    for _ in range(2):
-        assert rows.encode(held, None) == plain(held, None)
+    with _kept_parts(kept_max):
+        for _ in range(2):
+            assert encode_held(held, None) == plain(held, None)
 
 
-def test_many_clusters_keep_no_more_parts_than_one() -> None:
-    clusters = [PodRows() for _ in range(5)]
-    for number, rows in enumerate(clusters):
-        for count in range(KEPT_MAX // 4):
-            each = pod("pod", cpu=f"{number}.{count:04}")
-            rows.encode(Held(each, pod_demand(pod()), START_MS), None)
-    kept = {id(rows._kept): len(rows._kept) for rows in clusters}
-    assert sum(kept.values()) <= KEPT_MAX
+def test_no_more_parts_than_the_limit_are_kept() -> None:
+    with _kept_parts(100):
+        for count in range(300):
+            each = pod("pod", cpu=f"0.{count:04}")
+            encode_held(Held(each, pod_demand(pod()), START_MS), None)
+        assert len(inventory_rows._PARTS) <= 100
 
 
 @given(changes)

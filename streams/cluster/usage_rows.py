@@ -1,24 +1,21 @@
-"""Lives of pods and figures of the fleet as rows.
+"""Rows of what pods used over their lives, and of what the pods of a cluster use of their requests."""
 
-A node's row is written when a metric has been added to the lives, once in a window: with all its
-pods, and with those that have gone since the window before.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from schemas.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
 from streams.inventory.fleet_usage import decode_fleet_usage, encode_fleet_usage
 from streams.inventory.inventory import Inventory
 from streams.inventory.node_lives import SYSTEM, NodeLives
 from streams.inventory.recent import FIGURES
-from streams.stage.tracked_table import TrackedTable
-
-#: The key of the fleet's row in a cluster.
-KEY = "fleet"
+from streams.stage.tracked_rows import TrackedRows
 
 
-class PodUsageTable(TrackedTable[str, PodUsageRow]):
-    """Table `pod_usage` of one cluster, by node."""
+class PodUsageRows(TrackedRows[str, PodUsageRow]):
+    """Rows of kind `pod_usage` of one cluster, by node.
+
+    A row is written when a metric has been added to the lives, once in a window: with all pods of the
+    node, and with those that have gone since the window before.
+    """
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
         super().__init__("pod_usage")
@@ -83,14 +80,14 @@ class PodUsageTable(TrackedTable[str, PodUsageRow]):
                 lives.recents[keys[index]] = tuple(recent)
         moments.restore(node.held.values(), lives)
 
-    def restore(self, rows: Iterator[PodUsageRow]) -> None:  # type: ignore[override]
-        """Take over all rows; of a new table only."""
+    def restore(self, rows: Iterable[PodUsageRow]) -> None:
+        """Take over all rows; while nothing is kept only."""
         super().restore(rows)
         self._inventory.moments.changed.clear()
 
 
-class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
-    """Table `fleet_usage` of one cluster: one row."""
+class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
+    """The row of kind `fleet_usage` of one cluster."""
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
         super().__init__("fleet_usage")
@@ -110,7 +107,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
     def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
         if self._moments.fleet_changed:
-            self.changed[KEY] = None
+            self.changed[""] = None
         self._moments.fleet_changed = False
 
     def take(self, row: FleetUsageRow) -> None:
@@ -120,7 +117,7 @@ class FleetUsageTable(TrackedTable[str, FleetUsageRow]):
             fleet.figures = decode_fleet_usage(row.resources, fleet.args)
             self._moments.renewed_at_ms = row.renewed_at_ms
 
-    def restore(self, rows: Iterator[FleetUsageRow]) -> None:  # type: ignore[override]
-        """Take over the row; of a new table only."""
+    def restore(self, rows: Iterable[FleetUsageRow]) -> None:
+        """Take over the row; while nothing is kept only."""
         super().restore(rows)
         self._moments.fleet_changed = False

@@ -7,7 +7,7 @@ from schemas.nodes import NodeState
 from schemas.policy import Policy
 from schemas.pressure import Pressure, ResourcePressure, Stalled
 from schemas.rows import NodeRow
-from streams.cluster.noderows import NodeRows
+from streams.cluster.inventory_rows import NodeRows
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from tests.streams.cluster.builders import (
@@ -56,7 +56,8 @@ def plain(node: Node) -> bytes:
 def test_a_row_is_what_its_message_says(
     events: list[tuple[NodeState | None, NodeMetric | None]],
 ) -> None:
-    inventory, rows = Inventory(Policy()), NodeRows(CLUSTER)
+    inventory = Inventory(Policy())
+    rows = NodeRows(CLUSTER, inventory)
     inventory.advance(at(0))
     for state, said in events:
         if state is not None:
@@ -64,7 +65,7 @@ def test_a_row_is_what_its_message_says(
         if said is not None:
             inventory.apply_metric(said)
         for each in inventory.nodes.values():
-            assert rows.encode(each.name, each) == plain(each)
+            assert rows.encode(each.name) == plain(each)
 
 
 def test_of_nodes_that_are_gone_no_text_is_kept() -> None:
@@ -75,10 +76,13 @@ def test_of_nodes_that_are_gone_no_text_is_kept() -> None:
         run.say(node(name), metric(name))
         run.say(node_gone(name))
     run.say(node("kept"))
-    assert list(run.state.node_rows._states._kept) == ["kept"]
+    (rows,) = [rows for rows in run.state.inventory_rows if isinstance(rows, NodeRows)]
+    assert list(rows._states._kept) == ["kept"]
 
 
 def test_nothing_is_known_of_a_node_that_is_not_there() -> None:
-    rows = NodeRows(CLUSTER)
-    assert rows.encode("node-1", None) is None
-    assert rows.encode("node-1", Inventory(Policy()).node("node-1")) is None
+    inventory = Inventory(Policy())
+    rows = NodeRows(CLUSTER, inventory)
+    assert rows.encode("node-1") is None
+    inventory.node("node-1")
+    assert rows.encode("node-1") is None
