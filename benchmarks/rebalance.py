@@ -1,7 +1,7 @@
 """How long a round of rebalancing takes.
 
 `rebalance_round_ms`: a round by thresholds: classes of all nodes, counts of rounds, order of hot nodes and of their pods,
-and the plan of all moves, with a gate that stops no pod. Packing what has changed since the
+and the plan of all moves, of which as many pass the gate as a round lets leave. Packing what has changed since the
 last round is spread over the ticks between two rounds and separate in `detail`; so is what the
 gates of protections and limits take, which are not part of this. After each run the plan is checked
 against its own promise: no target above its high threshold. `.both_strategies`: the round of the
@@ -23,7 +23,9 @@ from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
+from streams.migration.round_limits import RoundLimits
 from streams.rebalance.balancer import Balancer
+from streams.rebalance.candidates import Gate, Rules
 from streams.rebalance.outcome import RoundOutcome
 
 _CLUSTER = "bench"
@@ -51,6 +53,19 @@ _VARIANTS = {
     "hot_30": _Variant(hot_percent=30),
     "both_strategies": _Variant(balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK)),
 }
+
+
+class _RoundLimits(Rules):
+    """Lets as many pods leave as a round may, and stops none for another reason."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._limits = RoundLimits(policy)
+
+    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+        gate = self._limits.gate(node, held.pod.namespace)
+        if gate is None:
+            self._limits.let_through(node, held.pod.namespace)
+        return gate
 
 
 class BrokenPromise(AssertionError):
@@ -89,7 +104,7 @@ def _round(name: str, variant: _Variant, node_fit: bool) -> Figure:
 
     def step(number: int) -> None:
         began = process_time_ns()
-        outcomes[:] = [balancer.round(_NOW_MS)]
+        outcomes[:] = [balancer.round(_NOW_MS, _RoundLimits(policy))]
         spent.append(process_time_ns() - began)
 
     middle, least = median_us(step, _REPEATS, warmup=3)

@@ -147,6 +147,4 @@ def rig(kind: BrokerKind) -> Iterator[Rig]:
                 broker.kill_broker
             )  # nothing is read any more; to stop cleanly takes seconds
             create_topics(connect(broker.settings), expected_topics(broker.settings))
-        place = Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())
-        stack.callback(place.sender.close)
-        yield place
+        yield Rig(broker.settings, directory, None if kind == "embedded" else broker.pid())

@@ -157,7 +157,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     from connectors.node_agent.delivery import Delivery
     from connectors.node_agent.telemetry import Telemetry
     from connectors.process.metrics_endpoint import serving
-    from loadstream.foreground import terminable
+    from connectors.process.signals import terminable
     from schemas.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()

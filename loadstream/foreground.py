@@ -1,11 +1,10 @@
 """`loadstream broker`: a broker that runs until it is stopped, announced to other commands."""
 
 import os
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.distribution import KafkaUnavailable
@@ -14,6 +13,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
+from connectors.process.signals import terminable
 from connectors.process.terminal import echo
 from schemas.announcement import announce
 from schemas.connection import ENV_PREFIX, KafkaSettings, SettingsError
@@ -97,13 +97,3 @@ def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None
                 time.sleep(_WATCH_S)
         except KeyboardInterrupt:
             return
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, with everything that was started."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

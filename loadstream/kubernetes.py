@@ -165,7 +165,7 @@ def _run(
     with as_messages():
         from connectors.kafka.client import connect
         from connectors.kafka.extents import check_partitions
-        from connectors.kafka.turn import LOCK
+        from connectors.kafka.term import LOCK
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run

@@ -74,7 +74,7 @@ def simulate(
         from connectors.kafka.extents import partitions_of
         from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
-        from loadstream.foreground import terminable
+        from connectors.process.signals import terminable
         from schemas.connection import KafkaSettings
         from schemas.partitions import partition_for
         from simulation.cluster.continuous import ContinuousSimulation

@@ -16,7 +16,6 @@ from schemas.base import (
     Message,
     NodeName,
     Part,
-    ResourceAmounts,
     StateMs,
 )
 from schemas.decisions import AsOf, DecisionId
@@ -28,8 +27,6 @@ OwnerKey = Annotated[str, Field(min_length=1, max_length=1_200)]
 PoolName = Annotated[str, Field(max_length=253)]
 #: What is watched: everything on the node, or its prod pods alone.
 Phase = Literal["node", "prod"]
-#: Most pods of one node that are kept as unmovable in its row.
-UNMOVABLE_PER_NODE_MAX = 256
 
 
 class RecentMove(Part):
@@ -84,36 +81,6 @@ class CoolingNodeRow(Message):
     """Fresh metrics since then by which it is not hot, as far as they are waited for."""
     metric_at_ms: StateMs = 0
     """Update time of the newest of them; 0: none came."""
-
-
-class UnmovablePod(Part):
-    """A pod that no target could take without becoming hot."""
-
-    pod: PodRef
-    """The pod."""
-    reason: Annotated[str, Field(max_length=500)]
-    """Why, with numbers."""
-    usage: ResourceAmounts
-    """What it used."""
-    room: ResourceAmounts
-    """The most room that any one target had, per resource."""
-    attempts: Count
-    """How many times in a row it was tried in vain."""
-    marked_at_ms: StateMs
-    """When it was tried last."""
-    retry_at_ms: StateMs
-    """It is tried again then even if nothing has changed."""
-
-
-class UnmovablePodsRow(Message):
-    """Kind `unmovable_pods`: those of one node."""
-
-    cluster: ClusterName
-    node: NodeName
-    pods: Annotated[
-        tuple[UnmovablePod, ...], Field(max_length=UNMOVABLE_PER_NODE_MAX, fail_fast=True)
-    ]
-    """The pods, in the order of their uids."""
 
 
 class FollowedEvictionRow(Message):

@@ -24,7 +24,7 @@ from schemas.migrations import (
     MigrationStateRow,
     WorkloadRow,
 )
-from schemas.moves import CoolingNodeRow, FollowedEvictionRow, RecentMovesRow, UnmovablePodsRow
+from schemas.moves import CoolingNodeRow, FollowedEvictionRow, RecentMovesRow
 from schemas.namespaces import NamespaceRow, PriorityClassRow
 from schemas.percentiles import (
     ClusterCollectPolicy,
@@ -109,11 +109,10 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "moves",
-        "Earlier moves: owners, nodes that cool down, pods that no target could take.",
+        "Earlier moves: owners of moved pods, nodes that cool down, evictions that are followed.",
         {
             "recent_moves": RecentMovesRow,
             "cooling_nodes": CoolingNodeRow,
-            "unmovable_pods": UnmovablePodsRow,
             "followed_evictions": FollowedEvictionRow,
         },
     ),

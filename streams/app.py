@@ -101,7 +101,7 @@ def build(worker: WorkerSettings, kafka: KafkaSettings) -> Any:
                 ticks=ticks if worker.clock == "wall" else None,
             )
         )
-    app.companions = (Membership(app, [runner.partitions for runner in runners]).run,)
+    app.companions = (Membership(app, [runner.partitions.notices for runner in runners]).run,)
     if worker.metrics_port:
         _add_endpoints(app, worker, kafka, metrics, runners)
     _log_start(worker, kafka)

@@ -22,7 +22,7 @@ _FORBIDDEN = {
     "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",
     "streams.placement.plugins.fit": "faust",
-    "streams.rebalance.balance": "streams.worker.runner",
+    "streams.rebalance.thresholds.rounds": "streams.worker.runner",
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",
     "streams.worker.store.pipeline": "streams.cluster.stage",

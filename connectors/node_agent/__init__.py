@@ -15,7 +15,6 @@ else.
     source        one sample of the node and its pods
     delivery      samples to the broker; measuring never waits for it
     telemetry     what the agent counts of itself
-    this_machine  this machine as one node, for the demo
     commands      `loadstream agent`
 
 What cannot be read is left out of a sample and counted; a zero would be believed. No API server is

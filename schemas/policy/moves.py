@@ -1,9 +1,9 @@
 """`moves`: what is remembered of moves, and when to leave off. loadstream's own; upstream has none
 of it.
 
-A pod that left a hot node is kept away from it until the node has cooled; an owner whose pods go in
-circles is frozen; and a pod that fits nowhere is left alone for a while. Times are those of the
-log's clock. Waits double from their `initial` to their `max` value.
+A pod that left a hot node is kept away from it until the node has cooled, and an owner whose pods go
+in circles is frozen. Times are those of the log's clock. A freeze doubles from its `initial` to its
+`max` value.
 """
 
 from collections.abc import Iterable
@@ -17,18 +17,12 @@ _Seconds = Annotated[int, whole(1, 7 * _DAY_S)]
 #: Most moves of one owner that are remembered.
 HISTORY_MAX = 32
 
-#: Waits that begin with the first field and double up to the second.
-_DOUBLING = (
-    ("initial_freeze_seconds", "max_freeze_seconds"),
-    ("initial_unmovable_seconds", "max_unmovable_seconds"),
-)
-
 
 class MoveArgs(PolicyPart):
-    """Memory of moves, freezing, unmovable pods, and the outcomes of moves."""
+    """Memory of moves, freezing, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away, frozen or left alone. The outcomes of moves are still reported."""
+    """false: nothing is kept away or frozen. The outcomes of moves are still reported."""
     cooling_seconds: _Seconds = 300
     """So long after it was hot last, a node still counts as cooling: the window of an average."""
     cooling_metrics: Annotated[int, whole(0, 100)] = 2
@@ -39,17 +33,14 @@ class MoveArgs(PolicyPart):
     """Moves of one owner's pods within the window, or one for each of its replicas if that is more."""
     initial_freeze_seconds: _Seconds = 600
     max_freeze_seconds: _Seconds = _DAY_S
-    initial_unmovable_seconds: _Seconds = 600
-    max_unmovable_seconds: _Seconds = 21_600
     follow_seconds: _Seconds = 600
     """How long after an eviction its outcome is reported: two windows of an average."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest wait is not shorter than the first."""
-        for names in _DOUBLING:
-            first, longest = (getattr(self, name) for name in names)
-            if longest < first:
-                low, high = (type(self).model_fields[name].alias or name for name in names)
-                at = high if names[1] in self.model_fields_set else low
-                message = f"{low} is {first} and {high} is {longest}; allowed is at most as much"
-                yield Conflict((at,), message, (low, high))
+        """The longest freeze is not shorter than the first."""
+        first, longest = self.initial_freeze_seconds, self.max_freeze_seconds
+        if longest < first:
+            low, high = "initialFreezeSeconds", "maxFreezeSeconds"
+            at = high if "max_freeze_seconds" in self.model_fields_set else low
+            message = f"{low} is {first} and {high} is {longest}; allowed is at most as much"
+            yield Conflict((at,), message, (low, high))

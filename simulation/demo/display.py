@@ -108,12 +108,11 @@ def line_of(session: Session, status: Status) -> str:
     waiting = len(observed.waiting())
     hot = sorted(session.relief.hot)
     names = f" ({', '.join(hot[:3])}{' ...' if len(hot) > 3 else ''})" if hot else ""
-    held = "; the clock waits for the worker" if status.phase == "held" else ""
-    rate = f"; {status.samples_per_s:.0f} samples/s" if status.samples_per_s else ""
+    rate = f"; {session.samples / status.real_s:.0f} samples/s" if status.real_s > 1 else ""
     return (
         f"{clock_text(session.now_ms, session.scenario.begin_ms)}: {session.requests} requests,"
         f" {len(session.placed_at_ms)} placed, {waiting} waiting; {usage}, {len(hot)} hot{names};"
-        f" {_moved(session)}{rate}{held}"
+        f" {_moved(session)}{rate}"
     )
 
 

@@ -50,15 +50,6 @@ class UsageGrid:
         """CPU in one bin, shape (machines,); NaN where there is no sample."""
         return self._mean(0, number)
 
-    def without(self, machine: int | None) -> "UsageGrid":
-        """The same without one machine; None: the whole."""
-        if machine is None:
-            return self
-        rest = UsageGrid(self.counts.shape[1] - 1, self.begin_ms, self.end_ms)
-        rest.counts = np.delete(self.counts, machine, axis=1)
-        rest.sums = np.delete(self.sums, machine, axis=2)
-        return rest
-
     def _mean(self, resource: int, bins: int | slice = slice(None)) -> FloatArray:
         counts = self.counts[bins]
         with np.errstate(invalid="ignore"):

@@ -66,17 +66,7 @@ class Observed:
     latencies_ms: list[float] = field(default_factory=list)
     """Real time from a request to the first decision on it."""
     metrics: int = 0
-    newest_metric_ms: int | None = None
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    heard_s: float | None = None
-    """Real time of the newest word of the cluster stage: a decision, a command or a round."""
-    clock_behind_ms: int = 0
-    """How much older than the scenario's time the time was that it spoke at."""
-    decided_behind_ms: int = 0
-    """How much older than the newest decision the metric was that it knew last."""
-    _unapplied: deque[tuple[int, int]] = field(default_factory=deque)
-    """Offset and time of the metrics that no decision has known yet."""
-    _applied_ms: int | None = None
     _asked_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,16 +76,13 @@ class Observed:
         """A pod asks for a node."""
         self._asked_s[uid] = real_s
 
-    def metric(self, metric: NodeMetric, offset: int) -> None:
-        """The worker reports what a node uses; `offset` is that of the record in `node-metrics`."""
+    def metric(self, metric: NodeMetric) -> None:
+        """The worker reports what a node uses."""
         self.metrics += 1
-        if metric.updated_at_ms is not None:
-            self._unapplied.append((offset, metric.updated_at_ms))
         node = self.nodes.get(metric.node)
         if node is None or metric.usage is None or metric.updated_at_ms is None:
             return
         node.updated_at_ms = metric.updated_at_ms
-        self.newest_metric_ms = max(self.newest_metric_ms or 0, metric.updated_at_ms)
         node.usage = metric.usage
         node.p95 = {}
         for aggregate in sorted(metric.aggregated, key=lambda each: each.duration_ms):
@@ -107,19 +94,9 @@ class Observed:
         self.decisions[decision.outcome] += 1
         self.latest.append(decision)
         self.outcomes[decision.pod.uid] = decision
-        applied = decision.as_of.offsets.get("node-metrics", -1)
-        while self._unapplied and self._unapplied[0][0] <= applied:
-            self._applied_ms = self._unapplied.popleft()[1]
-        if self._applied_ms is not None:
-            self.decided_behind_ms = decision.decided_at_ms - self._applied_ms
         asked_s = self._asked_s.pop(decision.pod.uid, None)
         if asked_s is not None:
             self.latencies_ms.append((real_s - asked_s) * 1000)
-
-    def heard(self, decided_at_ms: int, now_ms: int, real_s: float) -> None:
-        """The cluster stage has said something, as of a time of its own clock."""
-        self.heard_s = real_s
-        self.clock_behind_ms = now_ms - decided_at_ms
 
     def dead_letter(self, letter: DeadLetter) -> None:
         """The worker could not use a record."""

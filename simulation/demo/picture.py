@@ -158,7 +158,7 @@ def _evenness(axes: "Axes", session: Session, compared: UsageGrid, hours: Any) -
         (compared, _REQUESTS, "by requests alone"),
         (session.grid, _LOADSTREAM, "by real load"),
     ):
-        usage = grid.without(session.scenario.live).cpu * 100
+        usage = grid.cpu * 100
         known = ~np.isnan(usage).all(axis=1)
         low, middle, high = np.nanpercentile(usage[known], (10, 50, 90), axis=1)
         axes.fill_between(middles[known], low, high, color=colour, alpha=0.2, linewidth=0)

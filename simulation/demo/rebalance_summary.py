@@ -61,8 +61,8 @@ def usage_staying(session: Session) -> UsageGrid:
 
 
 def hot_nodes(session: Session, grid: UsageGrid) -> FloatArray:
-    """How many nodes were hot in each bin, shape (bins,); this very machine is left out."""
-    usage = grid.without(session.scenario.live).cpu
+    """How many nodes were hot in each bin, shape (bins,)."""
+    usage = grid.cpu
     counts: FloatArray = (
         np.nan_to_num(usage > session.relief.hot_above).sum(axis=1).astype(np.float64)
     )

@@ -1,62 +1,63 @@
-"""Runs a scenario: broker, worker process and clock around a session.
+"""Runs a scenario against a real worker: the broker, the worker's process, and a run in lock-step.
 
-The scenario's clock runs at its speed as long as the worker keeps up. Where it falls behind, the
-clock is held until it has caught up, because the embedded broker keeps only about 5 MB a partition:
-a slow machine gets through less of the scenario, not through a broken one. Whatever happens, the
-broker and the worker are gone at the end, and the end comes within two minutes, but for the
-comparison.
+Records of one topic go to the broker, and the run waits until the journal names their offsets as
+applied. The worker's answers are read from the journal, in the order in which they were decided. So
+the result of a run depends on its scenario alone: a slow machine takes longer for the same
+decisions. Whatever happens, the broker and the worker are gone at the end.
 """
 
+import hashlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.client import connect
+from connectors.kafka.extents import extents_of
+from connectors.kafka.reader import Gap, Reader, Record
+from connectors.kafka.sender import Sender
 from connectors.kafka.topics import EMBEDDED_PARTITIONS
-from connectors.kafka.wire import Wire
+from connectors.process.wall_clock import now_ms
 from schemas.announcement import AlreadyAnnounced, announce
 from schemas.base import Message
-from schemas.codec import encode
+from schemas.codec import decode, encode
+from schemas.connection import KafkaSettings
 from schemas.decisions import PlacementDecision
 from schemas.evictions import EvictionCommand
+from schemas.partitions import partition_for
+from schemas.refusals import Refusal
 from schemas.rounds import RebalanceRound
-from schemas.usage import NodeUsage
+from schemas.topics import key_of
+from simulation.demo.course import Course
 from simulation.demo.display import Display
-from simulation.demo.scenario import Scenario
+from simulation.demo.scenario import CLUSTER, Scenario
 from simulation.demo.session import READ_TOPICS, Session
-from simulation.demo.status import Phase, Status
+from simulation.demo.status import Status
 from simulation.demo.worker import WorkerProcess
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.stage import AggregateStage
+from streams.stage import journal
+from streams.stage.journal_records import Batch
+from streams.stage.records import InputRecord
 
-#: Real time between two steps of the scenario's clock. The embedded broker hands out one produced
-#: batch of a partition at a fetch, so a few large batches get through it faster than many small
-#: ones.
-_STEP_S = 0.08
-#: A pause of this process is no time of the scenario.
-_STEP_MAX_S = 0.2
-#: The worker must answer within this time.
+#: The worker must apply a first record within this time,
 _START_TIMEOUT_S = 50.0
-#: It must answer again within this time while the clock is held.
+#: and each later one within this time.
 _SILENCE_TIMEOUT_S = 20.0
-#: After the last step answers are waited for.
-_CLOSING_S = 5.0
-#: Longest run, from the start of the broker; the rest of two minutes is for the end.
-TOTAL_MAX_S = 98.0
-#: Real seconds of the scenario that the worker may be behind before the clock is held.
-_BEHIND_MAX_S = 1.0
-#: Time for which a word of the cluster stage says how far behind the worker is.
-_NEWS_S = 0.5
+_POLL_S = 0.05
 #: What is written down as it is read, and where.
 _KEPT: dict[type[Message], str] = {
     PlacementDecision: "decisions.jsonl",
     EvictionCommand: "evictions.jsonl",
     RebalanceRound: "rounds.jsonl",
 }
-#: Before the worker has answered, the clock goes only this far.
-_AHEAD_AT_START_MS = 15 * 60_000
+_SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
 
 
 class WorkerSilent(RuntimeError):
@@ -70,26 +71,23 @@ class Run:
     session: Session
     real_s: float
     """Real time from the worker's first answer to the end."""
+    digest: str
+    """Of everything that the cluster stage decided, in order."""
     interrupted: bool
 
 
-def run(
-    scenario: Scenario,
-    seconds: float,
-    output: Path,
-    display: Display,
-    measured: Callable[[], NodeUsage] | None,
-) -> Run:
-    """Run a scenario for `seconds` and write decisions, evictions and rounds to `output`.
+def run(scenario: Scenario, output: Path, display: Display) -> Run:
+    """Run a scenario, and write decisions, evictions and rounds to `output`.
 
-    Raises WorkerDied, WorkerSilent or WireError. An interrupt ends the run early and is no error.
+    Raises WorkerDied, WorkerSilent or BrokerUnavailable. An interrupt ends the run early and is no
+    error.
     """
     policy = output / "policy.yaml"
     policy.write_text(scenario.policy_text, encoding="utf-8")
     with ExitStack() as stack:
         stack.enter_context(_terminable())
         broker = stack.enter_context(EmbeddedBroker())
-        where = _announced(stack, broker.bootstrap_servers)
+        note = _announce(stack, broker.bootstrap_servers)
         settings = {
             "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "LOADSTREAM_KAFKA_PARTITIONS": str(EMBEDDED_PARTITIONS),
@@ -101,132 +99,164 @@ def run(
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",
         }
         worker = stack.enter_context(WorkerProcess(settings, output / "worker.log"))
-        wire = stack.enter_context(Wire(broker.settings, READ_TOPICS))
-        kept = {
+        stages = stack.enter_context(_WorkerStages(broker.settings, worker))
+        files = {
             kind: stack.enter_context((output / name).open("wb")) for kind, name in _KEPT.items()
         }
-        session = Session(scenario, wire.send, EMBEDDED_PARTITIONS, measured)
-        course = _Course(session, wire, worker, seconds, where)
 
-        def keep(message: Any) -> None:
-            if (file := kept.get(type(message))) is not None:
-                file.write(encode(message) + b"\n")
+        def deliver(topic: str, messages: list[Any]) -> Iterator[Any]:
+            for answer in stages.deliver(topic, messages):
+                if (file := files.get(type(answer))) is not None:
+                    file.write(encode(answer) + b"\n")
+                yield answer
 
-        course.keep = keep
+        course = Course(scenario, deliver, stages.partition, time.monotonic)
+        session, interrupted = course.session, False
         try:
             with display:
-                course.run(display)
-            interrupted = False
+                display.show(session, Status("starting", 0.0, note))
+                for _ in course.steps():
+                    display.show(session, Status("running", stages.real_s, note))
         except KeyboardInterrupt:
             interrupted = True
-        return Run(session, course.real_s, interrupted)
+        return Run(session, stages.real_s, stages.digest.hexdigest(), interrupted)
 
 
-class _Course:
-    """The loop of one run."""
+class _WorkerStages:
+    """The stages of a worker process, fed through its topics; a context manager."""
 
-    def __init__(
-        self, session: Session, wire: Wire, worker: WorkerProcess, seconds: float, where: str
-    ) -> None:
-        self.keep: Callable[[Any], None] = lambda message: None
-        self._session = session
-        self._wire = wire
+    def __init__(self, settings: KafkaSettings, worker: WorkerProcess) -> None:
+        self.partition = partition_for(CLUSTER.encode(), EMBEDDED_PARTITIONS)
+        self.digest = hashlib.sha256()
         self._worker = worker
-        self._seconds = seconds
-        self._where = where
+        self._connection = connect(settings)
+        self._sender = Sender(self._connection, linger_ms=0)
+        self._reader = Reader(
+            self._connection,
+            {
+                (_JOURNAL, self.partition): 0,
+                (_METRICS, self.partition): 0,
+                **{(_REFUSED, each): 0 for each in range(EMBEDDED_PARTITIONS)},
+            },
+            fetch_wait_ms=10,
+        )
+        self._journal = journal.Reader(journal.Place(), self.partition)
+        self._sent: Counter[str] = Counter()
+        self._applied: Counter[str] = Counter()
+        """Records of each topic that the journal names as applied."""
+        # The same fold as the worker's says how many metrics come of the samples.
+        self._aggregates = [
+            AggregateStage(
+                PartitionState(number, Collecting(), first=True),
+                EMBEDDED_PARTITIONS,
+                AggregateLimits(),
+                has_table=False,
+            )
+            for number in range(EMBEDDED_PARTITIONS)
+        ]
+        self._folded = [0] * EMBEDDED_PARTITIONS
+        """Records that each of these has applied."""
+        self._collected: list[tuple[bytes, bytes]] = []
+        """Collect policies that the cluster stage has written for the aggregate stage."""
+        self._written = self._metrics_read = 0
         self._began_s = time.monotonic()
-        self._first_answer_s: float | None = None
-        self._last_answer_s = self._began_s
+
+    def __enter__(self) -> "_WorkerStages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._sender.close()
 
     @property
     def real_s(self) -> float:
         """Real time since the worker's first answer."""
-        return 0.0 if self._first_answer_s is None else time.monotonic() - self._first_answer_s
+        return time.monotonic() - self._began_s if self._applied else 0.0
 
-    def run(self, display: Display) -> None:
-        """From the first record to the last answer."""
-        session, scenario = self._session, self._session.scenario
-        session.begin()
-        now_ms = float(session.now_ms)
-        step_s = time.monotonic()
-        while not session.over and not self._late():
-            due_s = step_s + _STEP_S
-            self._receive(max(0.0, due_s - time.monotonic()))
-            elapsed_s, step_s = time.monotonic() - step_s, time.monotonic()
-            held = self._held()
-            if not held:
-                now_ms += min(elapsed_s, _STEP_MAX_S) * scenario.speed * 1000
-                now_ms = min(now_ms, self._furthest_ms())
-                session.advance(round(now_ms), step_s)
-            display.show(session, self._status("held" if held else "running"))
-            self._check()
-        deadline = time.monotonic() + _CLOSING_S
-        self._wire.flush()
-        while session.observed.unanswered and time.monotonic() < deadline:
-            self._receive(_STEP_S)
-            display.show(session, self._status("closing"))
-            self._check()
+    def deliver(self, topic: str, messages: list[Any]) -> Iterator[Any]:
+        """Send records of one topic; yield the answers until all of them are applied.
 
-    def _receive(self, timeout_s: float) -> None:
-        for message, offset in self._wire.receive(timeout_s):
-            real_s = time.monotonic()
-            self._last_answer_s = real_s
-            self._session.receive(message, offset, real_s)
-            # Rounds need nothing but the clock; the run begins when both stages have spoken.
-            if self._first_answer_s is None and self._session.observed.metrics:
-                self._first_answer_s = real_s
-            self.keep(message)
+        Raises WorkerDied, WorkerSilent or BrokerUnavailable.
+        """
+        if topic == _SAMPLES:
+            self._wait_for_collect_policies()
+        for message in messages:
+            self._sender.send(topic, message)
+        self._sender.flush()
+        if topic == _SAMPLES:
+            records = [(key_of(topic, each).encode(), encode(each)) for each in messages]
+            topic, count = _METRICS, self._fold(records)
+        else:
+            count = len(messages)
+        self._sent[topic] += count
+        waited_s = time.monotonic()
+        while self._applied[topic] < self._sent[topic] or self._metrics_read < self._sent[_METRICS]:
+            for record in self._reader.poll(_POLL_S):
+                if isinstance(record, Gap):
+                    raise WorkerSilent(f"the broker has dropped records: {record}")
+                yield from self._read(record)
+            self._check(topic, waited_s)
 
-    def _furthest_ms(self) -> float:
-        """Time that the scenario may reach now."""
-        scenario = self._session.scenario
-        newest_ms = self._session.observed.newest_metric_ms
-        if newest_ms is None:
-            return min(scenario.end_ms, scenario.begin_ms + _AHEAD_AT_START_MS)
-        # A node's metric is as old as its report interval at most, and its samples are not dense.
-        report_ms = 2 * scenario.policy.collect.metric_report_interval_seconds * 1000
-        return min(scenario.end_ms, newest_ms + report_ms + _BEHIND_MAX_S * scenario.speed * 1000)
+    def _read(self, record: Record) -> Iterator[Any]:
+        if record.topic != _JOURNAL:
+            self._metrics_read += record.topic == _METRICS
+            yield _message(record.topic, record.value)
+            return
+        batch = self._journal.take(record.offset, record.value)
+        if batch is not None:
+            yield from self._answers(batch)
 
-    def _held(self) -> bool:
-        """Whether a stage of the worker is too far behind for the clock to go on."""
-        observed, scenario = self._session.observed, self._session.scenario
-        if self._session.now_ms >= self._furthest_ms():
-            return True
-        # Without news nothing is known of the cluster stage.
-        if observed.heard_s is None or time.monotonic() - observed.heard_s > _NEWS_S:
-            return False
-        # By metrics that are older than its clock, or by a clock that is older than the scenario's:
-        # evictions would be carried out long after they were commanded.
-        behind_ms = max(observed.decided_behind_ms, observed.clock_behind_ms)
-        expiration_ms = scenario.policy.load_aware.node_metric_expiration_seconds * 1000
-        return behind_ms > expiration_ms // 2
+    def _answers(self, batch: Batch) -> Iterator[Any]:
+        if not self._applied:
+            self._began_s = time.monotonic()
+        for applied in batch.inputs:
+            self._applied[applied.topic] = applied.last_offset + 1
+        for output in batch.outputs:
+            if output.topic == _SAMPLES:
+                self._collected.append((output.key.encode(), output.value))
+            elif output.topic in READ_TOPICS and output.topic != _REFUSED:
+                self.digest.update(output.topic.encode() + output.value)
+                yield _message(output.topic, output.value)
 
-    def _late(self) -> bool:
-        return time.monotonic() - self._began_s > TOTAL_MAX_S
+    def _wait_for_collect_policies(self) -> None:
+        """Wait until collect policies stand before the samples that are sent next."""
+        self._fold(self._collected)
+        while self._collected:
+            extents = extents_of(self._connection, _SAMPLES)
+            if sum(each.next_offset for each in extents) >= self._written:
+                self._collected = []
 
-    def _status(self, phase: Phase) -> Status:
-        real_s = self.real_s
-        return Status(
-            phase="starting" if self._first_answer_s is None else phase,
-            real_s=real_s,
-            seconds=self._seconds,
-            speed=self._session.scenario.speed,
-            samples_per_s=self._session.samples / real_s if real_s > 1 else 0.0,
-            note=self._where,
-        )
+    def _fold(self, records: list[tuple[bytes, bytes]]) -> int:
+        """Apply records of the samples' topic; return how many metrics come of them."""
+        self._written += len(records)
+        metrics = 0
+        for key, value in records:
+            number = partition_for(key, EMBEDDED_PARTITIONS)
+            record = InputRecord(_SAMPLES, number, self._folded[number], key, value, now_ms())
+            self._folded[number] += 1
+            metrics += len(self._aggregates[number].apply([record]).outputs)
+        return metrics
 
-    def _check(self) -> None:
-        """Raises WorkerDied or WorkerSilent."""
+    def _check(self, topic: str, waited_s: float) -> None:
         self._worker.check()
-        silent_s = time.monotonic() - self._last_answer_s
-        patience_s = _START_TIMEOUT_S if self._first_answer_s is None else _SILENCE_TIMEOUT_S
-        if silent_s > patience_s:
+        silent_s = time.monotonic() - waited_s
+        if silent_s > (_SILENCE_TIMEOUT_S if self._applied else _START_TIMEOUT_S):
             raise WorkerSilent(
-                f"the worker has not answered for {silent_s:.0f} s; {self._worker.last_words()}"
+                f"the worker has applied {self._applied[topic]} of {self._sent[topic]} records of "
+                f"{topic} and no other for {silent_s:.0f} s; {self._worker.last_words()}"
             )
 
 
-def _announced(stack: ExitStack, bootstrap_servers: str) -> str:
+def _message(topic: str, value: bytes | None) -> Any:
+    message = decode(topic, value)
+    if isinstance(message, Refusal):
+        raise TypeError(
+            f"the worker wrote a record of {topic} that cannot be read: {message.reason}"
+        )
+    return message
+
+
+def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     """Announce the broker, so that other commands find it; says how to look at its records."""
     look = "loadstream tail placement-decisions"
     try:

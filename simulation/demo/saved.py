@@ -2,7 +2,7 @@
 
 All have the same pods, which come when they did, on the same base load, from the beginning to the
 end of the run. A node is hot where its mean usage over one bin of the grid is above the share
-from which the run's own policy calls it hot, whichever way it is; this very machine is left out.
+from which the run's own policy calls it hot, whichever way it is.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,12 @@
 """Scenarios: which machines there are, what they use, which pods come, and under which policy.
 
 `simulated_scenario` is the seeded model, `trace_scenario` replays published traces. Both last as
-many seconds as wanted, in which the clock of the scenario runs faster than a real one: a day in a
-minute, or slower if the nodes would otherwise send more samples than one worker takes with ease.
+many simulated hours as wanted.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 
 from schemas.policy import Policy, read_policy
@@ -34,14 +32,8 @@ CLUSTER = "demo"
 #: The scenario begins at this time, a midnight: 2026-03-02 00:00 UTC. Its days are not today, so
 #: its records cannot be taken for measured ones.
 BEGIN_MS = 1_772_409_600_000
-#: Simulated seconds in a real one: a day in a minute.
-SPEED_MAX = 1440.0
-#: Samples per real second that the speed is lowered for. A worker takes several times as many.
-SAMPLES_PER_S_MAX = 600.0
-#: Time between two samples of a simulated machine. It is longer where a short run of many nodes
-#: would otherwise get through less than `SPAN_MIN_S`.
+#: Time between two samples of a machine; of traced ones about that.
 SAMPLE_PERIOD_S = 120.0
-SPAN_MIN_S = 3600.0
 #: Before that no pod asks for a node: the windows of the percentiles fill.
 WARM_UP_MS = 30 * 60_000
 #: The second act begins after this share of the run: from then on evictions are carried out.
@@ -50,9 +42,6 @@ FIRST_ACT_SHARE = 1 / 3
 FIRST_ACT_SHARE_OF_TRACES = 0.2
 #: Surges begin a moment later, and are over before the end by this share of the run.
 _SURGES_AFTER, _SURGES_BEFORE_END = 0.04, 0.06
-#: The node that this machine is.
-LIVE_NODE = "this-machine"
-
 #: Size of the traced machines. Cores are published; memory is only given in percent, so it is that
 #: of most machines of 96 cores without GPUs in the OpenB cluster.
 TRACE_MILLICORES, TRACE_MEMORY_BYTES = 96_000, 512 * GIB
@@ -76,15 +65,11 @@ class Scenario:
     complaints: tuple[str, ...]
     """Rows of traces that could not be read."""
     machines: tuple[Machine, ...]
-    live: int | None
-    """Index of the node that is this very machine."""
     readings: Readings
-    """Base load; those of the live machine are filled in when they are taken."""
+    """Base load."""
     plans: tuple[PodPlan, ...]
     """Pods in the order in which they ask for a node."""
     policy_text: str
-    speed: float
-    """Simulated seconds in a real one."""
     begin_ms: int
     end_ms: int
     first_act_share: float = FIRST_ACT_SHARE
@@ -111,28 +96,16 @@ class Scenario:
         return text
 
 
-def simulated_scenario(
-    nodes: int, seed: int, seconds: float, live: tuple[int, int] | str
-) -> Scenario:
-    """The seeded model; `live` is this machine's millicores and bytes, or why it is left out."""
-    rarer = _rarer((nodes + 1) / SAMPLE_PERIOD_S, seconds)
-    period_s = SAMPLE_PERIOD_S * rarer
-    speed = _speed((nodes + 1) / period_s)
-    end_ms = BEGIN_MS + round(seconds * speed * 1000)
+def simulated_scenario(nodes: int, seed: int, hours: float) -> Scenario:
+    """The seeded model."""
+    end_ms = BEGIN_MS + round(hours * 3_600_000)
     machines = make_machines(nodes, seed, ALIBABA_2018, BEGIN_MS)
     mean_cores = cores_of_pods(machines, ALIBABA_2018)
     notes = [
         f"load: a seeded model of a co-located cluster, {nodes} nodes, seed {seed}; its parameters are"
         " fitted to the Alibaba 2018 trace (16 machines, 8 days)"
     ]
-    index = None
-    if isinstance(live, str):
-        notes.append(f"this machine is left out: {live}")
-    else:
-        index = len(machines)
-        machines = (*machines, Machine(LIVE_NODE, *live))
-        notes.append(f"node {LIVE_NODE} is this very machine, with its own live usage")
-    model = LoadModel(ALIBABA_2018, seed, period_s)
+    model = LoadModel(ALIBABA_2018, seed, SAMPLE_PERIOD_S)
     plans = make_pods(seed, BEGIN_MS + WARM_UP_MS, end_ms, mean_cores)
     notes.append(f"pods: {len(plans)} of nine kinds, drawn from the seed")
     span_ms = end_ms - BEGIN_MS
@@ -151,28 +124,24 @@ def simulated_scenario(
         notes=tuple(notes),
         complaints=(),
         machines=machines,
-        live=index,
         readings=with_surges(readings, machines, surges),
         surges=surges,
         plans=tuple(plans),
         policy_text=(_POLICIES / "simulated.yaml").read_text(encoding="utf-8"),
-        speed=speed,
         begin_ms=BEGIN_MS,
         end_ms=end_ms,
     )
 
 
-def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Scenario:
+def trace_scenario(directory: Path, nodes: int, seed: int, hours: float) -> Scenario:
     """Traced machines and tasks from the files of a directory.
 
     Raises TraceError where a file is missing or of no use.
     """
     usage = read_machine_usage(directory)
     tasks = read_tasks(directory)
-    readings_per_s = nodes * _readings_per_s(usage.machines)
-    every = _rarer(readings_per_s, seconds)
-    speed = _speed(readings_per_s / every)
-    end_ms = BEGIN_MS + round(seconds * speed * 1000)
+    every = max(1, round(SAMPLE_PERIOD_S * _readings_per_s(usage.machines)))
+    end_ms = BEGIN_MS + round(hours * 3_600_000)
     width = max(2, len(str(nodes)))
     machines = tuple(_traced_machine(f"node-{n:0{width}}") for n in range(1, nodes + 1))
     taken = _taken(tasks.tasks, nodes * (end_ms - BEGIN_MS) / 86_400_000)
@@ -187,7 +156,6 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
         ),
         complaints=_complaints(usage, tasks),
         machines=machines,
-        live=None,
         readings=replay_readings(
             [_every(machine, every) for machine in usage.machines],
             nodes,
@@ -199,7 +167,6 @@ def trace_scenario(directory: Path, nodes: int, seed: int, seconds: float) -> Sc
         ),
         plans=tuple(plans),
         policy_text=policy_text,
-        speed=speed,
         begin_ms=BEGIN_MS,
         end_ms=end_ms,
         first_act_share=FIRST_ACT_SHARE_OF_TRACES,
@@ -216,15 +183,6 @@ def _traced_machine(name: str) -> Machine:
 def _taken(tasks: Sequence[Task], node_days: float) -> Sequence[Task]:
     count = min(len(tasks), max(1, round(TASKS_PER_NODE_DAY * node_days)))
     return [tasks[index * len(tasks) // count] for index in range(count)]
-
-
-def _speed(samples_per_simulated_s: float) -> float:
-    return min(SPEED_MAX, SAMPLES_PER_S_MAX / samples_per_simulated_s)
-
-
-def _rarer(samples_per_simulated_s: float, seconds: float) -> int:
-    """Of how many samples one is enough, for a run of `seconds` to get through `SPAN_MIN_S`."""
-    return ceil(samples_per_simulated_s * SPAN_MIN_S / seconds / SAMPLES_PER_S_MAX)
 
 
 def _every(machine: MachineTrace, every: int) -> MachineTrace:

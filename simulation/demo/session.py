@@ -4,7 +4,7 @@
     receive(answer)  a placed pod is bound, an evicted one goes and its replacement asks for a node
 
 Pods follow decisions and usage follows pods, so the loop is closed. The session knows the
-scenario's time, the real one is an argument; it sends through a function and starts nothing itself.
+scenario's time; it sends through a function and starts nothing itself.
 """
 
 from collections import Counter
@@ -46,10 +46,17 @@ class Session(Observer):
         self,
         scenario: Scenario,
         send: Send,
-        partitions: int,
-        measured: Callable[[], NodeUsage] | None = None,
+        partition: int,
+        clock: Callable[[], float],
     ) -> None:
-        """`measured` measures this very machine, where the scenario has it for a node."""
+        """Prepare a run.
+
+        Args:
+            scenario: what is run.
+            send: sends a message to a topic.
+            partition: the partition of the demo's cluster.
+            clock: real time in seconds, for latencies.
+        """
         self.scenario = scenario
         self.observed = Observed(scenario.machines, scenario.policy)
         self.relief = Relief(hot_above(scenario.policy))
@@ -79,15 +86,13 @@ class Session(Observer):
         self._waiting: set[str] = set()
         self._evicted: set[str] = set()
         """Evicted pods, by uid."""
-        self._real_s = 0.0
         self._bins_over = 0
         """Bins of the grid that all samples are in."""
         self._send = send
-        self._partitions = partitions
+        self._partition = partition
+        self._clock = clock
         self._connected = ConnectedCluster(self.cluster, send)
-        self._usage = SimulatedUsage(
-            self.cluster, scenario.readings, live=scenario.live, measured=measured
-        )
+        self._usage = SimulatedUsage(self.cluster, scenario.readings)
         self._index = {machine.name: i for i, machine in enumerate(scenario.machines)}
         self.cluster.observers.append(self)
 
@@ -104,9 +109,8 @@ class Session(Observer):
         self._tick()
         self._connected.begin("demo-begins")
 
-    def advance(self, now_ms: int, real_s: float) -> None:
+    def advance(self, now_ms: int) -> None:
         """Send everything that is due from the last time to this one."""
-        self._real_s = real_s
         self.cluster.advance(now_ms)
         # The clock goes first: a sample must never look as if it came from the future.
         self._tick()
@@ -136,8 +140,7 @@ class Session(Observer):
 
     def _tick(self) -> None:
         self._connected.rules.clock(self.now_ms)
-        for partition in range(self._partitions):
-            self._send("clock", ClockTick(partition=partition, now_ms=self.now_ms))
+        self._send("clock", ClockTick(partition=self._partition, now_ms=self.now_ms))
 
     def _sample(self, sample: NodeUsage) -> None:
         self._send(self._usage.topic, sample)
@@ -154,10 +157,8 @@ class Session(Observer):
                 int(grid.begin_ms + each * grid.bin_ms) for each in (number, number + 1)
             )
             for index, share in enumerate(grid.cpu_in(number)):
-                # What this very machine uses is real, and no eviction of the demo takes it away.
-                if index != self.scenario.live:
-                    name = self.scenario.machines[index].name
-                    self.relief.used(name, float(share), begin_ms, end_ms)
+                name = self.scenario.machines[index].name
+                self.relief.used(name, float(share), begin_ms, end_ms)
         self._bins_over = over
 
     # --- what happens in the cluster ------------------------------------------------------------
@@ -165,7 +166,7 @@ class Session(Observer):
     def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
         """A pod asks for a node."""
         self._plans[plan.pod.uid] = plan
-        self.observed.asked(plan.pod.uid, self._real_s)
+        self.observed.asked(plan.pod.uid, self._clock())
 
     def happened(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""
@@ -187,16 +188,13 @@ class Session(Observer):
 
     # --- what is read ---------------------------------------------------------------------------
 
-    def receive(self, message: Any, offset: int, real_s: float) -> None:
-        """Take in one answer of the worker, and the offset that it has in its partition."""
-        self._real_s = real_s
-        if isinstance(message, PlacementDecision | RebalanceRound | EvictionCommand):
-            self.observed.heard(message.decided_at_ms, self.now_ms, real_s)
+    def receive(self, message: Any) -> None:
+        """Take in one answer of the stages."""
         match message:
             case NodeMetric():
-                self.observed.metric(message, offset)
+                self.observed.metric(message)
             case PlacementDecision():
-                self.observed.decision(message, real_s)
+                self.observed.decision(message, self._clock())
                 self._decided(message)
             case DeadLetter():
                 self.observed.dead_letter(message)

@@ -1,8 +1,7 @@
 """The result of a run: figures, and what was not as it should be.
 
 The comparison is with the same pods on the same base load, placed by requests alone
-(`simulation.cluster.baseline_requests`); both are measured by what the nodes used, this very
-machine left out.
+(`simulation.cluster.baseline_requests`); both are measured by what the nodes used.
 """
 
 from collections import Counter
@@ -96,8 +95,6 @@ def figures_of(
     waiting = observed.waiting()
     refused = list(observed.of_outcome("refused"))
     limits = thresholds(session)
-    # This very machine's load is not the demo's to spread.
-    ours, theirs = (grid.without(session.scenario.live) for grid in (session.grid, compared))
     return Figures(
         simulated_h=(session.now_ms - session.scenario.begin_ms) / 3_600_000,
         real_s=real_s,
@@ -117,10 +114,10 @@ def figures_of(
         metrics=observed.metrics,
         full_nodes=tuple(observed.full_nodes),
         dead_letters=len(observed.dead_letters),
-        cpu=spread(ours.cpu, limits[0]),
-        memory=spread(ours.memory, limits[1]),
-        cpu_by_requests=spread(theirs.cpu, limits[0]),
-        memory_by_requests=spread(theirs.memory, limits[1]),
+        cpu=spread(session.grid.cpu, limits[0]),
+        memory=spread(session.grid.memory, limits[1]),
+        cpu_by_requests=spread(compared.cpu, limits[0]),
+        memory_by_requests=spread(compared.memory, limits[1]),
         rebalanced=rebalanced(session, staying),
         ways=ways(session, compared, koordinator),
     )

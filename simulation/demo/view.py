@@ -85,11 +85,13 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
     observed, scenario = session.observed, session.scenario
     share = min(1.0, (session.now_ms - scenario.begin_ms) / (scenario.end_ms - scenario.begin_ms))
     clock = clock_text(session.now_ms, scenario.begin_ms)
+    passed_s = (session.now_ms - scenario.begin_ms) / 1000
+    speed, samples_per_s = (
+        each / status.real_s if status.real_s > 1 else 0.0 for each in (passed_s, session.samples)
+    )
     phases = {
         "starting": "the worker is starting ...",
-        "running": f"{status.speed:.0f} times as fast as the clock",
-        "held": "the clock waits for the worker ...",
-        "closing": "the last answers ...",
+        "running": f"{speed:.0f} times as fast as the clock",
     }
     first = Text.assemble(
         ("loadstream demo  ", "bold"), (clock, "bold cyan"), f"  {phases[status.phase]}"
@@ -106,7 +108,7 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
         _count(sum(1 for _ in observed.of_outcome("refused")), "refused", ""),
         _count(len(session.relief.hot), "hot", "red" if session.relief.hot else ""),
         (f"request to decision {_latency(session)}  ", ""),
-        (f"{status.samples_per_s:.0f} samples/s  ", ""),
+        (f"{samples_per_s:.0f} samples/s  ", ""),
         _count(len(session.evictions), "evicted", "cyan"),
         _count(
             len(observed.dead_letters), "dead letters", "bold red" if observed.dead_letters else ""

@@ -21,12 +21,12 @@ from schemas.refusals import Refusal, from_the_future
 from schemas.topics import key_of, node_key
 from schemas.usage import NodeUsage
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.known_sample import KnownSample, decode_known
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.report import report
 from streams.aggregate.rows import SampleEntry
-from streams.aggregate.shortcut import shortcut
 from streams.stage.records import InputRecord, OutputRecord
 
 INPUT = "node-usage"
@@ -59,14 +59,11 @@ class Intake:
         node = self._state.nodes.get(node_of(record))
         if node is not None:
             self._state.touch(node)
-            of_pool = self._state.policies.of(node.cluster).of_pool
-            known = shortcut(record.value, node, lambda pool: of_pool(pool).memory_field)
-            if known is not None:
-                pool, reading = known
-                policy = of_pool(pool)
-                return self._from_the_future(reading.sampled_at_ms, record) or self._take(
-                    node, reading, policy, record.offset
-                )
+            sample = decode_known(
+                record.value, node.cluster, node.name, node.pods.members, node.samples.resources
+            )
+            if sample is not None:
+                return self._apply_sample(sample, record)
         message: NodeUsage | CollectPolicyRecord | Refusal = decode(INPUT, record.value)
         if not isinstance(message, Refusal):
             message = _mislabelled(record, message) or message
@@ -75,9 +72,7 @@ class Intake:
                 return message
             case CollectPolicyRecord():
                 return self._adopt(message, record.offset)
-        return self._from_the_future(message.sampled_at_ms, record) or self._apply_sample(
-            message, record
-        )
+        return self._apply_sample(message, record)
 
     def _adopt(self, policy: CollectPolicyRecord, offset: int) -> Refusal | None:
         """A cluster's collect policy comes, which may be the one that it has."""
@@ -96,8 +91,10 @@ class Intake:
             self._counts["policy_adopted"] += 1
         return None
 
-    def _apply_sample(self, sample: NodeUsage, record: InputRecord) -> Refusal | None:
-        """A sample that is read by its contract."""
+    def _apply_sample(self, sample: NodeUsage | KnownSample, record: InputRecord) -> Refusal | None:
+        refusal = self._from_the_future(sample.sampled_at_ms, record)
+        if refusal is not None:
+            return refusal
         policy = self._state.policies.of(sample.cluster).of_pool(sample.pool)
         reading = read(sample, record.value or b"", policy.memory_field)
         node = self._state.nodes.get(node_key(sample.cluster, sample.node))

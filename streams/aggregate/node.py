@@ -127,9 +127,7 @@ class NodeState:
         row = samples_log.reserve(sample_numbers(len(resources)))
         self.samples.add(reading.sampled_at_ms, reading.digest, row, figures)
         if reading.members:
-            matrix = reading.matrix
-            if matrix is None or list(reading.columns) != resources:
-                matrix = self.pods.matrix(reading.members, resources)
+            matrix = self.pods.matrix(reading.members, resources)
             row = pods_log.reserve(matrix.size)
             self.pods.add(reading.sampled_at_ms, row, matrix)
             lives = None

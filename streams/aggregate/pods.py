@@ -42,7 +42,6 @@ class PodWindow:
 
     __slots__ = (
         "_ordered",
-        "_roster",
         "_samples",
         "lives",
         "members",
@@ -61,8 +60,6 @@ class PodWindow:
         self.lives: Lives | None = None
         """What members used over their lives; none: no sample has said anything of it yet."""
         self._samples: list[PodSample] = []
-        self._roster: tuple[list[Member], Numbers] = ([], np.empty(0, dtype=np.int64))
-        """Members of the newest sample, all of them pods, and their numbers."""
         self._ordered = _Order(b"", [], [])
 
     def __iter__(self) -> Iterator[PodSample]:
@@ -84,23 +81,6 @@ class PodWindow:
             [amounts.get(resource, UNKNOWN) for _, amounts in members] for resource in resources
         ]
         return np.ascontiguousarray(np.array(columns, dtype=np.int64).T)
-
-    def numbers_of(self, pods: list[Member]) -> Numbers | None:
-        """Numbers of pods; None where one of them is not known, or is a host application."""
-        roster, found = self._roster
-        # The pods of a node rarely change, and comparing their names is cheaper than looking them
-        # up.
-        if pods != roster:
-            try:
-                found = np.array([self.members[pod] for pod in pods], dtype=np.int64)
-            except KeyError:
-                return None
-            if not all(namespace for namespace, *_ in pods):
-                return None
-            # The names that are kept already, not those of the sample.
-            names = {number: member for member, number in self.members.items()}
-            self._roster = ([names[number] for number in found.tolist()], found)
-        return found
 
     def add(self, time_ms: int, row: int, matrix: Figures) -> None:
         """Add a sample in its place."""
@@ -136,7 +116,7 @@ class PodWindow:
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; samples in the order of their times."""
         self.members, self.next_number, self.renamed = members, next_number, False
-        self._forget_members()
+        self._ordered = _Order(b"", [], [])
         self._samples = samples
         self.size = sum(matrix.size for _, _, matrix in samples)
 
@@ -163,7 +143,7 @@ class PodWindow:
     def prune(self) -> None:
         """Forget the names of members that no sample has."""
         live = numbers(self._samples)
-        self._forget_members()
+        self._ordered = _Order(b"", [], [])
         self.members = {member: number for member, number in self.members.items() if number in live}
         self.renamed = False
 
@@ -289,10 +269,6 @@ class PodWindow:
             if usage:
                 means.append((member, usage))
         return means
-
-    def _forget_members(self) -> None:
-        self._roster = ([], np.empty(0, dtype=np.int64))
-        self._ordered = _Order(b"", [], [])
 
     def _number(self, member: Member) -> int:
         number = self.members.get(member)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.pressure import Pressure
-from schemas.usage import MemoryReadings, NodeUsage
-from streams.aggregate.percentile import Figures
+from schemas.usage import NodeUsage
+from streams.aggregate.known_sample import KnownSample
 
 Amounts = Mapping[str, int]
+_SHARES = ("avg10_bp", "avg60_bp", "avg300_bp")
 
 
 #: A pod or a host application: namespace, name, uid, priority class. Empty namespace: a host
@@ -37,17 +37,13 @@ class SampleFigures:
     """Pods, then host applications, in the order of the sample."""
     resources: frozenset[str]
     """Every resource of which there is any figure."""
-    columns: tuple[str, ...] = ()
-    """Resources of the columns of `matrix`."""
     pressure: dict[str, Any] | None = None
     """Pressure on the node as a metric carries it; none: not measured."""
     source: str | None = None
     """What measured it; none: not said."""
-    matrix: Figures | None = None
-    """The members as the node's `PodWindow.matrix` has them; none: it is not made yet."""
 
 
-def read(sample: NodeUsage, value: bytes, memory_field: str) -> SampleFigures:
+def read(sample: NodeUsage | KnownSample, value: bytes, memory_field: str) -> SampleFigures:
     """The figures of a sample; `value` is its record, `memory_field` the reading that counts."""
     members = [
         (
@@ -76,23 +72,28 @@ def read(sample: NodeUsage, value: bytes, memory_field: str) -> SampleFigures:
         system=system,
         members=members,
         resources=resources,
-        pressure=_without_totals(sample.pressure),
+        pressure=_without_totals(sample),
         source=sample.source,
     )
 
 
-def _without_totals(pressure: Pressure | None) -> dict[str, Any] | None:
+def _without_totals(sample: NodeUsage | KnownSample) -> dict[str, Any] | None:
     """Shares alone: of one newest sample a total says nothing."""
+    pressure = sample.pressure
     if pressure is None:
         return None
-    totals = {"some": {"total_us"}, "full": {"total_us"}}
-    shares = pressure.model_dump(
-        exclude={"cpu": totals, "memory": totals, "io": totals}, exclude_none=True
-    )
+    shares: dict[str, Any] = {}
+    for name, of in (("cpu", pressure.cpu), ("memory", pressure.memory), ("io", pressure.io)):
+        if of is not None:
+            shares[name] = {
+                kind: {share: getattr(stalled, share) for share in _SHARES}
+                for kind, stalled in (("some", of.some), ("full", of.full))
+                if stalled is not None
+            }
     return shares or None
 
 
-def _amounts(usage: Amounts, memory: MemoryReadings | None, memory_field: str) -> Amounts:
+def _amounts(usage: Amounts, memory: object | None, memory_field: str) -> Amounts:
     picked = None if memory is None else getattr(memory, memory_field)
     return usage if picked is None else {**usage, "memory": picked}
 

@@ -143,17 +143,6 @@ class Rebalancer:
         """Let the memory of moves know what the round saw."""
         memory = self._memory
         memory.moves.observe(outcome.hot_names, now_ms)
-        for unmovable in outcome.unmovable:
-            memory.unmovable.mark(
-                unmovable.pod,
-                unmovable.node,
-                unmovable.reason,
-                unmovable.usage,
-                unmovable.room,
-                now_ms,
-            )
-        for move in outcome.moves:
-            memory.unmovable.movable(move.held.pod.uid)
         memory.followed.note_round(partial(_is_hot, outcome))
 
     @property

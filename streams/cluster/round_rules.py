@@ -1,6 +1,6 @@
 """What a round of one cluster asks about pods: migrations and the memory of moves."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
@@ -24,10 +24,6 @@ class RoundRules(Rules):
         """Why a pod may never be evicted; None: it may."""
         return self._migrations.forbidden(held)
 
-    def unmovable(self, uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
-        """Why a pod for which no target was found lately is not worth a try; None: it is."""
-        return self._memory.unmovable.unmovable(uid, usage, room, self._cause.now_ms)
-
     def avoided(self, held: Held) -> Collection[str]:
         """Nodes that the pod's owner left and that have not cooled."""
         return self._memory.moves.avoided(held.pod, self._cause.now_ms)
@@ -45,10 +41,13 @@ class RoundRules(Rules):
         """Rows of nodes that placement refuses a pod like this."""
         return self._migrations.refused(held.pod)
 
-    def gate(self, candidate: Candidate) -> Gate | None:
-        """Is its owner frozen, or its migration stopped?"""
-        owner = owner_key(candidate.held.pod)
-        why = self._memory.moves.gate(owner, candidate.target, self._cause.now_ms)
+    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+        """Whether the pod's owner is frozen, or a migration would be stopped."""
+        why = self._memory.moves.frozen(owner_key(held.pod), self._cause.now_ms)
         if why is not None:
             return Gate("RecentMoves", why)
+        return self._migrations.hold_back(held, node, pool, self._cause.now_ms)
+
+    def gate(self, candidate: Candidate) -> Gate | None:
+        """Propose a migration of the pod; return what stops it."""
         return self._migrations.propose(candidate, self._cause)

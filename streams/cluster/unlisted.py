@@ -65,7 +65,6 @@ class Unlisted:
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)
-            self.memory.pod_gone(uid)
             left -= 1
         if left > 0:
             del self.inventory.lists.ending["pod-lifecycle"]

@@ -7,6 +7,7 @@ result. Names, uids and times are not part of it.
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import orjson
 
@@ -66,6 +67,11 @@ _Asked = tuple[object, ...]
 _KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=8_192)
 #: A pod takes this many times the bytes of its text.
 _BYTES_PER_CHARACTER = 12
+#: Labels and owners that pods have in common.
+_FIRST: SizedCache[tuple[object, ...], Any] = SizedCache(
+    bytes_max=64 * 1024 * 1024, entries_max=65_536
+)
+_NO_ANNOTATIONS: dict[str, str] = {}
 
 
 def kind_of(pod: Pod) -> Kind:
@@ -127,14 +133,28 @@ def _common(pod: Pod) -> Pod:
 
 
 def shared(pod: Pod, kind: Kind) -> Pod:
-    """The pod, with its larger parts in common with the others of its kind.
+    """The pod, with its larger parts in common with other pods.
 
-    Containers are most of what a pod takes in memory, and a cluster has many pods of few kinds. The
-    parts are put into the pod that is there: what it says stays the same, and a copy costs more
-    than all the rest.
+    Containers, labels and owners are most of what a pod takes in memory, and a cluster has many
+    pods of few kinds and owners. The parts are put into the pod that is there: what it says stays
+    the same, and a copy costs more than all the rest.
     """
-    if pod is not kind.pod:
-        own, common = pod.__dict__, kind.pod.__dict__
-        for field in _SHARED:
-            own[field] = common[field]
+    own, common = pod.__dict__, kind.pod.__dict__
+    for field in _SHARED:
+        own[field] = common[field]
+    # Nothing is decided by which fields were given.
+    object.__setattr__(pod, "__pydantic_fields_set__", kind.pod.__pydantic_fields_set__)
+    own["labels"] = _first(("labels", *pod.labels.items()), pod.labels)
+    own["owners"] = _first(("owners", *pod.owners), pod.owners)
+    if not pod.annotations:
+        own["annotations"] = _NO_ANNOTATIONS
     return pod
+
+
+def _first(key: tuple[object, ...], value: Any) -> Any:
+    """The first value of those with an equal key."""
+    first = _FIRST.get(key)
+    if first is None:
+        _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))
+        return value
+    return first

@@ -91,11 +91,8 @@ class Migrations:
         return self.lifecycle.held_room.refused(pod)
 
     def propose(self, candidate: Candidate, cause: Cause) -> Gate | None:
-        """Let a pod of a round leave; answers with the first gate that stops it."""
+        """Let a pod of a round leave that nothing holds back; return what stops it all the same."""
         proposal = proposal_of(candidate)
-        gate = self._first_gate(proposal, cause.now_ms)
-        if gate is not None:
-            return gate
         found = self.lifecycle.inventory.held(proposal.pod.uid)
         mode = self.lifecycle.gates.mode_of(
             candidate.held if found is None else found[1], proposal.mode
@@ -108,7 +105,9 @@ class Migrations:
         self.round_limits.let_through(proposal.node, proposal.pod.namespace)
         return None
 
-    def _first_gate(self, proposal: Proposal, now_ms: int) -> Gate | None:
+    def hold_back(self, held: Held, node: str, pool: str, now_ms: int) -> Gate | None:
+        """The first gate that stops a pod of a round, whatever its target; None: none does."""
+        proposal = Proposal(held.pod, node, pool, reason="", trigger="rebalance")
         lifecycle = self.lifecycle
         if self.lifecycle.inventory.context.paused:
             return Gate("Paused", "the cluster is paused", "round")

@@ -234,18 +234,6 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         left_s = seconds(row.frozen_until_ms - now_ms)
         return f"the owner is frozen for {left_s} s more, time {row.freezes} in a row: {row.frozen_for}"
 
-    def gate(self, owner: str, target: str | None, now_ms: int) -> str | None:
-        """Why a pod of the owner is not moved now to the target that is planned; None: it may be.
-
-        Moving it towards a node that it may not return to would leave it without any.
-        """
-        why = self.frozen(owner, now_ms)
-        if why is None and target in self.forbidden_nodes(owner, now_ms):
-            why = (
-                f"the owner left the planned target {target} while hot, and it has not cooled since"
-            )
-        return why
-
     # --- rows -------------------------------------------------------------------------------------
 
     def take(self, row: RecentMovesRow) -> None:

@@ -11,31 +11,27 @@ from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves
 from streams.moves.owner import owner_key
-from streams.moves.unmovable import Unmovable
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
 
 class MoveMemory:
-    """Recent moves, unmovable pods and followed evictions of one cluster."""
+    """Recent moves and followed evictions of one cluster."""
 
     def __init__(self, cluster: str, policy: Policy) -> None:
         self.moves = Moves(cluster, policy)
-        self.unmovable = Unmovable(cluster, policy)
         self.followed = FollowedEvictions(cluster, policy)
         self.tracked_rows: tuple[TrackedRows[str, Any], ...] = (
             self.moves.cooldown,
             self.moves,
-            self.unmovable,
             self.followed,
         )
         """What is kept in rows, in the order in which they are written."""
 
     def set_policy(self, policy: Policy, now_ms: int) -> None:
         """Judge by another policy from now on; one with shorter waits shortens those under way."""
-        for part in (self.moves, self.unmovable):
-            part.set_policy(policy)
-            part.shorten_waits(now_ms)
+        self.moves.set_policy(policy)
+        self.moves.shorten_waits(now_ms)
         self.followed.set_policy(policy)
 
     def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
@@ -58,17 +54,10 @@ class MoveMemory:
             arrived: it has got its node only now.
             over: it is deleted, or runs no longer.
         """
-        if over:
-            self.pod_gone(pod.uid)
-        elif pod.node is not None and arrived:
+        if pod.node is not None and arrived and not over:
             self.arrived(pod, pod.node, now_ms)
-
-    def pod_gone(self, uid: str) -> None:
-        """A pod has finished or was deleted."""
-        self.unmovable.gone(uid)
 
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
         """Time has passed: what is over is forgotten; return the outcomes of moves that were followed."""
         self.moves.tick(now_ms)
-        self.unmovable.tick(now_ms)
         return self.followed.tick(now_ms, as_of)

@@ -13,56 +13,25 @@ Not guaranteed: that a planned target is where the pod comes to stand; placement
 the replacement asks for a node, by the same view of usage.
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
-from schemas.rounds import HotspotCounterRow
 from streams.inventory.inventory import Inventory
-from streams.rebalance.balance import LoadstreamRounds
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
-from streams.rebalance.counted import Counted, counted_by, gone_on
-from streams.rebalance.counters import Counters, Watch
-from streams.rebalance.dynamic_thresholds import note_round, pool_in_force, watched_resources
-from streams.rebalance.history_table import UsageHistoryTable
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
-from streams.rebalance.koordinator.detectors import Detectors
-from streams.rebalance.koordinator.pools import FilledPools
-from streams.rebalance.koordinator.rules import KoordinatorRounds
 from streams.rebalance.looks import Looks
-from streams.rebalance.node_arrays import Universe
-from streams.rebalance.outcome import RoundOutcome, Thresholds
-from streams.rebalance.pools import PoolNodes, mean_percentages
-from streams.rebalance.risk_moves import RiskMoves
-from streams.rebalance.risk_nodes import risk_resources
+from streams.rebalance.outcome import RoundOutcome
+from streams.rebalance.risk.moves import RiskMoves
+from streams.rebalance.risk.nodes import risk_resources
+from streams.rebalance.thresholds.counters import Counted, Watch, carry_over, counted_by
+from streams.rebalance.thresholds.history_table import UsageHistoryTable
+from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
+from streams.rebalance.thresholds.moving import note_round, watched_resources
+from streams.rebalance.thresholds.rounds import ThresholdRounds
 from streams.stage.tracked_rows import TrackedRows
-
-
-class Rounds(Protocol):
-    """One way to make rounds, with what it counts between them."""
-
-    universe: Universe
-
-    @property
-    def counters(self) -> Counters | Detectors:
-        """What it counts, by node."""
-        ...
-
-    @property
-    def filled(self) -> FilledPools | None:
-        """Maps that rounds fill; none: they fill none."""
-        ...
-
-    def round(self, given: RoundInput) -> RoundOutcome:
-        """Make one round over all pools."""
-        ...
-
-    def node_gone(self, name: str) -> None:
-        """Kubernetes has removed a node."""
-        ...
 
 
 class Balancer:
@@ -71,12 +40,12 @@ class Balancer:
     def __init__(self, cluster: str, policy: Policy, inventory: Inventory) -> None:
         self.cluster = cluster
         self.inventory = inventory
-        self.history = UsageHistoryTable(cluster, inventory.history)
         self._judged_by: object = None
         self._packed_by: object = None
         """What of the policy the columns depend on."""
         self.policy: Policy
-        self.rounds: Rounds
+        self.rounds: ThresholdRounds
+        self.history: UsageHistoryTable
         self.risk_moves: RiskMoves | None = None
         """None: the policy does not name them."""
         self.hot_nodes = 0
@@ -98,18 +67,20 @@ class Balancer:
         )
         if judged_by != self._judged_by:
             counts = counted_by(policy)
-            made = KoordinatorRounds if policy.compat == "koordinator" else LoadstreamRounds
-            rounds: Rounds = made(self.cluster, policy)
-            if self._judged_by is not None:
+            history = self.inventory.history
+            rounds = ThresholdRounds(self.cluster, policy, history)
+            if self._judged_by is None:
+                self.history = UsageHistoryTable(self.cluster, history, rounds.pools)
+            else:
                 before = self.rounds.counters
-                for row in self._kept(counts):
+                for row in carry_over(before, self._counts, counts):
                     rounds.counters.take(row)
                 # Those dropped since rows were written last are among the changed ones only.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
                 if policy.plugins.balance != self.policy.plugins.balance:
                     self.hot_nodes = 0  # what was found by another strategy says nothing any more
+                self.history.change_pools(rounds.pools)
             self.rounds, self._counts = rounds, counts
-            self.history.fill(rounds.filled)
         self._judged_by = judged_by
         self.policy = policy
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
@@ -148,14 +119,10 @@ class Balancer:
         inventory = self.inventory
         self.columns.refresh(inventory)
 
-        def in_force(pool: str, configured: Thresholds) -> Thresholds:
-            return pool_in_force(self.policy, inventory.history, pool, configured, now_ms)
-
         given = RoundInput(
             columns=self.columns,
             now_ms=now_ms,
             rules=rules or Rules(),
-            in_force=in_force,
             looks=Looks(now_ms),
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,
@@ -175,7 +142,7 @@ class Balancer:
 
     def node_gone(self, name: str) -> None:
         """Kubernetes has removed a node."""
-        self.rounds.node_gone(name)
+        self.rounds.counters.remove_node(name)
 
     def _whole(self, now_ms: int) -> dict[str, float]:
         """Mean usage of all measured nodes in percent, for the filter's thresholds."""
@@ -184,16 +151,6 @@ class Balancer:
         rows = np.flatnonzero(fresh)
         if not names or not rows.size:
             return {}
-        nodes = PoolNodes(self.columns, rows, names, self.columns.universe)
-        return dict(zip(names, mean_percentages(nodes, nodes.usage), strict=True))
-
-    def _kept(self, counts: Mapping[Watch, Counted]) -> list[HotspotCounterRow]:
-        """Rows of the counters that go on where `counts` is counted from now on."""
-        counters = self.rounds.counters
-        rows = []
-        for row in filter(None, map(counters.row, counters.rows)):
-            found = [gone_on(each, self._counts, counts) for each in row.counters]
-            kept = tuple(each for each in found if each is not None)
-            if kept:
-                rows.append(row.model_copy(update={"counters": kept}))
-        return rows
+        nodes = PoolNodes(self.columns, rows, names)
+        means = mean_percentages(nodes, nodes.usage, self.rounds.differences)
+        return dict(zip(names, means, strict=True))

@@ -54,16 +54,6 @@ class Rules:
         """Why a pod may never be evicted; None: it may."""
         return None
 
-    def unmovable(self, uid: str, usage: Mapping[str, int], room: Mapping[str, int]) -> str | None:
-        """Why a pod for which no target was found lately is not worth a try; None: it is.
-
-        Args:
-            uid: of the pod.
-            usage: what it uses.
-            room: the most that any target has, by resource.
-        """
-        return None
-
     def avoided(self, held: Held) -> Collection[str]:
         """Names of nodes that a pod's owner must stay away from."""
         return ()
@@ -86,6 +76,10 @@ class Rules:
         """Rows of nodes that placement refuses a pod like this, shape (nodes,); None: none."""
         return None
 
+    def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
+        """Asked before a target is looked for: what stops a pod of a node; None: nothing does."""
+        return None
+
     def gate(self, candidate: Candidate) -> Gate | None:
-        """Asked in order about each pod that would leave: what stops it; None: it leaves."""
+        """Asked last, in order: what stops a pod that would leave; None: it leaves."""
         return None

@@ -82,7 +82,7 @@ class Columns:
 
     def inherit(self, before: "Columns") -> None:
         """Take over pods that were ranked under another policy: a rank is of the pod alone."""
-        if before.universe.compat == self.universe.compat:
+        if before.universe.differences == self.universe.differences:
             self.ranked = {each.name: each.pods for each in before.nodes} | before.ranked
 
     def row(self, name: str) -> int | None:

@@ -1,6 +1,6 @@
-"""What a round is given besides the policy, and what both ways of making one have in common."""
+"""What a round is given besides the policy, and which pods and nodes it looks at."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from schemas.policy import LowNodeLoadArgs, Policy
@@ -10,15 +10,6 @@ from streams.inventory.node import Held
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
-from streams.rebalance.outcome import Thresholds
-
-#: The thresholds in force of a pool by its name and the policy's own.
-InForce = Callable[[str, Thresholds], Thresholds]
-
-
-def as_configured(pool: str, thresholds: Thresholds) -> Thresholds:
-    """Thresholds that do not move."""
-    return thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +19,11 @@ class RoundInput:
     columns: Columns
     now_ms: int
     rules: Rules
-    in_force: InForce = as_configured
-    """What a pool's thresholds are now."""
     looks: Looks = field(default_factory=Looks)
     """How many pods may still be looked at."""
     reluctant_last: bool = False
-    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy.
-
-    Preferred).
-    """
+    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy:
+    Preferred)."""
     paused: bool = False
     """Nodes are only looked at, for thresholds that follow the recent past."""
 
@@ -85,39 +72,3 @@ def fresh_metric(resources: Collection[str]) -> str:
     """What a round needs of a node to judge it; the number of its pods is no figure of a metric."""
     named = [name for name in resources if name != "pods"]
     return f"a fresh metric with {' and '.join(named)}" if named else "a fresh metric"
-
-
-def over_text(
-    prefix: str,
-    resources: Sequence[str],
-    usage: Sequence[int],
-    limits: Sequence[int],
-    capacity: Sequence[int],
-    percents: Sequence[float],
-) -> str:
-    """Which usage exceeds which threshold, as Koordinator words it (docs/upstream.md B5.1)."""
-    return ", ".join(
-        [
-            f"{prefix} {name} usage({100 * used / total if total else 0:.2f}%)"
-            f">threshold({percents[index]:.2f}%)"
-            for index, (name, used, limit, total) in enumerate(
-                zip(resources, usage, limits, capacity, strict=True)
-            )
-            if used > limit
-        ]
-    )
-
-
-def reason_text(parts: str) -> str:
-    """The reason of an eviction."""
-    return f"node is overutilized, {parts}"
-
-
-def named(resources: Sequence[str], amounts: Sequence[int]) -> dict[str, int]:
-    """Amounts by resource."""
-    return dict(zip(resources, amounts, strict=True))
-
-
-def positions(flags: BoolArray) -> Iterator[int]:
-    """Positions at which a flag is set."""
-    yield from flags.nonzero()[0].tolist()

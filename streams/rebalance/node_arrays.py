@@ -5,12 +5,13 @@ rounds on a hot node look at, when they are asked for. Axes: resources are those
 `Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they
 came.
 
-Two readings of the same metric exist. By loadstream's (docs/upstream.md X17, X21) usage is that of
-the system part, of the pods that are still there and of host applications, and the raw allocatable
-is merged over the allocatable. Missing is not zero: where a metric lacks the system part, or all
-pods of a node that has some, the usage of the whole node stands in; a resource of which it says
-nothing at all is not known. By Koordinator's, usage is that of the system part and of every pod
-that the metric names, and the raw allocatable takes the place of the allocatable.
+Two readings of the same metric exist (`differences`). By ours (docs/upstream.md X17, X21) usage is
+that of the system part, of the pods that are still there and of host applications, and the raw
+allocatable is merged over the allocatable. Missing is not zero: where a metric lacks the system
+part, or all pods of a node that has some, the usage of the whole node stands in; a resource of
+which it says nothing at all is not known, nor is one that the node uses and has none of. By
+Koordinator's, usage is that of the system part and of every pod that the metric names, and the raw
+allocatable takes the place of the allocatable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +26,9 @@ from schemas.base import AMOUNT_MAX
 from schemas.capacity import raw_allocatable
 from schemas.metrics import NodeMetric
 from schemas.nodes import NodeState
-from schemas.policy import Compat
 from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
+from streams.rebalance.differences import Differences
 from streams.rebalance.packed_pods import PackedPods
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
@@ -40,11 +41,11 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Universe:
-    """Which resources a policy looks at, and by whose reading."""
+    """Which resources a policy looks at, and by which rules."""
 
     resources: tuple[str, ...]
     """Names in ascending order; `pods` is among them."""
-    compat: Compat
+    differences: Differences
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -113,7 +114,7 @@ class NodeFigures:
             self.state = node.state
             self.capacity = _capacity(node, universe)
         held = list(node.held.values())
-        self.pods = self.pods.renewed(held, by_uid=universe.compat == "loadstream")
+        self.pods = self.pods.renewed(held, by_uid=universe.differences.order_by_uid)
         self.metric = node.load.metric
         self._measured = None
         self._measure(node, universe)
@@ -130,7 +131,8 @@ class NodeFigures:
         resources = universe.resources
         measured = _Measured(node, pods, resources)
         live, prod = measured.live, measured.prod
-        if universe.compat == "koordinator":
+        rules = universe.differences
+        if not rules.live_usage:
             # All that the metric names, also what it names twice (B2.1).
             used = _sum((pod.usage for pod in metric.pods), resources)
             names = set(compress(pods.names, pods.prod))
@@ -150,8 +152,15 @@ class NodeFigures:
         usage[universe.pods] = len(pods.names)
         prod[universe.pods] = pods.prods
         pending = _pending(node, universe)
-        if universe.compat == "loadstream":
+        if rules.known_usage_only:
             self._complete(metric, usage, prod, measured)
+        if rules.unknown_without_capacity and 0 in self.capacity:
+            # Impossible is not measured: what a node has none of cannot be used there.
+            self.known = tuple(
+                known and (bool(capacity) or not amount)
+                for known, capacity, amount in zip(self.known, self.capacity, usage, strict=True)
+            )
+        if rules.live_usage:
             # Room that is only reserved is not used yet.
             reserved = len(pods.names) - sum(pods.bound)
             usage[universe.pods] -= reserved
@@ -169,7 +178,7 @@ class NodeFigures:
             metric = self.metric if self.updated_ms >= 0 else None
             parts = () if metric is None else metric.pods
             # To Koordinator a pod whose usage is empty is measured all the same (B4.2).
-            empty_too = self.universe.compat == "koordinator"
+            empty_too = not self.universe.differences.known_usage_only
             reported = {
                 (pod.namespace, pod.name): pod.usage for pod in parts if pod.usage or empty_too
             }
@@ -264,18 +273,11 @@ def _added(
     return [sums[place[name]] if name in place else 0 for name in resources]
 
 
-def amounts_of(used: IntArray, universe: Universe) -> IntArray:
-    """What moving pods would take away: their usage, 0 where unmeasured, and one pod each."""
-    amounts = np.maximum(used, 0)
-    amounts[..., universe.pods] = 1
-    return amounts
-
-
 def _capacity(node: Node, universe: Universe) -> Amounts:
     raw = raw_allocatable({} if node.state is None else node.state.annotations)
     allocatable = node.allocatable
     if raw is not None:
-        allocatable = raw if universe.compat == "koordinator" else {**allocatable, **raw}
+        allocatable = {**allocatable, **raw} if universe.differences.merged_capacity else raw
     return tuple(min(max(allocatable.get(name, 0), 0), TOTAL_MAX) for name in universe.resources)
 
 

@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
     pod: Pod
     gate: str
     """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured,
-    uninvolved, unmovable, fit, room, gate; empty: it leaves."""
+    uninvolved, gate, fit, room; empty: it leaves."""
     message: str = ""
     """What the gate said, with numbers."""
     target: str | None = None
@@ -76,20 +76,6 @@ class Verdict(NamedTuple):
     """What was measured of it."""
     costs: Costs | None = None
     """What its move changes or would change; none: risk was not looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unmovable:
-    """A pod that no target could take even if nothing else moved there in the round."""
-
-    pod: Pod
-    node: str
-    pool: str
-    reason: str
-    usage: Mapping[str, int]
-    """What it uses, in the resources of the pool."""
-    room: Mapping[str, int]
-    """The most room below its high threshold that any one target had, by resource."""
 
 
 @dataclass(slots=True)
@@ -106,8 +92,6 @@ class HotNode:
     """Before the round's moves, for the resources with thresholds."""
     limits: Mapping[str, int]
     capacity: Mapping[str, int]
-    over: str
-    """Which usage exceeds which threshold."""
     ended: str = ""
     """Why no further pod leaves it; empty: it is below its thresholds by the plan."""
     cost: float | None = None
@@ -158,8 +142,6 @@ class PoolOutcome:
     """Nodes of the pool, in ascending order of names."""
     codes: NDArray[np.int8]
     """Class of each of them, an index into `CLASSES`."""
-    means: Mapping[str, float] = field(default_factory=dict)
-    """Mean usage of the measured nodes in percent, per resource."""
     hot: list[HotNode] = field(default_factory=list)
     """Hot nodes: those that act in the order of their turns, then the others, most used first."""
     rounds_needed: int = 0
@@ -207,12 +189,8 @@ class RoundOutcome:
     ended: str = ""
     """The text of the gate that ended the whole round."""
     pools: list[PoolOutcome] = field(default_factory=list)
-    unmovable: list[Unmovable] = field(default_factory=list)
     means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused.
-
-    Koordinator's way: none.
-    """
+    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused."""
 
     @property
     def hot_names(self) -> set[str]:

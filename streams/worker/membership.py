@@ -14,7 +14,7 @@ Not guaranteed: that other clients of the same group are workers.
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from streams.worker.partitions import Notices
 
@@ -64,21 +64,13 @@ def standing(consumer: Any) -> Standing:
     return Standing(member=coordinator.generation > 0)
 
 
-class Member(Protocol):
-    """A stage's runner, which has partitions while the worker is a member."""
-
-    @property
-    def notices(self) -> Notices:
-        """What is wrong is said here."""
-        ...
-
-
 class Membership:
     """Looks at the group of a worker; `run` it for as long as the worker lives."""
 
-    def __init__(self, app: Any, members: Collection[Member]) -> None:
+    def __init__(self, app: Any, notices: Collection[Notices]) -> None:
+        """`notices` are those of the stages that this worker runs."""
         self._app = app
-        self._members = members
+        self._notices = notices
 
     async def run(self) -> None:
         """Look on until cancelled."""
@@ -95,8 +87,8 @@ class Membership:
                 self._report({})
 
     def _report(self, wrong: dict[str, str]) -> None:
-        for member in self._members:
-            member.notices.report(_WATCHER, wrong)
+        for notices in self._notices:
+            notices.report(_WATCHER, wrong)
 
     def _sentence(self, error: Exception | None) -> str:
         name = type(error).__name__

@@ -2,7 +2,6 @@
 
 import os
 import time
-from contextlib import closing
 from typing import Any
 
 import orjson
@@ -64,8 +63,7 @@ def test_what_producers_say_is_readable(topic: str, made: Any) -> None:
 def test_what_is_sent_is_read_once_and_to_the_end(broker: RunningBroker) -> None:
     records = encoded("scheduling-requests", map(messages.request, range(500)))
     with Receiver(broker.settings, ["scheduling-requests"]) as live:
-        with closing(Sender(broker.settings)) as sender:
-            sender.send(records)
+        Sender(broker.settings).send(records)
         came: list[bytes] = []
         while len(came) < len(records):
             came += (each.value for each in live.arrivals(5.0))
@@ -77,8 +75,7 @@ def test_a_look_that_does_not_wait_finds_what_has_come(broker: RunningBroker) ->
     requests = encoded("scheduling-requests", map(messages.request, range(3)))
     found: list[Any] = []
     with Receiver(broker.settings, ["scheduling-requests"]) as receiver:
-        with closing(Sender(broker.settings)) as sender:
-            sender.send(requests)
+        Sender(broker.settings).send(requests)
 
         def all_have_come() -> bool:
             found.extend(receiver.arrivals(0.0))

@@ -53,8 +53,6 @@ moves:
   maxMovesPerOwner: 20
   initialFreezeSeconds: 1
   maxFreezeSeconds: 2
-  initialUnmovableSeconds: 1
-  maxUnmovableSeconds: 2
   followSeconds: 6
 """
 

@@ -246,7 +246,6 @@ def _moves(random: Random) -> Document:
             "loopWindowSeconds": random.choice((60, 3_600)),
             "maxMovesPerOwner": random.choice((1, 2, 4)),
             "initialFreezeSeconds": 5,
-            "initialUnmovableSeconds": random.choice((1, 30)),
             "followSeconds": random.choice((2, 20, 600)),
         },
         0.5,

@@ -17,7 +17,7 @@ from typing import Any
 
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import first_since, newest, recent
-from connectors.kafka.turn import Turn, TurnOver
+from connectors.kafka.term import Term, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
 from connectors.process import wall_clock
@@ -59,7 +59,7 @@ class Progress:
 
 
 class CarryOut:
-    """The work of a binder or an evictor during one turn."""
+    """The work of a binder or an evictor during one term."""
 
     def __init__(
         self,
@@ -86,43 +86,43 @@ class CarryOut:
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
         return await first_since(self._kafka, topic, partition, since_ms)
 
-    async def __call__(self, turn: Turn) -> None:
-        """Carry out commands until the turn is over."""
+    async def __call__(self, term: Term) -> None:
+        """Carry out commands until the term is over."""
 
         async def report(outcome: CommandOutcome) -> None:
             await self._outbox.deliver(OUTCOMES, [outcome])
             if self._count is not None:
                 self._count(outcome)
 
-        ticks = turn.records(CLOCK)
+        ticks = term.records(CLOCK)
         # Without the time nothing can be known to be in time; without a tick nothing was decided.
         async for record in ticks:
             if (tick := _tick(record)) is not None:
                 break
         else:
-            return  # the turn is over
+            return  # the term is over
         rules = CommandRules(
-            self._cluster, self._sink, tick.now_ms, gate=turn.writing, report=report
+            self._cluster, self._sink, tick.now_ms, gate=term.writing, report=report
         )
-        await self._remember(turn, rules, _since_ms(tick.now_ms))
+        await self._remember(term, rules, _since_ms(tick.now_ms))
         progress = Progress()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_follow(ticks, rules))
-            tasks.create_task(_stop(turn, rules))
-            async for record in turn.records(self._topic):
+            tasks.create_task(_stop(term, rules))
+            async for record in term.records(self._topic):
                 await self._room.acquire()
                 progress.begin(record.offset)
-                tasks.create_task(self._carry_out(turn, rules, progress, record))
+                tasks.create_task(self._carry_out(term, rules, progress, record))
 
-    async def _remember(self, turn: Turn, rules: CommandRules, since_ms: int) -> None:
-        """What was reported lately was carried out before this turn."""
-        async for record in recent(self._kafka, OUTCOMES, turn.partition, since_ms):
+    async def _remember(self, term: Term, rules: CommandRules, since_ms: int) -> None:
+        """What was reported lately was carried out before this term."""
+        async for record in recent(self._kafka, OUTCOMES, term.partition, since_ms):
             outcome = decode(OUTCOMES, record.value)
             if isinstance(outcome, CommandOutcome) and outcome.cluster == self._cluster:
                 rules.remember(outcome.command_id)
 
     async def _carry_out(
-        self, turn: Turn, rules: CommandRules, progress: Progress, record: Any
+        self, term: Term, rules: CommandRules, progress: Progress, record: Any
     ) -> None:
         try:
             command = decode(self._topic, record.value)
@@ -131,8 +131,8 @@ class CarryOut:
                 logger.error("%s: passed over: %s", place, command.reason)
             else:
                 await rules.carry_out(command)
-            turn.done(self._topic, progress.end(record.offset))
-        except TurnOver:
+            term.done(self._topic, progress.end(record.offset))
+        except TermOver:
             pass  # the next active one begins with it
         finally:
             self._room.release()
@@ -143,9 +143,9 @@ def _since_ms(log_ms: int) -> int:
     return min(log_ms, wall_clock.now_ms()) - LOOK_BACK_MS
 
 
-async def _stop(turn: Turn, rules: CommandRules) -> None:
-    """Once the turn is over nothing waits for another attempt, nor for those that do."""
-    await turn.over.wait()
+async def _stop(term: Term, rules: CommandRules) -> None:
+    """Once the term is over nothing waits for another attempt, nor for those that do."""
+    await term.over.wait()
     rules.stop()
 
 

@@ -1,4 +1,4 @@
-"""The duties: what each reads, writes, and runs while it is its turn.
+"""The duties: what each reads, writes, and runs while its process is the active one.
 
     watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests; all of it again when a
               tick of the clock says that the worker's state was lost
@@ -17,9 +17,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
-from connectors.kafka.membership import Beginning
+from connectors.kafka.leadership import Beginning
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.turn import Turn
+from connectors.kafka.term import Term
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
@@ -67,7 +67,7 @@ class Duty:
     """One duty, ready to run."""
 
     name: str
-    work: Callable[[Turn], Awaitable[None]]
+    work: Callable[[Term], Awaitable[None]]
     topics: tuple[str, ...] = ()
     """Topics that it reads, from what its group has not done yet."""
     newest: tuple[str, ...] = ()
@@ -96,10 +96,10 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
 
     produce = Produce(around.outbox, messages)
 
-    async def of_turn(turn: Turn) -> None:
-        while not turn.over.is_set():
-            sending = asyncio.ensure_future(produce(turn))
-            losing = asyncio.ensure_future(_state_lost(turn))
+    async def of_term(term: Term) -> None:
+        while not term.over.is_set():
+            sending = asyncio.ensure_future(produce(term))
+            losing = asyncio.ensure_future(_state_lost(term))
             try:
                 await asyncio.wait((sending, losing), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -109,16 +109,16 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
             if not sending.cancelled():
                 sending.result()
 
-    return Duty("watch", of_turn, newest=(CLOCK,))
+    return Duty("watch", of_term, newest=(CLOCK,))
 
 
-async def _state_lost(turn: Turn) -> None:
-    """Wait until a tick says that the worker's state was lost, or the turn is over."""
-    async for record in turn.records(CLOCK):
+async def _state_lost(term: Term) -> None:
+    """Wait until a tick says that the worker's state was lost, or the term is over."""
+    async for record in term.records(CLOCK):
         tick = decode(CLOCK, record.value)
         if isinstance(tick, ClockTick) and tick.state_lost:
             logger.warning(
-                "the state of partition %d was reset: the cluster is listed again", turn.partition
+                "the state of partition %d was reset: the cluster is listed again", term.partition
             )
             return
 
@@ -147,20 +147,20 @@ async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Du
 
 
 async def bind(around: Surroundings) -> Duty:
-    """Carry out placements; what users read is dropped with the turn, if it is not written."""
+    """Carry out placements; what users read is dropped with the term, if it is not written."""
     sink, _ = await _sink(around)
     topic = "placement-decisions"
     work = CarryOut(
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
-    async def of_turn(turn: Turn) -> None:
+    async def of_term(term: Term) -> None:
         try:
-            await work(turn)
+            await work(term)
         finally:
             await sink.close()
 
-    return Duty("bind", of_turn, (topic,), (CLOCK,), work.begin)
+    return Duty("bind", of_term, (topic,), (CLOCK,), work.begin)
 
 
 async def evict(around: Surroundings) -> Duty:
@@ -171,20 +171,20 @@ async def evict(around: Surroundings) -> Duty:
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
-    async def of_turn(turn: Turn) -> None:
+    async def of_term(term: Term) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(work(turn))
-                tasks.create_task(refusals(turn))
-                tasks.create_task(JobStatus(around.cluster, jobs)(turn))
-                tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(turn))
+                tasks.create_task(work(term))
+                tasks.create_task(refusals(term))
+                tasks.create_task(JobStatus(around.cluster, jobs)(term))
+                tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(term))
         finally:
             await sink.close()
 
-    return Duty("evict", of_turn, (topic, STATUS), (CLOCK,), work.begin)
+    return Duty("evict", of_term, (topic, STATUS), (CLOCK,), work.begin)
 
 
 async def _requests(jobs: MigrationJobs) -> Messages:

@@ -1,6 +1,6 @@
 """One process with one or several duties of a cluster, until it is ended.
 
-It joins the group of each duty and does the work when it is its turn. A broker or an API server
+It joins the group of each duty and does the work while it is the active one. A broker or an API server
 that does not answer is waited for; a duty that fails in any other way ends the process with its
 error, so that it is started again and takes its place in the groups anew. At SIGTERM what is being
 written comes to its end, and others take over at once.
@@ -9,16 +9,16 @@ written comes to its end, and others take over at once.
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
 from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.process.signals import run_until_stopped
 from schemas.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
@@ -44,27 +44,7 @@ async def run(
     # A full list makes millions of objects that stay; looking for garbage among them again and again
     # takes half of the time.
     gc.set_threshold(100_000, 10, 100)
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
-    running = asyncio.create_task(_run(kafka, cluster, access, makes, telemetry))
-    ending = asyncio.create_task(ended.wait())
-    try:
-        await asyncio.wait((running, ending), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        ending.cancel()
-        running.cancel()
-        (outcome,) = await asyncio.gather(running, return_exceptions=True)
-    if isinstance(outcome, Exception):
-        raise _first(outcome)
-
-
-def _first(error: Exception) -> Exception:
-    """The error itself, where tasks have gathered errors in groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    await run_until_stopped(_run(kafka, cluster, access, makes, telemetry))
 
 
 async def _run(
@@ -83,15 +63,15 @@ async def _run(
                 tasks.create_task(members[each.name].run(each.work))
             while True:
                 for name, member in members.items():
-                    telemetry.active(name, active=member.turn is not None)
+                    telemetry.active(name, active=member.term is not None)
                 telemetry.look(outbox.sent + outcomes.sent)
                 outbox.check()
                 outcomes.check()
                 await asyncio.sleep(_LOOK_S)
 
 
-def _member(around: Surroundings, duty: Duty) -> Membership:
-    return Membership(
+def _member(around: Surroundings, duty: Duty) -> Leadership:
+    return Leadership(
         around.kafka,
         around.cluster,
         duty.name,

@@ -2,7 +2,7 @@
 
 Each message is handed over under permission, in the order in which it comes. The source is not
 asked on while too many wait for their acknowledgement: what cannot be sent stays where it came
-from. The turn is not given up before what was handed over is acknowledged, so nothing of it comes
+from. The term is not given up before what was handed over is acknowledged, so nothing of it comes
 after what the next active process sends. A message that no reader would take is named in the log
 and left out.
 """
@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
 from connectors.kafka.outbox import Outbox, RecordTooLong
-from connectors.kafka.turn import Turn, TurnOver
+from connectors.kafka.term import Term, TermOver
 from connectors.queries.wording import sentence
 from schemas.base import Message
 
@@ -26,26 +26,26 @@ Messages = AsyncGenerator[tuple[str, Message], None]
 
 
 class Produce:
-    """The work of a watch or a collector during one turn."""
+    """The work of a watch or a collector during one term."""
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
-        """`messages` is called anew for each turn: a turn begins with all that there is."""
+        """`messages` is called anew for each term: a term begins with all that there is."""
         self.left_out = 0
         """Messages that no reader would take."""
         self._outbox = outbox
         self._messages = messages
 
-    async def __call__(self, turn: Turn) -> None:
-        """Send until the turn is over; raises what the source raises, and BrokerUnavailable."""
-        await turn.during(self._send(turn))
+    async def __call__(self, term: Term) -> None:
+        """Send until the term is over; raises what the source raises, and BrokerUnavailable."""
+        await term.during(self._send(term))
 
-    async def _send(self, turn: Turn) -> None:
-        with suppress(TurnOver):
+    async def _send(self, term: Term) -> None:
+        with suppress(TermOver):
             async with aclosing(self._messages()) as messages:
                 async for topic, message in messages:
-                    async with turn.writing():
+                    async with term.writing():
                         try:
-                            turn.under_way(await self._outbox.send(topic, message))
+                            term.under_way(await self._outbox.send(topic, message))
                         except RecordTooLong as error:
                             self.left_out += 1
                             logger.warning(

@@ -68,7 +68,7 @@ class Telemetry:
     def active(self, duty: str, *, active: bool) -> None:
         """Whether this process is the active one.
 
-        What a duty watched or measured in an earlier turn is not shown: the active one knows.
+        What a duty watched or measured in an earlier term is not shown: the active one knows.
         """
         self._active.labels(self._cluster, duty).set(active)
         (self._active_duties.add if active else self._active_duties.discard)(duty)

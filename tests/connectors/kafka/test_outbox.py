@@ -15,7 +15,7 @@ from schemas.nodes import NodeState
 from schemas.outcomes import CommandOutcome
 from schemas.partitions import partition_for
 from tests.conftest import RunningBroker
-from tests.connectors.kafka.test_membership import outcome
+from tests.connectors.kafka.test_leadership import outcome
 
 _TOPIC = "command-outcomes"
 

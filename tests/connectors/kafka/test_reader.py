@@ -12,6 +12,7 @@ from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Cursor, Gap, Reader, Record
+from connectors.kafka.recent import newest, recent
 from schemas.codec import encode
 from schemas.topics import TOPIC_BY_NAME
 from streams.worker.reader import read_range
@@ -73,6 +74,28 @@ def test_records_of_aborted_transactions_are_read_as_workers_read_them(
     cursor.close()
     found = asyncio.run(read_range(clean_kafka.settings, "node-state", 2, 0, 2))
     assert [entry.value for entry in found] == [b"taken back"]
+
+
+async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
+    clean_kafka: RunningBroker,
+) -> None:
+    settings = clean_kafka.settings
+    options = {**settings.librdkafka_options(), "transactional.id": "of a producer", "log_level": 0}
+    producer = Producer(options)
+    await asyncio.to_thread(producer.init_transactions, 60)
+    for value in (b"first", b"second"):
+        producer.begin_transaction()
+        producer.produce("node-state", value, partition=2)
+        await asyncio.to_thread(producer.commit_transaction, 60)
+    found = await read_range(settings, "node-state", 2, 0, 4)
+    assert [(each.offset, each.value) for each in found] == [(0, b"first"), (2, b"second")]
+    newest_record = await newest(settings, "node-state", 2)
+    assert newest_record is not None
+    assert newest_record.value == b"second"
+    assert [each.value async for each in recent(settings, "node-state", 2, 0)] == [
+        b"first",
+        b"second",
+    ]
 
 
 def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBroker) -> None:

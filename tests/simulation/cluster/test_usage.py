@@ -5,7 +5,7 @@ import pytest
 from connectors.ports.at_once import all_at_once
 from schemas.usage import MemoryReadings, NodeUsage
 from simulation.cluster.cluster import SimulatedCluster
-from simulation.cluster.usage import SimulatedUsage, merged
+from simulation.cluster.usage import SimulatedUsage
 from tests.connectors.ports.sink_contract import NOW_MS
 from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
 from tests.simulation.cluster.builders import GIB, MINUTE_MS, machines, readings
@@ -61,22 +61,3 @@ def test_samples_of_a_time_in_which_nobody_read_are_left_out_if_they_are_too_old
     cluster.advance(NOW_MS + 30 * MINUTE_MS)
     times = [sample.sampled_at_ms - NOW_MS for sample in all_at_once(source.read())]
     assert times == [minute * MINUTE_MS for minute in range(26, 31) for _ in range(2)]
-
-
-def test_a_live_machine_has_the_load_that_was_measured_and_keeps_it_as_its_reading() -> None:
-    cluster, measured = _cluster(), readings(60, 1000, 1000)
-    source = SimulatedUsage(
-        cluster, measured, live=1, measured=lambda: _sample(700, 2 * GIB, 3 * GIB)
-    )
-    ordinary, live = all_at_once(source.read())
-    assert (ordinary.usage["cpu"], ordinary.memory) == (1000, None)
-    assert live.usage == {"cpu": 700, "memory": 2 * GIB}
-    assert measured.base(1) == live.usage
-
-
-def test_pods_are_added_to_every_reading_of_memory() -> None:
-    sample = merged(_sample(900, 130), _sample(500, 100, 160))
-    assert sample.memory is not None
-    assert sample.memory.usage_without_page_cache_bytes == 130
-    assert sample.memory.usage_with_page_cache_bytes == 190
-    assert sample.usage == {"cpu": 900, "memory": 130}

@@ -6,14 +6,14 @@ from simulation.demo.scenario import simulated_scenario
 from simulation.demo.session import Session
 from tests.simulation.demo.inmemory import InMemoryWorker
 
-#: Seconds of the shared run: four simulated hours.
-SECONDS = 10
+#: Simulated hours of the shared run.
+HOURS = 4
 
 
 @pytest.fixture(scope="session")
 def worker() -> InMemoryWorker:
     """A run of twelve nodes that has come to its end; not to be changed."""
-    worker = InMemoryWorker(simulated_scenario(12, 3, SECONDS, "tests do not look at it"))
+    worker = InMemoryWorker(simulated_scenario(12, 3, HOURS))
     worker.run()
     return worker
 

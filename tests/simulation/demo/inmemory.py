@@ -1,7 +1,6 @@
 """The demo's session against the real stages, in memory: no broker, no clock, no threads."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 from connectors.kafka.records import place
@@ -9,8 +8,7 @@ from schemas.codec import decode, encode
 from schemas.partitions import partition_for
 from schemas.refusals import Refusal
 from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
-from schemas.usage import NodeUsage
-from simulation.demo.scenario import Scenario
+from simulation.demo.scenario import CLUSTER, Scenario
 from simulation.demo.session import READ_TOPICS, Session
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
@@ -25,9 +23,11 @@ STEP_MS = 120_000
 class InMemoryWorker:
     """Both stages over a log in memory; what they publish is passed to the session."""
 
-    def __init__(self, scenario: Scenario, measured: Callable[[], NodeUsage] | None = None) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         collecting = Collecting.of(*scenario.policy.collect.of_nodes)
-        self.session = Session(scenario, self.send, PARTITIONS, measured)
+        partition = partition_for(CLUSTER.encode(), PARTITIONS)
+        self._real_s = 0.0
+        self.session = Session(scenario, self.send, partition, lambda: self._real_s)
         self.sent: dict[str, list[Any]] = defaultdict(list)
         """Everything that the session has sent, by topic."""
         self._aggregate = [
@@ -47,7 +47,7 @@ class InMemoryWorker:
             partition = partition_for(target.key, PARTITIONS)
         self._append(topic, partition, target.key, encode(message), target.timestamp_ms)
 
-    def settle(self, real_s: float = 0.0) -> None:
+    def settle(self) -> None:
         """Let the stages apply everything and the session take in everything."""
         while self._inbox:
             records, self._inbox = self._inbox, []
@@ -55,7 +55,7 @@ class InMemoryWorker:
                 stages = self._cluster if record.topic in CLUSTER_INPUTS else self._aggregate
                 result = stages[record.partition].apply([record])
                 for output in (*result.outputs, *result.dead_letters):
-                    self._publish(output, real_s)
+                    self._publish(output)
 
     def run(self, until_ms: int | None = None) -> Session:
         """From the beginning to the end of the scenario, or to a time."""
@@ -63,28 +63,28 @@ class InMemoryWorker:
         self.session.begin()
         self.settle()
         while self.session.now_ms < end_ms:
-            self.session.advance(min(end_ms, self.session.now_ms + STEP_MS), 0.0)
-            self.settle(0.01)
+            self.session.advance(min(end_ms, self.session.now_ms + STEP_MS))
+            self._real_s += 0.01
+            self.settle()
         return self.session
 
-    def _publish(self, output: OutputRecord, real_s: float) -> None:
+    def _publish(self, output: OutputRecord) -> None:
         partition = output.partition
         if partition is None:
             partition = partition_for(output.key.encode(), PARTITIONS)
-        offset = self._append(
+        self._append(
             output.topic, partition, output.key.encode(), output.value, output.timestamp_ms
         )
         if output.topic in READ_TOPICS:
             message = decode(output.topic, output.value)
             assert not isinstance(message, Refusal), message
-            self.session.receive(message, offset, real_s)
+            self.session.receive(message)
 
     def _append(
         self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int | None
-    ) -> int:
+    ) -> None:
         offset = self._ends[topic, partition]
         self._ends[topic, partition] += 1
         if topic in CLUSTER_INPUTS or topic == "node-usage":
             at_ms = self.session.now_ms if timestamp_ms is None else timestamp_ms
             self._inbox.append(InputRecord(topic, partition, offset, key, value, at_ms))
-        return offset

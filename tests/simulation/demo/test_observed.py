@@ -48,7 +48,7 @@ def decision(outcome: Any = "placed", uid: str = "a", **more: Any) -> PlacementD
 
 def test_usage_is_reported_as_shares_of_the_machine() -> None:
     observed = Observed(MACHINES, read_policy(""))
-    observed.metric(metric(p95={30: 5000, 5: 4000}), 0)
+    observed.metric(metric(p95={30: 5000, 5: 4000}))
     node = observed.nodes["n1"]
     assert (node.cpu, node.memory, node.cpu_p95) == (0.3, 0.2, 0.5)
     assert "memory" not in node.p95
@@ -72,15 +72,15 @@ def test_a_node_is_full_where_the_policy_would_put_no_pod(
     policy: str, reported: NodeMetric, full: bool
 ) -> None:
     observed = Observed(MACHINES, read_policy(policy))
-    observed.metric(reported, 0)
+    observed.metric(reported)
     assert observed.nodes["n1"].full is full
     assert observed.full_nodes == ["n1"] * full
 
 
 def test_a_metric_without_figures_or_of_a_stranger_changes_nothing() -> None:
     observed = Observed(MACHINES, read_policy(""))
-    observed.metric(metric().model_copy(update={"node": "n9"}), 0)
-    observed.metric(metric().model_copy(update={"usage": None}), 1)
+    observed.metric(metric().model_copy(update={"node": "n9"}))
+    observed.metric(metric().model_copy(update={"usage": None}))
     assert observed.unknown_nodes == ["n1", "n2"]
     assert observed.metrics == 2
 
@@ -103,25 +103,3 @@ def test_the_newest_decision_on_a_pod_is_its_outcome() -> None:
     assert [d.pod.uid for d in observed.of_outcome("placed")] == ["a"]
     assert [d.pod.uid for d in observed.waiting()] == ["b"]
     assert observed.decisions == {"waiting": 2, "placed": 1}
-
-
-def test_a_decision_tells_how_old_the_metrics_were_that_it_knew() -> None:
-    observed = Observed(MACHINES, read_policy(""))
-    for offset in range(4):
-        at_ms = NOW_MS + offset * 60_000
-        observed.metric(metric().model_copy(update={"updated_at_ms": at_ms}), offset)
-    as_of = AsOf(partition=0, offsets={"node-metrics": 1}, policy_digest="default")
-    observed.decision(decision(decided_at_ms=NOW_MS + 300_000, as_of=as_of), 0.0)
-    assert observed.decided_behind_ms == 240_000
-    as_of = AsOf(partition=0, offsets={"node-metrics": 3}, policy_digest="default")
-    observed.decision(decision(decided_at_ms=NOW_MS + 300_000, as_of=as_of), 0.0)
-    assert observed.decided_behind_ms == 120_000
-
-
-def test_a_word_of_the_cluster_stage_tells_how_old_its_clock_is() -> None:
-    observed = Observed(MACHINES, read_policy(""))
-    assert (observed.heard_s, observed.clock_behind_ms) == (None, 0)
-    observed.heard(NOW_MS, NOW_MS + 7_000, 10.0)
-    assert (observed.heard_s, observed.clock_behind_ms) == (10.0, 7_000)
-    observed.heard(NOW_MS + 7_000, NOW_MS + 7_000, 11.0)
-    assert observed.clock_behind_ms == 0

@@ -31,7 +31,7 @@ def test_the_picture_is_drawn_as_png_and_svg(finished: Session, tmp_path: Path) 
 
 @pytest.mark.parametrize("minutes", [2, 20])
 def test_a_run_that_hardly_began_has_a_picture_too(minutes: int, tmp_path: Path) -> None:
-    worker = InMemoryWorker(simulated_scenario(60, 1, 10, "not here"))
+    worker = InMemoryWorker(simulated_scenario(60, 1, 4))
     session = worker.run(worker.session.scenario.begin_ms + minutes * 60_000)
     files = _files(tmp_path)
     draw(session, usage_by_requests(session), usage_staying(session), files)

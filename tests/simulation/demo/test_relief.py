@@ -87,7 +87,7 @@ def test_a_node_that_is_not_measured_is_not_hot() -> None:
 
 
 def test_hot_is_what_moves_by_thresholds_call_so_or_moves_by_risk() -> None:
-    scenario = simulated_scenario(3, 1, 10, "not here")
+    scenario = simulated_scenario(3, 1, 4)
     above = scenario.policy_text.replace(
         "\nrebalance:\n", "\nrebalance:\n  highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 40}\n"
     )
@@ -97,16 +97,6 @@ def test_hot_is_what_moves_by_thresholds_call_so_or_moves_by_risk() -> None:
         for text in (scenario.policy_text, above, by_memory)
     ]
     assert found == [0.70, 0.60, 1.0]
-
-
-def test_a_node_whose_load_no_eviction_moves_is_left_out() -> None:
-    scenario = simulated_scenario(3, 1, 10, "not here")
-    scenario = replace(scenario, live=0)
-    session = Session(scenario, lambda topic, message: None, 1)
-    session.relief.hot_above = 0.0
-    session.begin()
-    session.advance(scenario.begin_ms + 30 * MINUTE_MS, 0.0)
-    assert set(session.relief.hot) == {machine.name for machine in scenario.machines[1:]}
 
 
 def test_the_live_view_and_the_summary_count_the_same_hot_minutes(finished: Session) -> None:
@@ -160,19 +150,19 @@ def test_of_the_dry_commands_of_a_hot_node_the_first_is_shown() -> None:
 @pytest.fixture(scope="module")
 def relieved() -> Session:
     """A run in which a test evicts two pods of a hot node, beside what the worker does."""
-    scenario = simulated_scenario(12, 3, 10, "not here")
+    scenario = simulated_scenario(12, 3, 4)
     worker = InMemoryWorker(scenario)
     session = worker.run(scenario.enforce_ms + 5 * MINUTE_MS)
     hot = next(machine for machine in scenario.machines if machine.temper == "hot")
     there = [pod for pod in session.cluster.kubelets.pods_on(hot.name) if pod.plan.carried][-2:]
     for number, pod in enumerate(there):
-        session.receive(a_command(number, pod.pod.uid, hot.name, session.now_ms), 0, 0.0)
+        session.receive(a_command(number, pod.pod.uid, hot.name, session.now_ms))
         while session.now_ms < scenario.enforce_ms + (30 + 20 * number) * MINUTE_MS:
-            session.advance(session.now_ms + 2 * MINUTE_MS, 0.0)
-            worker.settle(0.01)
+            session.advance(session.now_ms + 2 * MINUTE_MS)
+            worker.settle()
     while not session.over:
-        session.advance(min(scenario.end_ms, session.now_ms + 2 * MINUTE_MS), 0.0)
-        worker.settle(0.01)
+        session.advance(min(scenario.end_ms, session.now_ms + 2 * MINUTE_MS))
+        worker.settle()
     return session
 
 
@@ -215,6 +205,6 @@ def test_without_evictions_usage_is_the_same_in_the_first_act(finished: Session)
 
 
 def test_a_run_that_ends_in_the_first_act_has_no_figures_of_the_second() -> None:
-    scenario = simulated_scenario(3, 1, 10, "not here")
+    scenario = simulated_scenario(3, 1, 4)
     session = InMemoryWorker(scenario).run(scenario.begin_ms + 30 * MINUTE_MS)
     assert rebalanced(session, usage_staying(session)) is None

@@ -117,12 +117,3 @@ def test_the_order_of_pods_is_found_anew_when_names_were_forgotten() -> None:
     filled.prune()
     filled.add(3, 0, filled.matrix([(A, {"cpu": 3}), (B, {"cpu": 4})], ["cpu", "memory"]))
     assert means(filled) == [(A, {"cpu": 3}), (B, {"cpu": 4})]
-
-
-def test_numbers_are_told_of_pods_alone() -> None:
-    filled = window((1, [(A, {"cpu": 1}), (B, {"cpu": 1}), (APPLICATION, {"cpu": 2})]))
-    found = filled.numbers_of([B, A])
-    assert found is not None
-    assert found.tolist() == [1, 0]
-    assert filled.numbers_of([A, APPLICATION]) is None
-    assert filled.numbers_of([A, A_AGAIN]) is None

@@ -18,7 +18,8 @@ from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
 from streams.cluster.statistics import figures_of
-from streams.rebalance import node_arrays, risk_moves
+from streams.rebalance import node_arrays
+from streams.rebalance.risk import moves as risk_moves
 from tests.streams.cluster.builders import (
     CLUSTER,
     controlled_by,

@@ -9,8 +9,8 @@ from schemas.policy import PolicyError, read_policy
 from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause, as_of
-from streams.rebalance import risk_moves
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
+from streams.rebalance.risk import moves as risk_moves
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World, risky, settled
@@ -103,7 +103,6 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
             usage=hot.usage,
             limits=hot.limits,
             capacity=hot.capacity,
-            over="",
             looked_at=30,
             pods=[verdict] * 30,
         )

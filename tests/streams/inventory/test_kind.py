@@ -109,6 +109,18 @@ def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -
     assert kept[0].containers is kept[1].containers
 
 
+def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None:
+    owners = (OwnerReference(kind="ReplicaSet", name="web"),)
+    pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
+    bare = pod("c", labels={}, owners=())
+    first, second, third = (
+        shared(each.model_copy(deep=True), kind_of(each)) for each in (*pods, bare)
+    )
+    assert first.labels is second.labels
+    assert first.owners is second.owners
+    assert [first, second, third] == [*pods, bare]
+
+
 def test_pods_of_some_thousand_kinds_share_what_they_have_in_common() -> None:
     def kept() -> list[int]:
         pods = [pod("pod", cpu=f"7.{number:04}") for number in range(5_000)]

@@ -101,7 +101,9 @@ class Moving:
                 **fields,
             },
         )
-        answer = self.state.migrations.propose(candidate, self.cause())
+        migrations, cause = self.state.migrations, self.cause()
+        answer = migrations.hold_back(found[1], candidate.node, candidate.pool, cause.now_ms)
+        answer = answer or migrations.propose(candidate, cause)
         self.keep(self.state.migrations.take())
         return answer
 

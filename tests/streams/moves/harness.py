@@ -9,7 +9,6 @@ from schemas.policy import Policy
 from schemas.tables import kind_of_key, row_key
 from streams.moves.history import Moves
 from streams.moves.memory import MoveMemory
-from streams.moves.unmovable import Unmovable
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import CLUSTER, at
@@ -56,8 +55,3 @@ def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> No
     """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
     moves.left(owner, source, at(seconds), "hot")
     moves.arrived(owner, target, at(seconds + 10))
-
-
-def unmovable(**settings: Any) -> Unmovable:
-    """Unmovable pods by these settings."""
-    return Unmovable(CLUSTER, policy(**settings))

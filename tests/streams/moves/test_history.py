@@ -264,17 +264,3 @@ def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]
         assert all(len(row.moves) <= HISTORY_MAX for row in moves.rows.values())
         sources = {m.source for row in moves.rows.values() for m in row.moves}
         assert set(moves.cooldown.rows) <= sources
-
-
-def test_a_move_towards_a_node_that_the_owner_left_hot_is_stopped() -> None:
-    moves = remembered(coolingSeconds=100, coolingMetrics=0)
-    go(moves, "web", "a", "b", 0)
-    assert moves.gate("web", "a", at(99)) == (
-        "the owner left the planned target a while hot, and it has not cooled since"
-    )
-    assert moves.gate("web", "c", at(99)) is None
-    assert moves.gate("web", None, at(99)) is None
-    assert moves.gate("other", "a", at(99)) is None
-    assert moves.gate("web", "a", at(100)) is None
-    go(moves, "web", "b", "a", 110)
-    assert moves.gate("web", "c", at(121)) == moves.frozen("web", at(121))

@@ -6,22 +6,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.policy import Policy
 from schemas.tables import kind_of_key, row_key
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
-from tests.streams.moves.builders import AS_OF, eviction, pod, policy, ref
+from tests.streams.moves.builders import AS_OF, eviction, pod, policy
 from tests.streams.moves.harness import Kept
 
 _OWNERS = st.sampled_from(("web", "job", "shop/bare"))
 _NODES = st.sampled_from(("a", "b", "c"))
 _UIDS = st.sampled_from(("u1", "u2", "u3", "u4"))
-_AMOUNTS = st.sampled_from((0, 3_000, 7_100, 9_000))
 #: So short that everything ends and begins again within a few events.
 _POLICIES = (
     policy(
         coolingSeconds=40, coolingMetrics=1, loopWindowSeconds=200, maxMovesPerOwner=2,
-        initialFreezeSeconds=30, maxFreezeSeconds=100, initialUnmovableSeconds=20,
-        maxUnmovableSeconds=60, followSeconds=50,
+        initialFreezeSeconds=30, maxFreezeSeconds=100, followSeconds=50,
     ),
     policy(coolingSeconds=5, loopWindowSeconds=60),
     policy("observe", loopWindowSeconds=100, initialFreezeSeconds=50),
@@ -36,10 +33,8 @@ _EVENTS = st.one_of(
     st.tuples(st.just("metric"), _NODES),
     st.tuples(st.just("round"), st.frozensets(_NODES)),
     st.tuples(st.just("node gone"), _NODES),
-    st.tuples(st.just("mark"), _UIDS, _NODES, _AMOUNTS, _AMOUNTS),
     st.tuples(st.just("evicted"), _OWNERS, _NODES, _UIDS, st.booleans(), st.integers(0, 99)),
     st.tuples(st.just("read"), st.dictionaries(_NODES, st.booleans())),
-    st.tuples(st.just("gone"), _UIDS),
     st.tuples(st.just("policy"), st.sampled_from(_POLICIES)),
 )
 
@@ -64,15 +59,11 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             moves.observe(hot, now_ms)
         case ("node gone", node):
             moves.node_gone(node)
-        case ("mark", uid, node, used, room):
-            memory.unmovable.mark(ref(uid), node, "why", {"cpu": used}, {"cpu": room}, now_ms)
         case ("evicted", owner, node, uid, hot, number):
             seconds = (now_ms - START_MS) / 1000
             followed.follow(eviction(uid, owner, node, seconds, number=f"{number:02}", hot=hot))
         case ("read", hot):
             followed.note_round(lambda _pool, node, _phase: hot.get(node))
-        case ("gone", uid):
-            memory.pod_gone(uid)
         case ("policy", policy):
             kept.policy = policy
             memory.set_policy(policy, now_ms)
@@ -87,8 +78,6 @@ def answers(kept: Kept, now_ms: int) -> list[Any]:
         said.append(memory.followed.replacements_of(owner))
         said.append(memory.moves.frozen(owner, now_ms))
         said.append(memory.moves.forbidden_nodes(owner, now_ms))
-    for uid in ("u1", "u2", "u3", "u4"):
-        said.append(memory.unmovable.unmovable(uid, {"cpu": 3_000}, {"cpu": 5_000}, now_ms))
     return said
 
 
@@ -134,7 +123,6 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
     moves.observe({"b"}, at(60))
     moves.metric("b", at(60))
     kept.memory.arrived(pod("x", "another"), "a", at(60))
-    kept.memory.pod_gone("x")
     kept.memory.tick(at(61), AS_OF)
     assert kept.write() == []
     assert list(kept.rows) == keys
@@ -142,28 +130,14 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
 
 
 def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
-    def waits(seconds: int) -> Policy:
-        return policy(
-            initialFreezeSeconds=seconds, initialUnmovableSeconds=seconds,
-        )  # fmt: skip
-
-    kept = Kept(waits(7_200))
+    kept = Kept(policy(initialFreezeSeconds=7_200))
     memory = kept.memory
     memory.moves.left("web", "a", at(0), "hot")
     memory.moves.arrived("web", "a", at(1))
-    memory.unmovable.mark(ref("u1"), "a", "too large", {"cpu": 3_000}, {"cpu": 1_000}, at(1))
     kept.write()
-
-    def waiting(seconds: float) -> list[bool]:
-        moves, unmovable = memory.moves, memory.unmovable
-        return [
-            moves.frozen("web", at(seconds)) is not None,
-            unmovable.unmovable("u1", {"cpu": 3_000}, {"cpu": 1_000}, at(seconds)) is not None,
-        ]
-
-    memory.set_policy(waits(14_400), at(100))
+    memory.set_policy(policy(initialFreezeSeconds=14_400), at(100))
     assert kept.write() == []
-    memory.set_policy(waits(60), at(200))
-    assert [kind_of_key(row.key) for row in kept.write()] == ["recent_moves", "unmovable_pods"]
-    assert waiting(259) == [True, True]
-    assert waiting(260) == [False, False]
+    memory.set_policy(policy(initialFreezeSeconds=60), at(200))
+    assert [kind_of_key(row.key) for row in kept.write()] == ["recent_moves"]
+    assert memory.moves.frozen("web", at(259)) is not None
+    assert memory.moves.frozen("web", at(260)) is None

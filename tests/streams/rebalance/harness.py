@@ -14,7 +14,7 @@ from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
-from streams.rebalance.risk_nodes import RiskNodes
+from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import (

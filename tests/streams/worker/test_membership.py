@@ -93,7 +93,7 @@ class _App:
 
 async def _look_on(app: _App, notices: Notices) -> None:
     with suppress(asyncio.CancelledError):
-        await Membership(app, [SimpleNamespace(notices=notices)]).run()
+        await Membership(app, [notices]).run()
 
 
 async def test_what_keeps_it_out_is_wrong_until_it_has_joined(

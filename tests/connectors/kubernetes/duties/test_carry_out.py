@@ -1,4 +1,4 @@
-"""Commands are carried out once each, in a turn, and reported before they count as done."""
+"""Commands are carried out once each, in a term, and reported before they count as done."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import recent
-from connectors.kafka.turn import END_S
+from connectors.kafka.term import END_S
 from connectors.kubernetes.duties import carry_out as module
 from connectors.kubernetes.duties.carry_out import (
     CLOCK,
@@ -69,11 +69,11 @@ def placed(number: int, at_ms: int, life_ms: int = MINUTE_MS) -> PlacementDecisi
 
 
 @asynccontextmanager
-async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Membership]:
+async def binder(broker: RunningBroker, cluster: _Cluster) -> AsyncIterator[Leadership]:
     """A binder while it runs."""
     async with Outbox(broker.settings) as outbox:
         work = CarryOut(broker.settings, CLUSTER, _TOPIC, cluster, outbox)
-        member = Membership(
+        member = Leadership(
             broker.settings, CLUSTER, "bind", topics=[_TOPIC], newest=[CLOCK], begin=work.begin
         )
         running = asyncio.create_task(member.run(work))
@@ -193,9 +193,9 @@ async def test_a_binder_that_is_killed_leaves_what_was_under_way_to_the_next(
         async with asyncio.timeout(60):
             while cluster.under_way < 3:
                 await asyncio.sleep(0.05)
-        turn, member.turn = member.turn, None  # nobody waits for it: as if the process were gone
-        assert turn is not None
-        turn.over.set()
+        term, member.term = member.term, None  # nobody waits for it: as if the process were gone
+        assert term is not None
+        term.over.set()
     assert await outcomes(broker) == []
     later = _Cluster()
     async with binder(broker, later):

@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 
 from connectors.kafka.client import connect
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.produce import produce_messages
-from connectors.kafka.turn import Turn
+from connectors.kafka.term import Term
 from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.sinks import migration_jobs
@@ -18,7 +18,7 @@ from schemas.deadletters import DeadLetter, dead_letter
 from schemas.migrations import MigrationRequest
 from schemas.refusals import Refusal
 from tests.conftest import RunningBroker
-from tests.connectors.kafka.test_membership import until
+from tests.connectors.kafka.test_leadership import until
 from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import UNAVAILABLE, Played, Said
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
@@ -49,14 +49,14 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         (request,) = await jobs._requests(Changed(job_object()))
         refusals = JobRefusals(broker.settings, CLUSTER, jobs)
         connection = connect(broker.settings)
-        before = refused(request, "of a turn before")
+        before = refused(request, "of a term before")
         assert not produce_messages(connection, "dead-letters", [before])[1]
         await refusals.begin()
 
-        async def work(turn: Turn) -> None:
-            await refusals(turn)
+        async def work(term: Term) -> None:
+            await refusals(term)
 
-        running = asyncio.create_task(Membership(broker.settings, CLUSTER, "evict").run(work))
+        running = asyncio.create_task(Leadership(broker.settings, CLUSTER, "evict").run(work))
         letters = [
             refused(request, "of another topic", "scheduling-requests"),
             refused(request.model_copy(update={"cluster": "another"}), "of another cluster"),
@@ -88,15 +88,15 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
     async with played.served() as client:
         jobs = MigrationJobs(client, CLUSTER)
 
-        async def work(turn: Turn) -> None:
+        async def work(term: Term) -> None:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(JobStatus(CLUSTER, jobs)(turn))
-                tasks.create_task(turn.during(follow(jobs)))
+                tasks.create_task(JobStatus(CLUSTER, jobs)(term))
+                tasks.create_task(term.during(follow(jobs)))
 
         connection = connect(broker.settings)
         last = status(phase="Succeeded", reason="EvictComplete")
         assert not produce_messages(connection, STATUS, [last])[1]
-        member = Membership(broker.settings, CLUSTER, "evict", topics=[STATUS])
+        member = Leadership(broker.settings, CLUSTER, "evict", topics=[STATUS])
         running = asyncio.create_task(member.run(work))
         await until(lambda: len(played.of("GET", GROUP)) > 5)
         played.says("GET", GROUP, INSTALLED)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import recent
 from connectors.kubernetes.duties.kinds import Surroundings, watch
@@ -65,7 +65,7 @@ async def test_a_tick_that_says_that_state_was_lost_lets_the_watch_list_everythi
             kafka, _CLUSTER, served.access, outbox, outbox, Telemetry(_CLUSTER), stack
         )
         duty = await watch(around, {"loadstream"})
-        member = Membership(kafka, _CLUSTER, duty.name, newest=duty.newest)
+        member = Leadership(kafka, _CLUSTER, duty.name, newest=duty.newest)
         running = asyncio.create_task(member.run(duty.work))
         tick = ClockTick(partition=home, now_ms=now_ms())
         try:

@@ -1,15 +1,15 @@
-"""What a source says is sent as long as it is this process's turn, anew in each turn."""
+"""What a source says is sent as long as it is this process's term, anew in each term."""
 
 import asyncio
 import logging
 
 import pytest
 
-from connectors.kafka.membership import Membership
+from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kubernetes.duties.produce import Messages, Produce
 from tests.conftest import RunningBroker
-from tests.connectors.kafka.test_membership import outcome, until
+from tests.connectors.kafka.test_leadership import outcome, until
 from tests.connectors.kafka.test_outbox import ids, too_long
 
 _TOPIC = "command-outcomes"
@@ -41,14 +41,14 @@ async def test_each_turn_begins_with_all_there_is_and_closes_its_source(
     source = _Source()
     async with Outbox(embedded.settings) as outbox:
         produce = Produce(outbox, source.messages)
-        for turn in (1, 2):
-            member = Membership(embedded.settings, "c1", "watch")
+        for term in (1, 2):
+            member = Leadership(embedded.settings, "c1", "watch")
             with caplog.at_level(logging.WARNING):
                 running = asyncio.create_task(member.run(produce))
-                await until(lambda turn=turn: outbox.sent == 2 * turn)  # type: ignore[misc]
+                await until(lambda term=term: outbox.sent == 2 * term)  # type: ignore[misc]
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
-            assert (source.opened, source.closed) == (turn, turn)
+            assert (source.opened, source.closed) == (term, term)
     assert await ids(embedded) == ["command-0001", "command-0010", "command-0002", "command-0020"]
     assert produce.left_out == 2
     assert "left out: topic node-state" in caplog.text
@@ -59,7 +59,7 @@ async def test_a_source_that_fails_ends_the_work_with_its_error(embedded: Runnin
     source = _Source(error=ZeroDivisionError("it fails"))
     async with Outbox(embedded.settings) as outbox:
         work = Produce(outbox, source.messages)
-        member = Membership(embedded.settings, "c1", "watch")
+        member = Leadership(embedded.settings, "c1", "watch")
         with pytest.raises(ZeroDivisionError, match="it fails"):
             await asyncio.wait_for(member.run(work), 60)
     assert source.closed == 1

@@ -1,0 +1,370 @@
+"""Hot nodes have their turns: which of their pods leave, and where to.
+
+Before each pod the plan says whether the node is still over. A pod is stopped by the first gate
+that says no: it leaves already, its namespace or labels, the evictor's protections, no known usage,
+no use of what is over, what emits commands, no target that could run it and has room. Only then
+the reason and the candidate are made.
+
+By Koordinator's rules nodeFit is tested for all pods of a node before the first one leaves, and
+takes room for each that fits (docs/upstream.md B4.4). A node's turn also ends when the targets have
+no room left in all (L6, L8).
+
+While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all
+the same.
+"""
+
+import numpy as np
+
+from streams.inventory.arrays import BoolArray, FloatArray
+from streams.inventory.node import Held
+from streams.inventory.priority import priority_class
+from streams.rebalance.candidates import Candidate, Gate, Phase
+from streams.rebalance.costs import NO_EVICTION_ANNOTATION
+from streams.rebalance.fit import Fit
+from streams.rebalance.looks import LATER
+from streams.rebalance.node_arrays import TOTAL_MAX
+from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNode, RoundOutcome, Verdict
+from streams.rebalance.thresholds.order import HotPods, pod_weights
+from streams.rebalance.thresholds.pool_round import PoolRound
+from streams.rebalance.thresholds.targets import Targets
+
+#: Classes of pods that may leave without a target, where a window says so.
+_WITHOUT_TARGET = ("free", "batch")
+
+
+class Evictions:
+    """The evictions of one pool in a round."""
+
+    def __init__(self, pool: PoolRound, outcome: RoundOutcome) -> None:
+        """`outcome`: of the whole round."""
+        self.pool, self.given, self.outcome = pool, pool.given, outcome
+        self.differences = differences = pool.shared.differences
+        nodes, targets, limits = pool.nodes, pool.targets, pool.limits
+        self.weights: FloatArray = pod_weights(nodes.resources, pool.pool.weights)
+        self.targets_in: dict[Phase, BoolArray] = {
+            "node": np.isin(pool.codes[targets], (LOW, BOTH_LOW)),
+            "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
+        }
+        """Which targets take pods in each phase."""
+        expected = nodes.pending[:, targets] if differences.planned_targets else 0
+        self.room = limits.high[:, targets] - nodes.usage[:, targets] - expected
+        self.prod_room = None
+        if limits.prod_high is not None:
+            prod_used = nodes.prod_usage[:, targets] + expected
+            self.prod_room = limits.prod_high[:, targets] - prod_used
+        watched = [name in pool.thresholds.high for name in nodes.resources]
+        self.names = [pool.names[position] for position in targets.tolist()]
+        self.node_fit = pool.shared.args.node_fit
+        self.fit = Fit(
+            self.given.columns,
+            nodes.rows[targets],
+            self.targets_in,
+            node_fit=self.node_fit,
+            as_koordinator=not differences.planned_targets,
+        )
+        self.room_in_all: list[int] | None = None
+        """What all targets of a phase may still take per resource, by Koordinator's rules."""
+        self.targets = Targets(
+            differences,
+            self.room.copy(),
+            None if self.prod_room is None else self.prod_room.copy(),
+            nodes.capacity[:, targets],
+            watched,
+        )
+
+    def run(self) -> None:
+        """Plan what leaves: pods of high nodes, then prod pods of nodes that are high by these."""
+        if self.differences.planned_targets:
+            self._run_phase("node")
+            self._run_phase("prod")
+            return
+        both = self.pool.codes[self.pool.targets] == BOTH_LOW
+        self.room_in_all = self._sum_room("node", self.targets_in["node"])
+        self._run_phase("node")
+        # What bothLow nodes add is one minimum of sums. Without such a node the remaining room of
+        # the node phase still counts if it is below 0 (docs/upstream.md B5.5).
+        shares = zip(
+            self._sum_room("prod", both),
+            self._sum_room("node", both),
+            self.room_in_all,
+            strict=True,
+        )
+        prod_low = self._sum_room("prod", self.targets_in["prod"] & ~both)
+        self.room_in_all = [own + min(share) for own, share in zip(prod_low, shares, strict=True)]
+        self._run_phase("prod")
+
+    def _sum_room(self, phase: Phase, which: BoolArray) -> list[int]:
+        """Room of targets before the round, per resource."""
+        room = self.room if phase == "node" else self.prod_room
+        assert room is not None  # noqa: S101 - Koordinator's prod thresholds are filled in
+        return [sum(each) for each in room[:, which].tolist()]
+
+    def _run_phase(self, phase: Phase) -> None:
+        acting = self.pool.acting[phase]
+        if not acting:
+            return
+        hot = [each for each in self.pool.outcome.hot if each.acting and each.phase == phase]
+        columns, looks = self.given.columns, self.given.looks
+        rows = self.pool.nodes.rows[acting].tolist()
+        places = looks.order([len(columns.nodes[row].pods.held) for row in rows])
+        for place in set(range(len(hot))).difference(places):
+            hot[place].ended = LATER
+        hot = [hot[place] for place in places]
+        chosen = [acting[place] for place in places]
+        figures = [columns.nodes[rows[place]] for place in places]
+        own_leaving = self.differences.leaving_pods_are_gone
+        pods = HotPods(
+            figures,
+            self.pool.nodes.which,
+            columns.universe,
+            self.given.rules.leaving if own_leaving else (),
+        )
+        used = self.pool.used(phase)[:, chosen].copy()
+        if own_leaving:
+            for index, place in pods.leaving.items():
+                if phase == "node" or pods.prod[index]:
+                    less = used[:, place] - pods.amounts[index]
+                    used[:, place] = np.maximum(less, -TOTAL_MAX)
+        limits = self.pool.high(phase)[:, chosen]
+        order = pods.order((used - limits).astype(np.float64), self.weights)
+        end = 0
+        for place, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
+            begin, end = end, end + len(node.pods.held)
+            if self.outcome.ended or looks.over:
+                hot_node.ended = self.outcome.ended or looks.over
+                continue
+            turn = _Turn(self, hot_node, pods, chosen[place], limits[:, place].tolist())
+            turn.run(used[:, place].tolist(), order[begin:end], range(begin, end))
+
+
+class _Turn:
+    """One hot node's turn."""
+
+    def __init__(
+        self, evictions: Evictions, hot: HotNode, pods: HotPods, position: int, limits: list[int]
+    ) -> None:
+        self.evictions, self.hot, self.pods = evictions, hot, pods
+        self.pool, self.given, self.differences = (
+            evictions.pool,
+            evictions.given,
+            evictions.differences,
+        )
+        self.position, self.limits = position, limits
+
+    def run(self, used: list[int], order: list[int], pods: range) -> None:
+        """Look at pods until the node is below its limits, or none is left.
+
+        Args:
+            used: what is used without the pods that leave already, per resource.
+            order: the node's pods in the order of eviction.
+            pods: the node's pods as they came.
+        """
+        hot, limits, looks = self.hot, self.limits, self.given.looks
+        one_by_one = self.differences.planned_targets
+        candidates = set(pods) if one_by_one else self._test_ahead(pods)
+        if self.differences.order_by_uid and self.given.reluctant_last:
+            order = sorted(order, key=self._is_reluctant)
+        for index in order:
+            if index not in candidates or not self._may_be_of(index):
+                continue
+            over = list(map(int.__gt__, used, limits))
+            if True not in over:
+                self._end_below(index)
+                return
+            room = self.evictions.room_in_all
+            if room is not None and min(room) <= 0:
+                hot.ended = "the targets have no room left"
+                return
+            if one_by_one:
+                if looks.over:
+                    hot.ended = looks.over
+                    return
+                looks.take()
+                stopped = self._find_gate(index, over)
+                if stopped is not None:
+                    hot.note(Verdict(self.pods.held[index].pod, *stopped))
+                    continue
+            if self._move(index, used):
+                if self.pods.metered[index]:
+                    amounts = self.pods.amounts[index]
+                    used = list(map(int.__sub__, used, amounts))
+                    if room is not None:
+                        room[:] = map(int.__sub__, room, amounts)
+            elif hot.ended:
+                return
+        if any(map(int.__gt__, used, limits)):
+            hot.ended = "no further pod may leave"
+        elif not hot.moved:
+            hot.ended = "pods that leave already bring it below"
+
+    def _may_be_of(self, index: int) -> bool:
+        """Whether the phase is about a pod at all."""
+        if self.hot.phase == "prod" and not self.pods.prod[index]:
+            return False
+        return self.pods.bound[index] or not self.differences.live_usage
+
+    def _is_reluctant(self, index: int) -> bool:
+        return NO_EVICTION_ANNOTATION in self.pods.held[index].pod.annotations
+
+    def _end_below(self, index: int) -> None:
+        """The plan has brought the node below its limits."""
+        self.hot.ended = "" if self.hot.moved else "pods that leave already bring it below"
+        counters, now_ms = self.pool.shared.counters, self.given.now_ms
+        counters.reset(self.hot.name, self.pool.pool, self.hot.phase, now_ms)
+
+    def _test_ahead(self, pods: range) -> set[int]:
+        """Pods that may leave by Koordinator's rules: nodeFit takes room for each that fits."""
+        self.given.looks.take(len(pods))
+        phase, fitting = self.hot.phase, set()
+        for index in filter(self._may_be_of, pods):
+            held = self.pods.held[index]
+            stopped = self._find_protection(held)
+            if stopped is None and self.evictions.node_fit:
+                stopped = self._reserve(index, phase)
+            if stopped is None:
+                fitting.add(index)
+            else:
+                self.hot.note(Verdict(held.pod, *stopped))
+        return fitting
+
+    def _reserve(self, index: int, phase: Phase) -> tuple[str, str] | None:
+        if not self.pods.metered[index]:
+            return "unmeasured", "no usage of it is known"
+        targets, group = (
+            self.evictions.targets,
+            self.evictions.fit.group(self.pods.held[index], phase),
+        )
+        amounts, prod = self._measured_amounts(index), self.pods.prod[index]
+        target = targets.find(amounts, group, phase, prod=prod)
+        if target is None:
+            return "fit", f"none of {len(self.evictions.names)} targets could take it"
+        targets.take(target, amounts, group, phase, prod=prod)
+        return None
+
+    def _measured_amounts(self, index: int) -> list[int]:
+        """Only what the metric names: nodeFit does not raise the number of pods (B5.9)."""
+        return [max(0, amount) for amount in self.pods.used[index].tolist()]
+
+    def _find_protection(self, held: Held) -> tuple[str, str] | None:
+        """Gate and message of what keeps a pod on any node."""
+        pod_filter = self.pool.shared.pod_filter
+        stopped = None if pod_filter.open else pod_filter(held)
+        if stopped is not None:
+            return stopped
+        protected = self.given.rules.protected(held)
+        return None if protected is None else ("filter", protected)
+
+    def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
+        """Gate and message of what keeps a pod, before the gates of migrations."""
+        if index in self.pods.leaving:
+            return "leaving", "it is on its way already"
+        stopped = self._find_protection(self.pods.held[index])
+        if stopped is not None:
+            return stopped
+        if not self.pods.metered[index]:
+            return "unmeasured", "no usage of it is known"
+        amounts = self.pods.amounts[index]
+        if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
+            return "uninvolved", "it uses nothing of what is over"
+        return None
+
+    def _move(self, index: int, used: list[int]) -> bool:
+        """Plan a pod's move, onto a target by our rules; return False if it stays."""
+        held, hot, rules = self.pods.held[index], self.hot, self.given.rules
+        refused = rules.hold_back(held, hot.name, self.pool.pool.name)
+        if refused is not None:
+            self._refuse(index, refused)
+            return False
+        target = of_class = None
+        if self.differences.planned_targets:
+            target = self._find_target(index)
+            if target is None:
+                of_class = self._class_without_target(held)
+                if of_class is None:
+                    hot.note(Verdict(held.pod, *self._describe_lack(index)))
+                    return False
+        reason = self.pool.over_text(hot.phase, self.position, used, self.limits)
+        candidate = Candidate(
+            held=held,
+            node=hot.name,
+            pool=self.pool.pool.name,
+            phase=hot.phase,
+            reason=f"node is overutilized, {reason}{_without_target(of_class)}",
+            target=None if target is None else self.evictions.names[target],
+            usage=self.pods.usage(index),
+            # Room that is in no target cannot be reserved.
+            mode=None if of_class is None else "EvictDirectly",
+            source_hot=True,
+        )
+        refused = rules.gate(candidate)
+        if refused is not None:
+            self._refuse(index, refused, candidate)
+            return False
+        if target is not None:
+            amounts, prod = self.pods.amounts[index], self.pods.prod[index]
+            group = self.evictions.fit.group(held, hot.phase)
+            self.evictions.targets.take(target, amounts, group, hot.phase, prod=prod)
+        hot.note(Verdict(held.pod, "", "", candidate.target, candidate.usage))
+        self.pool.outcome.moves.append(candidate)
+        return True
+
+    def _refuse(self, index: int, refused: Gate, candidate: Candidate | None = None) -> None:
+        """A gate keeps a pod, and perhaps all that would come after it."""
+        target = None if candidate is None else candidate.target
+        usage = self.pods.usage(index)
+        pod = self.pods.held[index].pod
+        self.hot.note(Verdict(pod, "gate", refused.text, target, usage))
+        if refused.scope != "pod":
+            self.hot.ended = refused.text
+        if refused.scope == "round":
+            self.evictions.outcome.ended = refused.text
+
+    # --- targets ----------------------------------------------------------------------------------
+
+    def _find_target(self, index: int) -> int | None:
+        """The best target for a pod among those that its owner may go to."""
+        evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
+        amounts, prod = self.pods.amounts[index], self.pods.prod[index]
+        group = evictions.fit.group(held, phase)
+        best = evictions.targets.find(amounts, group, phase, prod=prod)
+        if best is None:
+            return None
+        avoided = self.given.rules.avoided(held)
+        if evictions.names[best] not in avoided:
+            return best
+        places = [place for place, name in enumerate(evictions.names) if name in avoided]
+        return evictions.targets.find(amounts, group, phase, prod=prod, avoided=places)
+
+    def _class_without_target(self, held: Held) -> str | None:
+        """The class of a pod that may leave without a target now; None: it needs one."""
+        if not self.pool.thresholds.without_target:
+            return None
+        of_class = priority_class(held.pod, held.demand)
+        return of_class if of_class in _WITHOUT_TARGET else None
+
+    def _describe_lack(self, index: int) -> tuple[str, str]:
+        """Gate and message of a pod that no target takes."""
+        evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
+        if not evictions.names:
+            return "fit", "no node may take it, and only batch and free pods leave without a target"
+        count = int(evictions.targets_in[phase].sum())
+        if not count:
+            whose = "prod pods" if phase == "prod" else "the whole node"
+            return "fit", f"no node is below all low thresholds of {whose}"
+        allowed = int(evictions.fit.group(held, phase).mask.sum())
+        if not allowed:
+            return "fit", f"none of {count} targets may run it"
+        usage = zip(self.pool.nodes.resources, self.pods.amounts[index], strict=True)
+        text = ", ".join(f"{name} {amount}" for name, amount in usage)
+        return (
+            "room",
+            f"none of {allowed} targets that may run it has room for it and lets its owner come: it "
+            f"uses {text}",
+        )
+
+
+def _without_target(of_class: str | None) -> str:
+    """What the reason of an eviction says besides."""
+    if of_class is None:
+        return ""
+    return f"; no target takes this {of_class} pod, and evictWithoutTarget holds in the open window"

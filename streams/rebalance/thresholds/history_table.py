@@ -1,0 +1,52 @@
+"""The one row of usage history.
+
+Mean usage of the newest rounds, and what Koordinator's rounds filled into the threshold maps.
+"""
+
+from schemas.rounds import UsageHistoryRow
+from streams.inventory.usage_history import UsageHistory
+from streams.rebalance.thresholds.pools import Pools
+from streams.stage.tracked_rows import TrackedRows
+
+
+class UsageHistoryTable(TrackedRows[str, UsageHistoryRow]):
+    """Row of kind `usage_history` of one cluster."""
+
+    def __init__(self, cluster: str, history: UsageHistory, pools: Pools) -> None:
+        super().__init__("usage_history")
+        self.cluster = cluster
+        self.history = history
+        self.pools = pools
+
+    def __len__(self) -> int:
+        """Of how many pools usage is known."""
+        return len(self.history.means)
+
+    def change_pools(self, pools: Pools) -> None:
+        """Keep the maps of another policy; those that were filled before are given up."""
+        if self.pools.row() is not None:
+            self.changed[""] = None
+        self.pools = pools
+
+    def row(self, key: str) -> UsageHistoryRow | None:
+        """The row; None: no usage is remembered, and no map is filled."""
+        maps = self.pools.row()
+        if not self.history.means and not maps:
+            return None
+        return UsageHistoryRow(cluster=self.cluster, means=self.history.means, filled=maps)
+
+    def note_changed(self) -> None:
+        """The row, if it has changed since the last call."""
+        if self.history.changed or self.pools.changed:
+            self.changed[""] = None
+        self._note_written()
+
+    def take(self, row: UsageHistoryRow) -> None:
+        """Take over the row as it was written."""
+        self.history.means = {pool: dict(means) for pool, means in row.means.items()}
+        self.pools.restore(row.filled)
+        self._note_written()
+
+    def _note_written(self) -> None:
+        self.history.changed = False
+        self.pools.changed = False

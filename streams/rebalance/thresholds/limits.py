@@ -1,0 +1,192 @@
+"""Thresholds as amounts on the nodes of a pool, and the class of each node.
+
+A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
+int(float(percent) * 0.01 * float(capacity)) (docs/upstream.md B2.2). By deviation the percentage is
+the pool's mean less or plus the threshold, within 0 and 100; the mean is the plain mean of the
+percentages of the measured nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.rebalance.columns import Columns
+from streams.rebalance.differences import Differences
+from streams.rebalance.node_arrays import TOTAL_MAX
+from streams.rebalance.outcome import (
+    BOTH_LOW,
+    HIGH,
+    LOW,
+    NORMAL,
+    PROD_HIGH,
+    PROD_LOW,
+    Percents,
+    Thresholds,
+)
+
+#: No usage exceeds it.
+UNLIMITED = 4 * TOTAL_MAX
+_FULL = 100.0
+
+
+class PoolNodes:
+    """The measured nodes of a pool in one round, as arrays [resources of the pool × nodes]."""
+
+    def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[str]) -> None:
+        """`rows` are those of the measured nodes of the pool in the columns, ascending."""
+        self.columns = columns
+        self.rows = rows
+        self.resources = tuple(resources)
+        index = columns.universe.index
+        self.which: IntArray = np.array([index[name] for name in resources], dtype=np.int64)
+        """Positions of the pool's resources in the columns."""
+        at = np.ix_(self.which, rows)
+        self.capacity: IntArray = columns.capacity[at]
+        self.usage: IntArray = columns.usage[at]
+        self.prod_usage: IntArray = columns.prod_usage[at]
+        self.pending: IntArray = columns.pending[at]
+        self.schedulable: BoolArray = columns.schedulable[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that may be used: arrays of the shape of `PoolNodes.usage`."""
+
+    low: IntArray
+    high: IntArray
+    prod_low: IntArray | None
+    """None: prod pods are not judged by themselves."""
+    prod_high: IntArray | None
+
+
+def compute_limits(thresholds: Thresholds, nodes: PoolNodes, differences: Differences) -> Limits:
+    """Limits of a pool's nodes."""
+    low, high = _limit_pair(
+        thresholds.low, thresholds.high, nodes, nodes.usage, thresholds.deviation, differences
+    )
+    if differences.thresholds_as_given and not thresholds.prod_high:
+        return Limits(low, high, None, None)
+    prod_low, prod_high = _limit_pair(
+        thresholds.prod_low,
+        thresholds.prod_high,
+        nodes,
+        nodes.prod_usage,
+        thresholds.deviation,
+        differences,
+    )
+    return Limits(low, high, prod_low, prod_high)
+
+
+def _limit_pair(
+    low: Percents,
+    high: Percents,
+    nodes: PoolNodes,
+    usage: IntArray,
+    deviation: bool,
+    differences: Differences,
+) -> tuple[IntArray, IntArray]:
+    """By our rules a resource that a map does not name is not limited by it.
+
+    By Koordinator's it is 0 (B5.3), and by deviation a low threshold of 0 switches the resource off
+    (B2.4, B5.6).
+    """
+    as_given = differences.thresholds_as_given
+    limits = np.full((2, *usage.shape), UNLIMITED, dtype=np.int64)
+    means = mean_percentages(nodes, usage, differences) if deviation else None
+    for index, name in enumerate(nodes.resources):
+        capacity = nodes.capacity[index]
+        if deviation and not as_given and low.get(name, 0) == 0:
+            limits[:, index] = capacity
+            continue
+        for limit, percents, sign in zip(limits, (low, high), (-1, 1), strict=True):
+            if as_given and name not in percents:
+                continue
+            percent = float(percents.get(name, 0))
+            if means is not None:
+                percent = _clamp(means[index] + sign * percent)
+            limit[index] = _portion(percent, capacity)
+    return limits[0], limits[1]
+
+
+def _portion(percent: float, capacity: IntArray) -> IntArray:
+    return np.minimum(percent * 0.01 * capacity.astype(np.float64), UNLIMITED).astype(np.int64)
+
+
+def _clamp(percent: float) -> float:
+    return min(max(percent, 0.0), _FULL)
+
+
+def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences) -> list[float]:
+    """Mean usage in percent per resource, in Koordinator's order of operations (B2.4); 0 of no node."""
+    used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
+    share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
+    # Summed one after the other, as they do: numpy's sum adds in another order.
+    sums = np.cumsum(share * 100.0, axis=1)[:, -1:].sum(axis=1)
+    counted = np.full(len(sums), usage.shape[1])
+    if differences.unknown_without_capacity:
+        counted = (nodes.capacity > 0).sum(axis=1)
+    means: list[float] = (sums / np.maximum(counted, 1)).tolist()
+    return means
+
+
+def thresholds_in_force(
+    thresholds: Thresholds, nodes: PoolNodes, differences: Differences
+) -> Thresholds:
+    """The thresholds as percentages of capacity; by deviation what the distances come to."""
+    if not thresholds.deviation:
+        return thresholds
+    means = mean_percentages(nodes, nodes.usage, differences)
+    prod_means = mean_percentages(nodes, nodes.prod_usage, differences)
+    measured = bool(nodes.rows.size)
+    texts = "; ".join(
+        (f"{name} {mean:.1f}%" if measured else name)
+        + f" -{thresholds.low.get(name, 0):g} +{thresholds.high[name]:g}"
+        for name, mean in zip(nodes.resources, means, strict=True)
+        if name in thresholds.high
+    )
+    before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
+    if not measured:
+        # Distances from no mean limit nothing.
+        source = f"{before}from the mean of the pool's nodes, of which none is measured: {texts}"
+        return Thresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
+
+    def reach(
+        distances: Percents, low: Percents, means: Sequence[float], sign: int
+    ) -> dict[str, float]:
+        return {
+            name: _FULL
+            if not differences.thresholds_as_given and low.get(name, 0) == 0
+            else _clamp(mean + sign * distances[name])
+            for name, mean in zip(nodes.resources, means, strict=True)
+            if name in distances
+        }
+
+    low, prod_low = thresholds.low, thresholds.prod_low
+    return replace(
+        thresholds,
+        low=reach(low, low, means, -1),
+        high=reach(thresholds.high, low, means, 1),
+        prod_low=reach(prod_low, prod_low, prod_means, -1),
+        prod_high=reach(thresholds.prod_high, prod_low, prod_means, 1),
+        deviation=False,
+        source=f"{before}mean of the pool's nodes: {texts}",
+        without_target=False,
+    )
+
+
+def classify(nodes: PoolNodes, limits: Limits) -> IntArray:
+    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/upstream.md L2)."""
+    low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable
+    high = (nodes.usage > limits.high).any(axis=0)
+    codes = np.where(low, LOW, np.where(high, HIGH, NORMAL))
+    if limits.prod_low is None or limits.prod_high is None:
+        return codes
+    prod_high = (nodes.prod_usage > limits.prod_high).any(axis=0)
+    prod_low = (nodes.prod_usage <= limits.prod_low).all(axis=0) & nodes.schedulable
+    among = low | ~high
+    codes[among & prod_low] = PROD_LOW
+    codes[low & prod_low] = BOTH_LOW
+    codes[among & prod_high] = PROD_HIGH
+    return codes

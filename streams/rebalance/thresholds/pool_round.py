@@ -1,0 +1,265 @@
+"""One pool's part of a round: its nodes classed and counted, before any pod is looked at.
+
+In come the pool, its thresholds in force and its measured nodes; out come the classes of nodes, the
+hot ones with their counts, those that act, and the targets. `evictions` goes on from here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+
+from schemas.policy import LowNodeLoadArgs
+from streams.inventory.arrays import BoolArray, IntArray
+from streams.rebalance.candidates import Phase
+from streams.rebalance.differences import Differences
+from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric
+from streams.rebalance.outcome import (
+    BOTH_LOW,
+    HIGH,
+    LOW,
+    PROD_HIGH,
+    PROD_LOW,
+    SKIPPED,
+    HotNode,
+    NodeStanding,
+    PoolOutcome,
+    Thresholds,
+)
+from streams.rebalance.thresholds.counters import Counters
+from streams.rebalance.thresholds.limits import (
+    UNLIMITED,
+    PoolNodes,
+    classify,
+    compute_limits,
+    thresholds_in_force,
+)
+from streams.rebalance.thresholds.order import order_nodes
+from streams.rebalance.thresholds.pools import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all pools have in common, in all rounds under one policy."""
+
+    args: LowNodeLoadArgs
+    differences: Differences
+    pod_filter: PodFilter
+    counters: Counters
+
+
+class PoolRound:
+    """One pool's part of a round; positions are those of `PoolNodes`."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        pool: Pool,
+        thresholds: Thresholds,
+        given: RoundInput,
+        members: BoolArray,
+        nodes: PoolNodes,
+    ) -> None:
+        self.shared, self.pool, self.thresholds = shared, pool, thresholds
+        self.given, self.nodes = given, nodes
+        differences, columns = shared.differences, given.columns
+        self.limits = compute_limits(thresholds, nodes, differences)
+        self.codes: IntArray = classify(nodes, self.limits)
+        self.names: list[str] = columns.names[nodes.rows].tolist()
+        self.acting: dict[Phase, list[int]] = {"node": [], "prod": []}
+        """Nodes that act, in the order of their turns."""
+        self.targets: IntArray = np.zeros(0, dtype=np.int64)
+        """Nodes that may take pods."""
+        all_rows = np.flatnonzero(members)
+        codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
+        codes[np.searchsorted(all_rows, nodes.rows)] = self.codes
+        needed = pool.condition.consecutive_abnormalities
+        self.outcome = PoolOutcome(
+            name=pool.name,
+            thresholds=thresholds_in_force(thresholds, nodes, differences),
+            resources=nodes.resources,
+            names=columns.names[all_rows].tolist(),
+            codes=codes,
+            rounds_needed=needed if differences.consecutive_counts else 0,
+            readings=self.standing if differences.cooled_moves_end else None,
+        )
+
+    # --- figures ----------------------------------------------------------------------------------
+
+    def used(self, phase: Phase) -> IntArray:
+        """What a phase is about, shape (resources, nodes)."""
+        return self.nodes.usage if phase == "node" else self.nodes.prod_usage
+
+    def high(self, phase: Phase) -> IntArray:
+        """The most that may be used in a phase."""
+        if phase == "node" or self.limits.prod_high is None:
+            return self.limits.high
+        return self.limits.prod_high
+
+    def standing(self, name: str, phase: Phase) -> NodeStanding | None:
+        """How a node stands; None: it is not of the pool or was not measured."""
+        position = self._position(name)
+        if position is None:
+            return None
+        if phase == "prod" and self.limits.prod_high is None:
+            return NodeStanding({}, {}, {})
+        return self._standing(
+            self.used(phase)[:, position].tolist(),
+            self.high(phase)[:, position].tolist(),
+            self.nodes.capacity[:, position].tolist(),
+        )
+
+    def _standing(
+        self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
+    ) -> NodeStanding:
+        limited = [limit < UNLIMITED for limit in limits]
+        names = list(compress(self.nodes.resources, limited))
+        return NodeStanding(
+            used=dict(zip(names, compress(used, limited), strict=True)),
+            limit=dict(zip(names, compress(limits, limited), strict=True)),
+            capacity=dict(zip(names, compress(capacity, limited), strict=True)),
+        )
+
+    def _position(self, name: str) -> int | None:
+        row, rows = self.given.columns.row(name), self.nodes.rows
+        position = rows.size if row is None else int(np.searchsorted(rows, row))
+        return position if position < rows.size and int(rows[position]) == row else None
+
+    def over_text(
+        self, phase: Phase, position: int, used: Sequence[int], limits: Sequence[int]
+    ) -> str:
+        """Which usage exceeds which threshold, as Koordinator words it (docs/upstream.md B5.1).
+
+        Koordinator names only what the high thresholds name, with the percentages that are
+        configured, by deviation too.
+        """
+        thresholds, as_given = self.thresholds, self.shared.differences.thresholds_as_given
+        percents = thresholds.high if phase == "node" else thresholds.prod_high
+        texts = []
+        for name, amount, limit, capacity in zip(
+            self.nodes.resources,
+            used,
+            limits,
+            self.nodes.capacity[:, position].tolist(),
+            strict=True,
+        ):
+            if amount <= limit or not (as_given or name in thresholds.high):
+                continue
+            percent = float(percents.get(name, 0))
+            if as_given and thresholds.deviation:
+                percent = 100 * limit / capacity if capacity else 0.0
+            usage = 100 * amount / capacity if capacity else 0
+            texts.append(f"{phase} {name} usage({usage:.2f}%)>threshold({percent:.2f}%)")
+        return ", ".join(texts)
+
+    # --- the round --------------------------------------------------------------------------------
+
+    def count(self) -> bool:
+        """Count the round; return whether nodes act, whose pods are to be looked at."""
+        if not self.nodes.resources:
+            self.outcome.ended = "the pool has no thresholds"
+            return False
+        self._count("node", HIGH)
+        if self.limits.prod_high is not None:
+            self._count("prod", PROD_HIGH)
+        self.outcome.ended = self._find_end()
+        return not self.outcome.ended
+
+    def note_acted(self) -> None:
+        """Count that pods of the nodes that act have been looked at."""
+        for phase, acting in self.acting.items():
+            names = [self.names[position] for position in acting]
+            self.shared.counters.count_acted(names, self.pool, phase, self.given.now_ms)
+
+    def _find_end(self) -> str:
+        """Why no pod is looked at; empty: pods are (docs/upstream.md L3)."""
+        if not self.outcome.names:
+            return "the pool has no node"
+        if not self.names:
+            return f"no node of the pool has {fresh_metric(self.nodes.resources)}"
+        if not self.outcome.hot:
+            return "no node is above a high threshold"
+        if not any(self.acting.values()):
+            needed = self.pool.condition.consecutive_abnormalities
+            return f"no node has been hot for long enough; consecutiveAbnormalities is {needed}"
+        self.targets = self._find_targets()
+        self.outcome.targets = count = self.targets.size
+        least = self.shared.args.number_of_nodes
+        if count:
+            self._reset_calm()
+        if count > least:
+            return ""
+        if self.thresholds.without_target:
+            self.targets = self.targets[:0]
+            return ""
+        if not count:
+            return "no node is below all low thresholds"
+        return (
+            f"{count} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
+        )
+
+    def _count(self, phase: Phase, code: int) -> None:
+        """Count the round for nodes that are over, and for those that no longer are."""
+        counters, now_ms = self.shared.counters, self.given.now_ms
+        over = np.flatnonzero(self.codes == code)
+        hot = {self.names[position] for position in over.tolist()}
+        calm = [
+            name
+            for name in counters.watched(self.pool, phase)
+            if name not in hot and self._position(name) is not None
+        ]
+        counters.count_calm(calm, self.pool, phase, now_ms)
+        order = order_nodes(self.nodes, over, self.pool.weights, phase)
+        # One conversion for all of them: each costs as much for one node as for hundreds.
+        figures = zip(
+            order.tolist(),
+            self.used(phase)[:, order].T.tolist(),
+            self.high(phase)[:, order].T.tolist(),
+            self.nodes.capacity[:, order].T.tolist(),
+            strict=True,
+        )
+        waiting = []
+        for position, used, limits, capacity in figures:
+            name = self.names[position]
+            acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
+            standing = self._standing(used, limits, capacity)
+            hot_node = HotNode(
+                name=name,
+                phase=phase,
+                rounds=rounds,
+                acting=acts,
+                usage=standing.used,
+                limits=standing.limit,
+                capacity=standing.capacity,
+                ended="" if acts else counters.describe_wait(rounds, self.pool),
+            )
+            if acts:
+                self.acting[phase].append(position)
+                self.outcome.hot.append(hot_node)
+            else:
+                waiting.append(hot_node)
+        self.outcome.hot += waiting
+
+    def _find_targets(self) -> IntArray:
+        """Nodes that may take pods: not those that are abnormal, if calm just now.
+
+        By Koordinator's rules those below both low thresholds come last.
+        """
+        low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
+        abnormal = map(self.given.columns.row, self.shared.counters.abnormal(self.pool))
+        low &= ~np.isin(self.nodes.rows, [row for row in abnormal if row is not None])
+        targets = np.flatnonzero(low)
+        if self.shared.differences.planned_targets:
+            return targets
+        ordered: IntArray = targets[np.argsort(self.codes[targets] == BOTH_LOW, kind="stable")]
+        return ordered
+
+    def _reset_calm(self) -> None:
+        """Low nodes lose their abnormal state, by Koordinator's rules (docs/upstream.md B5.10)."""
+        counters, now_ms = self.shared.counters, self.given.now_ms
+        if self.shared.differences.consecutive_counts:
+            return
+        for position in self.targets.tolist():
+            phase: Phase = "prod" if self.codes[position] == PROD_LOW else "node"
+            counters.reset(self.names[position], self.pool, phase, now_ms)

@@ -1,0 +1,127 @@
+"""Pools of nodes by a policy, and what Koordinator fills into their threshold maps.
+
+By Koordinator's rules a resource without a low threshold gets low and high ones that no node
+exceeds, whatever the high one said. A pool's maps are filled at its turn, in every round. What is
+filled stays, also in maps that pools inherited from the top level, so one pool changes what another
+sees. A map that is not given is made anew at each turn, while its given partner keeps the fill.
+Source: docs/upstream.md B1.4, B5.3, B5.8.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schemas.policy import NodePool, Policy
+from schemas.policy.lownodeload import AnomalyCondition
+from schemas.policy.selectors import LabelSelector
+from streams.rebalance.differences import Differences
+from streams.rebalance.outcome import Thresholds
+
+_FULL = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What one pool's nodes are judged by."""
+
+    index: int
+    """Position among the pools: its selector is the one of that position in the columns."""
+    name: str
+    selector: LabelSelector | None
+    thresholds: Thresholds
+    """As the policy gives them."""
+    weights: dict[str, int]
+    condition: AnomalyCondition
+
+
+def resources_of(thresholds: Thresholds) -> tuple[str, ...]:
+    """Resources that have a threshold, sorted."""
+    names = {*thresholds.low, *thresholds.high, *thresholds.prod_low, *thresholds.prod_high}
+    return tuple(sorted(names))
+
+
+class Pools:
+    """The pools of a policy in their order, and their threshold maps as rounds have filled them."""
+
+    def __init__(self, policy: Policy, differences: Differences) -> None:
+        self._as_given = differences.thresholds_as_given
+        given = policy.rebalance.pools(policy.compat)
+        self.pools = tuple(
+            _make_pool(index, pool, self._as_given) for index, pool in enumerate(given)
+        )
+        self.filled: list[dict[str, float]] = []
+        """Each map of the policy once, in the order in which the pools first have it."""
+        self.changed = False
+        """The maps are not those of the last row."""
+        copies: dict[int, dict[str, float]] = {}
+
+        def copy(given: dict[str, float] | None) -> dict[str, float] | None:
+            if given is not None and id(given) not in copies:
+                copies[id(given)] = dict(given)
+                self.filled.append(copies[id(given)])
+            return None if given is None else copies[id(given)]
+
+        self._maps = [
+            [
+                copy(pool.low_thresholds),
+                copy(pool.high_thresholds),
+                copy(pool.prod_low_thresholds),
+                copy(pool.prod_high_thresholds),
+            ]
+            for pool in given
+        ]
+        self._given = [dict(each) for each in self.filled]
+
+    def fill_in(self, pool: Pool) -> Thresholds:
+        """The thresholds of a pool at its turn; by Koordinator's rules filled in, and the fill stays."""
+        if self._as_given:
+            return pool.thresholds
+        low, high, prod_low, prod_high = [
+            {} if each is None else each for each in self._maps[pool.index]
+        ]
+        absent = 0.0 if pool.thresholds.deviation else _FULL
+        before = [dict(each) for each in self.filled]
+        for name in sorted({"memory", *low, *high, *prod_low, *prod_high}):
+            for lows, highs in ((low, high), (prod_low, prod_high)):
+                if name not in lows:
+                    lows[name] = highs[name] = absent
+        self.changed |= self.filled != before
+        # A later pool may write into the maps, which must not show in what was in force here.
+        return replace(
+            pool.thresholds,
+            low=dict(low),
+            high=dict(high),
+            prod_low=dict(prod_low),
+            prod_high=dict(prod_high),
+        )
+
+    def row(self) -> tuple[dict[str, float], ...] | None:
+        """The maps for a row; None: they are as the policy gives them."""
+        return None if self.filled == self._given else tuple(self.filled)
+
+    def restore(self, filled: Sequence[Mapping[str, float]] | None) -> None:
+        """Take over the maps of a row that was written under the same policy."""
+        for each, was in zip(self.filled, filled or (), strict=False):
+            each.update(was)
+        self.changed = False
+
+
+def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
+    thresholds = Thresholds(
+        low=dict(pool.low_thresholds or {}),
+        high=dict(pool.high_thresholds or {}),
+        prod_low=dict(pool.prod_low_thresholds or {}),
+        prod_high=dict(pool.prod_high_thresholds or {}),
+        deviation=pool.use_deviation_thresholds,
+    )
+    weights = dict(pool.resource_weights or {})
+    if complete_weights:
+        named = sorted({*thresholds.high, *thresholds.prod_high})
+        weights = {**dict.fromkeys(named, 1), **weights}
+    return Pool(
+        index=index,
+        name=pool.name,
+        selector=pool.node_selector,
+        thresholds=thresholds,
+        weights=weights,
+        condition=pool.anomaly_condition or AnomalyCondition(),
+    )

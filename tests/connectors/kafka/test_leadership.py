@@ -1,0 +1,225 @@
+"""One member of a group at a time is active for a cluster, whatever happens to the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+
+from connectors.kafka.leadership import Leadership
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.term import Term, TermOver
+from schemas.codec import decode
+from schemas.outcomes import CommandOutcome
+from schemas.pods import PodRef
+from tests.conftest import RunningBroker
+
+_CLUSTER = "c1"
+_TOPIC = "command-outcomes"
+
+
+def outcome(number: int) -> CommandOutcome:
+    """A record that says its number."""
+    return CommandOutcome(
+        command_id=f"command-{number:04}",
+        cluster=_CLUSTER,
+        command="bind",
+        pod=PodRef(namespace="n", name="p", uid="u"),
+        result="done",
+        happened_at_ms=1_700_000_000_000 + number,
+    )
+
+
+@dataclass
+class _Worker:
+    """Work that keeps a log which all members share."""
+
+    name: str
+    log: list[str]
+    read: list[str] = field(default_factory=list)
+    mark_done: bool = True
+    terms: int = 0
+
+    async def __call__(self, term: Term) -> None:
+        self.terms += 1
+        name = self.name
+        reading = asyncio.create_task(self._read(term))
+        with suppress(TermOver):
+            while True:
+                async with term.writing():
+                    self.log.append(f"{name}: begins")
+                    await asyncio.sleep(0.02)
+                    self.log.append(f"{name}: ends")
+                await asyncio.sleep(0.02)
+        await reading
+
+    async def _read(self, term: Term) -> None:
+        async for record in term.records(_TOPIC):
+            message = decode(record.topic, record.value)
+            assert isinstance(message, CommandOutcome)
+            self.read.append(message.command_id)
+            if self.mark_done:
+                term.done(record.topic, record.offset + 1)
+
+
+@asynccontextmanager
+async def joined(
+    broker: RunningBroker, work: Callable[[Term], Awaitable[None]]
+) -> AsyncIterator[Leadership]:
+    """A member while it is in the group."""
+    member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
+    running = asyncio.create_task(member.run(work))
+    try:
+        yield member
+        assert not running.done() or running.result()
+    finally:
+        # aiokafka leaves its first connection open if it is stopped while it begins.
+        await until(
+            lambda: running.done() or (member._consumer and member._consumer.subscription())
+        )
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.05)
+
+
+async def grown(log: list[str]) -> None:
+    """Somebody has written since."""
+    size = len(log)
+    await until(lambda: len(log) > size + 10)
+
+
+def assert_alone(log: list[str]) -> None:
+    """Nobody begins before the other has ended."""
+    for begun, ended in zip(log[::2], log[1::2], strict=False):
+        name, _, what = begun.partition(":")
+        assert (what, ended) == (" begins", f"{name}: ends"), log
+
+
+async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: RunningBroker) -> None:
+    log: list[str] = []
+    first, second = _Worker("first", log), _Worker("second", log)
+    async with joined(broker, first) as member:
+        await until(lambda: len(log) > 10)
+        assert member.term is not None
+        async with joined(broker, second):
+            await until(lambda: len(log) > 40)
+    async with joined(broker, second):
+        await until(lambda: log[-1].startswith("second"))
+    assert_alone(log)
+
+
+async def test_members_that_come_and_go_never_write_at_the_same_time(
+    clean_kafka: RunningBroker,
+) -> None:
+    """On a real Kafka alone: the embedded broker refuses a group of more than two."""
+    log: list[str] = []
+    workers = [_Worker(f"w{number}", log) for number in range(4)]
+    async with joined(clean_kafka, workers[0]), joined(clean_kafka, workers[1]):
+        await until(lambda: len(log) > 10)
+        for each in workers[2:]:
+            async with joined(clean_kafka, each):
+                await grown(log)
+    assert_alone(log)
+
+
+async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby that joins or leaves does not make the active one begin anew."""
+    # The embedded broker rebalances for all of a session but its last second: any pause of a slow
+    # machine would break the term.
+    monkeypatch.setattr("connectors.kafka.term.SESSION_S", 60.0)
+    worker = _Worker("first", [])
+    async with joined(broker, worker) as member, Outbox(broker.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
+        await until(lambda: len(worker.read) == 5)
+        for count in (1, 2):
+            member._consumer._coordinator.request_rejoin()
+            await grown(worker.log)
+            await outbox.deliver(_TOPIC, [outcome(4 + count)])
+            await until(lambda count=count: len(worker.read) == 5 + count)  # type: ignore[misc]
+    assert worker.terms == 1
+    assert worker.read == [f"command-{number:04}" for number in range(7)]
+
+
+async def test_what_is_not_marked_as_done_comes_again(broker: RunningBroker) -> None:
+    log: list[str] = []
+    async with Outbox(broker.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20)])
+        worker = _Worker("first", log)
+        async with joined(broker, worker):
+            await until(lambda: len(worker.read) == 20)
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(20, 30)])
+        careless = _Worker("second", log, mark_done=False)
+        async with joined(broker, careless):
+            await until(lambda: len(careless.read) == 10)
+        again = _Worker("third", log)
+        async with joined(broker, again):
+            await until(lambda: len(again.read) == 10)
+    expected = [f"command-{number:04}" for number in range(30)]
+    assert worker.read == expected[:20]
+    assert careless.read == again.read == expected[20:]
+
+
+async def test_work_that_fails_ends_the_membership_with_its_error(broker: RunningBroker) -> None:
+    async def fails(term: Term) -> None:
+        async with term.writing():
+            raise ZeroDivisionError("it fails")
+
+    member = Leadership(broker.settings, _CLUSTER, "test")
+    with pytest.raises(ZeroDivisionError, match="it fails"):
+        await asyncio.wait_for(member.run(fails), 60)
+
+
+async def test_nothing_is_written_while_the_coordinator_does_not_answer(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.kafka.term.LEASE_S", 0.5)
+    log: list[str] = []
+    worker = _Worker("first", log)
+    async with joined(embedded, worker) as member:
+        await until(lambda: len(log) > 10)
+        term = member.term
+        assert term is not None
+
+        async def refused(offsets: object) -> None:
+            raise TimeoutError("no answer")
+
+        commit, term._consumer.commit = term._consumer.commit, refused
+        await asyncio.sleep(0.6)
+        size = len(log)
+        await asyncio.sleep(1)
+        assert len(log) <= size + 2
+        term._consumer.commit = commit
+        await until(lambda: len(log) > size + 10)
+
+
+class _Answering:
+    """A consumer whose commits are answered when they may be."""
+
+    def __init__(self) -> None:
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, offsets: object) -> None:
+        self.asked.set()
+        await self.answers.wait()
+
+
+@pytest.mark.parametrize("later", range(4))
+async def test_who_is_cancelled_while_the_coordinator_answers_is_cancelled(later: int) -> None:
+    """Otherwise a process that is ended would stay the active one for ever."""
+    consumer = _Answering()
+    confirming = asyncio.create_task(Term(consumer, 0, {}, ()).confirm())
+    await consumer.asked.wait()
+    consumer.answers.set()
+    for _ in range(later):  # turns of the event loop
+        await asyncio.sleep(0)
+    if confirming.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await confirming

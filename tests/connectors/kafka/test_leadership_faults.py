@@ -1,0 +1,304 @@
+"""What a member of a group does when it, its work or its broker is slow, away or stands still."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+from confluent_kafka.admin import NewPartitions
+
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.admin import find_topics
+from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.leadership import Leadership
+from connectors.kafka.outbox import Outbox
+from connectors.kafka.term import LOCK, Term, TermOver
+from schemas.partitions import partition_for
+from tests.conftest import RunningBroker, eventually
+from tests.connectors.kafka.test_leadership import (
+    _CLUSTER,
+    _TOPIC,
+    _Worker,
+    assert_alone,
+    grown,
+    joined,
+    outcome,
+    until,
+)
+
+#: The shortest time after which a broker takes a member for gone, in seconds.
+_SESSION_S = 6.0
+
+
+@pytest.fixture
+def short_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longer than the session takes as short as a broker allows."""
+    for module in ("leadership", "term"):
+        monkeypatch.setattr(f"connectors.kafka.{module}.SESSION_S", _SESSION_S)
+    monkeypatch.setattr("connectors.kafka.term.LEASE_S", _SESSION_S / 2)
+
+
+@pytest.mark.slow
+async def test_a_write_that_takes_longer_than_the_session_ends_before_another_begins(
+    clean_kafka: RunningBroker, short_session: None
+) -> None:
+    log: list[str] = []
+    writes = asyncio.Event()
+
+    async def slow(term: Term) -> None:
+        with suppress(TermOver):
+            async with term.writing():
+                log.append("slow: begins")
+                writes.set()
+                await asyncio.sleep(_SESSION_S * 1.5)
+                log.append("slow: ends")
+        await term.over.wait()
+
+    async with joined(clean_kafka, slow):
+        await writes.wait()
+        async with joined(clean_kafka, _Worker("second", log)):
+            await until(lambda: "slow: ends" in log)
+    assert_alone(log)
+
+
+@pytest.mark.slow
+async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
+    clean_kafka: RunningBroker, short_session: None
+) -> None:
+    """Otherwise the active one would be interrupted again."""
+    members: dict[str, Leadership] = {}
+    settled, ends = asyncio.Event(), asyncio.Event()
+
+    async def lingers(term: Term) -> None:
+        await term.over.wait()
+        await settled.wait()  # however long that takes
+        await asyncio.sleep(_SESSION_S * 3)
+        ends.set()
+
+    async with joined(clean_kafka, lingers) as members["first"]:
+        await until(lambda: members["first"].term)
+        # The member whose id comes first is active: give it away until it is the other's.
+        async with joined(clean_kafka, lingers) as members["second"]:
+            while not any(each.term and each.term.over.is_set() for each in members.values()):
+                for each in members.values():
+                    coordinator = each._consumer._coordinator
+                    if each.term is not None and coordinator.generation > 0:
+                        await coordinator._maybe_leave_group()  # comes back under another id
+                await asyncio.sleep(1)
+            generation = await _settled(members.values())
+            settled.set()
+            await asyncio.wait_for(ends.wait(), 60)
+            now = {each._consumer._coordinator.generation for each in members.values()}
+    assert now == {generation}
+
+
+async def _settled(members: Collection[Leadership]) -> int:
+    """The group's generation, once all have it and none comes after it by itself."""
+    found: set[int] = set()
+    while True:
+        before = found
+        await asyncio.sleep(_SESSION_S / 3)
+        found = {each._consumer._coordinator.generation for each in members}
+        if found == before and len(found) == 1 and max(found) > 0:
+            return found.pop()
+
+
+async def test_a_turn_that_could_not_begin_begins_later(broker: RunningBroker) -> None:
+    """The group knows nothing of it, so nobody else would."""
+    attempts = 0
+
+    async def begin(topic: str, partition: int) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise KafkaTimeoutError("no answer")
+        return 0
+
+    worker = _Worker("first", [])
+    member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC], begin=begin)
+    running = asyncio.create_task(member.run(worker))
+    try:
+        await until(lambda: worker.log)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert attempts == 2
+
+
+async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
+    broker: RunningBroker,
+) -> None:
+    handed_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
+
+    async def hands_over(term: Term) -> None:
+        async with term.writing():
+            term.under_way(handed_over)
+        begun.set()
+        await term.over.wait()
+
+    async with joined(broker, hands_over) as member:
+        await begun.wait()
+        assert member.term is not None
+        giving_up = asyncio.create_task(member.term.suspend())
+        await asyncio.sleep(1)
+        assert not giving_up.done()
+        handed_over.set_result(None)
+        await asyncio.wait_for(giving_up, 30)
+
+
+async def test_topics_with_different_numbers_of_partitions_end_the_process_with_a_sentence(
+    clean_kafka: RunningBroker,
+) -> None:
+    """The cluster's partition of some topics may then be another member's."""
+    count = clean_kafka.settings.partitions
+    connection = connect(clean_kafka.settings)
+    (answer,) = connection.admin.create_partitions([NewPartitions(_TOPIC, 4 * count)]).values()
+    answer.result()
+    # Members that join before the broker goes by it would hear of it only minutes later.
+    assert eventually(lambda: find_topics(connection, [_TOPIC])[_TOPIC].partitions == 4 * count)
+    # In the upper half of its own topic, in the lower half of the grown one.
+    cluster = next(
+        name
+        for name in (f"c{number}" for number in range(100))
+        if partition_for(name.encode(), count) >= (count + 1) // 2
+    )
+    members = [Leadership(clean_kafka.settings, cluster, "test", topics=[_TOPIC]) for _ in range(2)]
+    running = [asyncio.create_task(each.run(_Worker("w", []))) for each in members]
+    await asyncio.wait(running, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    for each in running:
+        each.cancel()
+    ended = await asyncio.gather(*running, return_exceptions=True)
+    (error,) = (each for each in ended if isinstance(each, Exception))
+    assert isinstance(error, BrokerUnavailable)
+    assert f"of {_TOPIC} is another member's, though that of {LOCK} is ours" in str(error)
+
+
+async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -> None:
+    async def ends(term: Term) -> None:
+        async with term.writing():
+            pass
+
+    member = Leadership(broker.settings, _CLUSTER, "test")
+    with pytest.raises(RuntimeError, match="the work has ended before its term"):
+        await asyncio.wait_for(member.run(ends), 60)
+
+
+#: A member in a process of its own; it writes a line whenever it may, and stands still after some of
+#: them: between two, as what it was about to write when it stopped it may write when it goes on.
+_CHILD = """
+    import asyncio, json, os, signal, sys
+    from connectors.kafka import leadership, term
+    from schemas.connection import KafkaSettings
+
+    address, path, session_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    leadership.SESSION_S = term.SESSION_S = session_s
+    term.LEASE_S = session_s / 2
+    terms = written = 0
+
+    async def work(turn_):
+        global terms, written
+        terms += 1
+        with open(path, "a", buffering=1) as out:
+            try:
+                while True:
+                    async with turn_.writing():
+                        out.write(json.dumps(["child", terms]) + chr(10))
+                    written += 1
+                    if written == 100:
+                        os.kill(os.getpid(), signal.SIGSTOP)
+                    await asyncio.sleep(0.01)
+            except term.TermOver:
+                pass
+
+    settings = KafkaSettings.local(address).model_copy(update={"client_id": sys.argv[4]})
+    asyncio.run(leadership.Leadership(settings, "c1", "test").run(work))
+"""
+
+
+@asynccontextmanager
+async def _child(
+    broker: RunningBroker, path: Path, client_id: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(_CHILD),
+        broker.bootstrap_servers, str(path), str(_SESSION_S), client_id,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def _lines(path: Path) -> list[list[Any]]:
+    """Whole lines: the last one may be about to be written."""
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
+
+
+def _stands_still(process: asyncio.subprocess.Process) -> bool:
+    state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "T"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client_id", ["a", "z"])
+async def test_a_process_that_stood_still_writes_nothing_after_another_took_over(
+    clean_kafka: RunningBroker, short_session: None, tmp_path: Path, client_id: str
+) -> None:
+    """The member whose id comes first is active: "a" gets the partition back when it wakes up."""
+    path = tmp_path / "written"
+
+    async def parent(term: Term) -> None:
+        with path.open("a", buffering=1, encoding="utf-8") as out, suppress(TermOver):
+            while True:
+                async with term.writing():
+                    out.write(json.dumps(["parent", 1]) + "\n")
+                await asyncio.sleep(0.01)
+
+    async with _child(clean_kafka, path, client_id) as child:
+        await until(lambda: _stands_still(child))
+        *_, (_, term) = _lines(path)
+        member = Leadership(clean_kafka.settings, _CLUSTER, "test")
+        running = asyncio.create_task(member.run(parent))
+        await until(lambda: _lines(path)[-1][0] == "parent")
+        os.kill(child.pid, signal.SIGCONT)
+        await asyncio.sleep(_SESSION_S)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await until(lambda: max(of for name, of in _lines(path) if name == "child") > term)
+    written = _lines(path)
+    begun = written.index(["parent", 1])
+    assert {name for name, _ in written[:begun]} == {"child"}
+    assert ["child", term] not in written[begun:]
+
+
+@pytest.mark.slow
+async def test_a_broker_that_restarts_is_waited_for_and_nothing_is_lost(
+    kafka: KafkaServer, clean_kafka: RunningBroker
+) -> None:
+    worker = _Worker("first", [])
+    async with joined(clean_kafka, worker), Outbox(clean_kafka.settings) as outbox:
+        await outbox.deliver(_TOPIC, [outcome(number) for number in range(5)])
+        await until(lambda: len(worker.read) == 5)
+        await asyncio.to_thread(kafka.kill_broker)
+        sending = asyncio.create_task(
+            outbox.deliver(_TOPIC, [outcome(number) for number in range(5, 10)])
+        )
+        await asyncio.sleep(12)  # longer than the session
+        size = len(worker.log)
+        await asyncio.sleep(1)
+        assert len(worker.log) == size  # nobody confirms
+        await asyncio.to_thread(kafka.start_broker)
+        await sending
+        await until(lambda: len(set(worker.read)) == 10)
+        await grown(worker.log)
+    assert sorted(set(worker.read)) == [f"command-{number:04}" for number in range(10)]

@@ -1,0 +1,240 @@
+import re
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import decode
+from schemas.usage import NodeUsage
+from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.known_sample import decode_known
+from streams.aggregate.node import NodeState
+from streams.aggregate.reading import SampleFigures, read
+from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
+from tests.streams.aggregate.builders import T0, pod, sample
+
+_MEMORY_FIELD = CollectPolicy().memory_field
+_PODS = ("a", "b", "c")
+_MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
+#: Without the reading that counts.
+_OTHER = {"usage_with_page_cache_bytes": 66}
+_STALLED = {"avg10_bp": 10_000, "avg60_bp": 2, "avg300_bp": 0}
+_PRESSURE = {
+    "cpu": {"some": {**_STALLED, "total_us": 2**40}},
+    "io": {"some": _STALLED, "full": {**_STALLED, "total_us": 0}},
+}
+
+
+def known_node() -> NodeState:
+    """A node with two resources, three pods, one of them of a class, and a host application."""
+    node = NodeState("c", "n0", 0)
+    pods = [pod(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
+    pods[2]["priority_class"] = "koord-prod"
+    first = by_contract(
+        orjson.dumps(
+            sample(
+                T0,
+                usage={"cpu": 5, "memory": 9},
+                pods=pods,
+                host_applications=[{"name": "x", "usage": {"cpu": 1}}],
+            )
+        )
+    )
+    assert first is not None
+    node.take(first, 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    return node
+
+
+def by_contract(value: bytes) -> SampleFigures | None:
+    message = decode("node-usage", value)
+    if not isinstance(message, NodeUsage):
+        return None
+    return read(message, value, _MEMORY_FIELD)
+
+
+def decoded(value: bytes | None, node: NodeState) -> SampleFigures | None:
+    known = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
+    return None if known is None else read(known, value or b"", _MEMORY_FIELD)
+
+
+def common(**fields: Any) -> dict[str, Any]:
+    """A sample of the common kind; `fields` are added or replace."""
+    pods = [pod(name, 0, usage={"cpu": 7, "memory": 30}, priority_class="") for name in "ab"]
+    whole = {"usage": {"cpu": 20, "memory": 70}, "pods": pods, **fields}
+    return sample(T0 + 1_000, **whole)
+
+
+_ODD: Any = st.sampled_from(
+    [None, True, False, 0, 1, -1, 1.0, 2**52, 2**63 - 1, 2**63, 2**64, "", "x", "a:b", [], {}, [1]]
+)
+_NAMES = st.sampled_from(["a", "b", "c", "new", "", "x", "a/b", None, 5])
+
+
+@st.composite
+def _some_pod(draw: st.DrawFn) -> Any:
+    made = pod("a", 0)
+    made["name"] = draw(_NAMES)
+    made["uid"] = draw(st.sampled_from([f"uid-{made['name']}", "", "other"]))
+    made["namespace"] = draw(st.sampled_from(["default", "default", "", "other"]))
+    made["usage"] = draw(
+        st.dictionaries(
+            st.sampled_from(["cpu", "memory", "gpu", ""]), st.integers(0, 99) | _ODD, max_size=3
+        )
+        | st.just({"cpu": 3, "memory": 5})
+    )
+    field = draw(st.sampled_from(["priority_class", "memory", "extra", "name", "none"]))
+    if field != "none":
+        made[field] = draw(_ODD | st.just("koord-prod") | _some_memory)
+    return made
+
+
+_some_memory = st.dictionaries(st.sampled_from([*_MEMORY, "x"]), st.integers(0, 99) | _ODD)
+_some_stalled = st.dictionaries(
+    st.sampled_from([*_STALLED, "total_us", "x"]), st.integers(0, 10_001) | _ODD, max_size=5
+) | st.just(_STALLED)
+_some_pressure = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "io", "irq"]),
+    st.dictionaries(st.sampled_from(["some", "full", "x"]), _some_stalled | _ODD) | _ODD,
+)
+
+
+@st.composite
+def odd_samples(draw: st.DrawFn) -> bytes:
+    """Samples that differ from the common kind in places, as bytes; good ones and bad ones."""
+    made = common()
+    for name in draw(st.lists(st.sampled_from(sorted(NodeUsage.model_fields)), max_size=3)):
+        made[name] = draw(_ODD)
+    if draw(st.booleans()):
+        made["pods"] = draw(st.lists(_some_pod(), max_size=4))
+    if draw(st.booleans()):
+        for each in made["pods"] if isinstance(made["pods"], list) else ():
+            if isinstance(each, dict):
+                each["memory"] = draw(_some_memory | st.just(_MEMORY))
+    if draw(st.booleans()):
+        made["memory"] = draw(_some_memory)
+    if draw(st.booleans()):
+        made["pressure"] = draw(_some_pressure)
+    if draw(st.booleans()):
+        made["source"] = draw(st.sampled_from(["kubelet", "", "a:b", None]) | _ODD)
+    for part in ("usage", "system_usage"):
+        if draw(st.booleans()):
+            made[part] = draw(
+                st.dictionaries(
+                    st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, 99) | _ODD
+                )
+            )
+    value = orjson.dumps(made) if _fits(made) else b"{}"
+    if draw(st.booleans()):
+        # A name twice in an object; which of both comes first differs.
+        old = draw(st.sampled_from([b'"cpu":', b'"pods":', b'"usage":', b'"cluster":']))
+        new = old + draw(st.sampled_from([b"1,", b"-1,", b'"x",', b"[],", b"{},"])) + old
+        value = value.replace(old, new, 1)
+    return value
+
+
+def _fits(made: Any) -> bool:
+    return not re.search(r"18446744073709551616", str(made))
+
+
+@given(odd_samples())
+@settings(max_examples=400, deadline=None)
+def test_a_sample_that_is_decoded_is_the_one_that_its_class_makes(value: bytes) -> None:
+    found = decoded(value, known_node())
+    if found is not None:
+        assert found == by_contract(value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"pool": "blue"},
+        {"pods": []},
+        {"interval_ms": 5, "host_applications": [], "system_usage": {"memory": 1}},
+        {"usage": {"memory": 3}},
+        {"pods": [pod("b", 1), pod("a", 2)]},
+        {"pods": [pod("a", 0, usage={"memory": 9, "cpu": 1}), pod("b", 0, usage={"cpu": 1, "memory": 9})]},
+        {"pods": [pod("c", 1, priority_class="koord-prod")]},
+        {"pods": [pod("a", 1), pod("a", 2)]},
+        {"memory": _MEMORY, "pods": [pod("b", 1, memory=_MEMORY), pod("a", 2, memory=_MEMORY)]},
+        {"memory": _OTHER, "pods": [pod("a", 1, usage={"cpu": 1, "memory": 9}, memory=_OTHER)]},
+        {"memory": {}, "usage": {"cpu": 3}},
+        {"memory": _MEMORY, "usage": {"cpu": 3}},
+        {"pods": [pod("c", 1, priority_class="koord-prod", memory=_MEMORY)]},
+        {"pressure": _PRESSURE},
+        {"pressure": {}},
+        {"source": "kubelet_resource"},
+        {"source": "Zähler der GPUs"},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1)]},
+        {"pods": [pod("a", 1, memory=_MEMORY), pod("b", 1, memory=_OTHER)]},
+        {"pods": [pod("a", 1, memory={})]},
+        {"memory": None},
+        {"pressure": None},
+        {"source": "gpus: of the team"},
+        {"host_applications": [{"name": "x", "usage": {"cpu": 1}}]},
+    ],
+)  # fmt: skip
+def test_samples_of_known_names_are_decoded(fields: dict[str, Any]) -> None:
+    value = orjson.dumps(common(**fields))
+    found = decoded(value, known_node())
+    assert found is not None
+    assert found == by_contract(value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pods": [pod("new", 1)]},
+        {"pods": [pod("a", 1), pod("b", 1, priority_class="koord-prod")]},
+        {"pods": [pod("x", 1, namespace="", uid="", priority_class="")]},
+        {"pods": [pod("a", 1, memory={**_MEMORY, "extra": 5})]},
+        {"pods": [pod("a", 1, memory={_MEMORY_FIELD: True})]},
+        {"memory": {**_MEMORY, "extra": 5}},
+        {"memory": {_MEMORY_FIELD: -1}},
+        {"pressure": {"cpu": {"full": _STALLED}}},
+        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": 10_001}}}},
+        {"pressure": {"cpu": {"some": {**_STALLED, "avg10_bp": True}}}},
+        {"pressure": {"cpu": {"some": {"avg10_bp": 1, "avg60_bp": 1}}}},
+        {"pressure": {"irq": {"some": _STALLED}}},
+        {"pods": [pod("a", 1, usage={"gpu": 1})]},
+        {"pods": [pod("a", 1, usage={"cpu": True})]},
+        {"pods": [pod("a", 1, usage={"cpu": 1.0})]},
+        {"pods": [pod("a", 1, usage={"cpu": -1})]},
+        {"usage": {"gpu": 1}},
+        {"usage": {"cpu": True}},
+        {"pool": "a/b"},
+        {"source": ""},
+        {"source": 1},
+        {"source": "x" * 254},
+        {"node": "n1"},
+        {"schema_version": True},
+        {"schema_version": 2},
+        {"sampled_at_ms": 5},
+        {"interval_ms": -1},
+        {"extra": [[[]]]},
+    ],
+)
+def test_whatever_is_new_or_unusual_is_left_to_its_class(fields: dict[str, Any]) -> None:
+    assert decoded(orjson.dumps(common(**fields)), known_node()) is None
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"{}", b"[" * 5_000, b"1"])
+def test_what_is_no_sample_is_left_to_its_class(value: bytes | None) -> None:
+    assert decoded(value, known_node()) is None
+
+
+def test_an_amount_that_is_given_twice_is_left_to_its_class() -> None:
+    value = orjson.dumps(common()).replace(b'"cpu":', b'"cpu":-1,"cpu":', 1)
+    assert by_contract(value) is None
+    assert decoded(value, known_node()) is None
+
+
+def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
+    node = known_node()
+    value = orjson.dumps(common())
+    assert decoded(value, node) is not None
+    node.pods.drop(T0 + 1)
+    node.pods.prune()
+    assert decoded(value, node) is None

@@ -1,0 +1,320 @@
+"""Moves by risk: the pod whose move lowers the sum of costs most, if by a gain."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.inventory.arrays import BoolArray
+from streams.rebalance.candidates import Gate
+from streams.rebalance.risk import moves as risk_moves
+from streams.rebalance.risk.nodes import RiskNodes
+from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
+from tests.streams.rebalance.builders import BY_RISK
+from tests.streams.rebalance.harness import World, costs, risky, settled
+
+POOL = "OverutilizationRisk"
+
+
+def test_the_pod_whose_move_lowers_the_sum_of_costs_most_goes_where_it_grows_least() -> None:
+    world = risky()
+    assert world.round() == ["a risky->calm-2"]
+    before = costs(world)
+    assert before[2] > 0.5
+    (verdict, *_) = world.hot("risky").pods
+    assert verdict.costs is not None
+    assert verdict.costs.source_before == world.hot("risky").cost == before[2]
+    assert verdict.costs.gain == pytest.approx(
+        before[2] - verdict.costs.source_after - verdict.costs.target_after, abs=0.02
+    )
+    assert "is at risk of overutilization, cost" in world.outcome.moves[0].reason
+
+
+def test_where_pods_may_request_more_than_there_is_a_node_costs_by_what_there_is() -> None:
+    world = risky(cpu="20", annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
+    assert costs(world) == costs(risky())
+    assert world.round() == ["a risky->calm-2"]
+
+
+@pytest.mark.parametrize("percent", range(50, 61))
+def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
+    hot_from = f"{{resources: [{{name: cpu, hotPercent: {percent}}}]}}"
+    world = risky(BY_RISK.replace("{resources: [{name: cpu}]}", hot_from))
+    world.round()
+    assert world.pool.thresholds.high == {"cpu": percent}
+    assert world.hot("risky").limits == {"cpu": 100 * percent}
+
+
+def test_a_move_that_gains_too_little_is_not_made() -> None:
+    world = risky(BY_RISK.replace("0.15", "5"))
+    assert world.round() == []
+    assert world.pool.ended == "no node costs 5, the least that a move must gain"
+
+
+def test_a_move_that_only_carries_the_risk_elsewhere_is_not_made() -> None:
+    world = World(BY_RISK)
+    for name in ("one", "two"):
+        world.node(name, system=5)
+        for number in range(3):
+            big = (container({"cpu": "2500m"}),)
+            world.pod(f"{name}-{number}", name, 28, containers=big)
+    assert settled(world).round() == []
+    assert set(world.gates("one").values()) == {"gain"}
+    assert "would lower the sum of costs by" in world.hot("one").pods[0].message
+
+
+def test_pods_that_leave_already_count_as_gone() -> None:
+    world = risky()
+    assert world.round(leaving=["a"]) == []
+    assert "without pods that leave already" in world.hot("risky").ended
+
+
+def test_a_target_without_room_for_the_requests_takes_nothing() -> None:
+    world = risky()
+    world.pod("full", "calm-2", 1, containers=(container({"cpu": "8"}),))
+    assert world.round() == ["a risky->calm-1"]
+
+
+def test_what_placement_refuses_is_no_target() -> None:
+    world = risky()
+
+    def refused(_: object) -> BoolArray:
+        rows = world.balancer.columns.names
+        found: BoolArray = rows == "calm-2"
+        return found
+
+    assert world.round(refused=refused) == ["a risky->calm-1"]
+
+
+def test_nodes_that_are_cooling_take_nothing() -> None:
+    assert risky().round(cooling=lambda: ["calm-2"]) == ["a risky->calm-1"]
+
+
+def test_nodes_that_the_owner_must_avoid_take_nothing() -> None:
+    assert risky().round(avoided=lambda _: ["calm-2"]) == ["a risky->calm-1"]
+
+
+def test_protected_resting_and_young_pods_stay_and_the_record_says_why() -> None:
+    world = risky()
+    stays = {"a": "protected"}
+    moved = world.round(
+        protected=lambda held: stays.get(held.pod.uid),
+        resting=lambda held, _node, _ms: "resting" if held.pod.uid == "b" else None,
+    )
+    assert moved == ["c risky->calm-2"]
+    assert world.gates("risky")["a"] == "filter"
+    assert world.gates("risky")["b"] == "resting"
+
+
+def test_a_pod_that_came_lately_stays() -> None:
+    world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 10080"))
+    assert world.round() == []
+    assert set(world.gates("risky").values()) == {"young"}
+
+
+def test_the_policy_says_for_how_long_a_pod_rests_that_a_move_has_brought() -> None:
+    asked = set[tuple[str, int]]()
+
+    def resting(_: object, node: str, rest_ms: int) -> None:
+        asked.add((node, rest_ms))
+
+    risky(BY_RISK.replace("maxMovesPerRound: 3", "restMinutes: 7")).round(resting=resting)
+    assert asked == {("risky", 420_000)}
+
+
+def test_a_round_moves_no_more_pods_than_the_policy_says() -> None:
+    for most in (1, 2):
+        world = World(BY_RISK.replace("maxMovesPerRound: 3", f"maxMovesPerRound: {most}"))
+        for number in range(3):
+            world.node(f"calm-{number}", system=5)
+            world.node(f"risky-{number}", system=20)
+            for pod in range(3):
+                big = (container({"cpu": "2500m"}),)
+                world.pod(f"{number}-{pod}", f"risky-{number}", 25, containers=big)
+        assert len(settled(world).round()) == most
+        assert f"maxMovesPerRound is {most}" in str([hot.ended for hot in world.pool.hot])
+
+
+def test_pods_that_save_most_and_may_go_nowhere_keep_no_others_from_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round compares four pods; four that may go nowhere save more than all others."""
+    monkeypatch.setattr(risk_moves, "COMPARED_MIN", 4)
+    monkeypatch.setattr(risk_moves, "COSTS_MAX", 1)
+    world = World(BY_RISK.replace("0.15", "0.05"))
+    world.node("pinned", system=2, labels={"pool": "own"})
+    for number in range(4):
+        pinned = {"node_selector": {"pool": "own"}, "containers": (container({"cpu": "2400m"}),)}
+        world.pod(f"pinned-{number}", "pinned", 24, **pinned)
+    world.node("calm", system=5)
+    world.node("risky", system=5)
+    for number in range(24):
+        small = (container({"cpu": "390m"}),)
+        world.pod(f"small-{number}", "risky", 3, containers=small)
+    settled(world)
+    moved = {left for _ in range(8) for left in world.round()}
+    assert {left.split()[1] for left in moved} == {"risky->calm"}
+    assert len(moved) > 3
+    assert world.hot("pinned").gates == {"fit": 2}
+    assert world.hot("pinned").ended == "no round compares more pods with all targets"
+
+
+def test_what_a_gate_stops_stays_and_others_are_tried() -> None:
+    world = risky()
+    moved = world.round(gate=lambda each: "not this one" if each.held.pod.uid == "a" else None)
+    assert moved == ["b risky->calm-2"]
+    assert world.gates("risky") == {"a": "gate", "b": ""}
+
+
+def test_a_gate_may_end_the_turn_of_a_node_and_of_the_round() -> None:
+    for scope in ("node", "round"):
+        world = risky()
+        assert world.round(gate=lambda _, scope=scope: Gate("Test", "no more", scope)) == []
+        assert world.hot("risky").ended == "no more"
+        assert world.outcome.ended == ("no more" if scope == "round" else "")
+
+
+def test_moves_of_a_round_are_planned_together() -> None:
+    world = World(BY_RISK)
+    for name in ("calm", "risky-1", "risky-2"):
+        world.node(name, system=5)
+    big = (container({"cpu": "2500m"}),)
+    world.pod("x", "calm", 30, containers=big)
+    for name in ("risky-1", "risky-2"):
+        for number in range(3):
+            world.pod(f"{name}-{number}", name, 29, containers=big)
+    # Each of both gains enough by itself; after one of them the target is as risky.
+    assert len(settled(world).round()) == 1
+
+
+def test_it_moves_beside_low_node_load_and_counts_what_that_has_planned() -> None:
+    both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
+        "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}, "
+        "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
+    )
+    world = risky(both)
+    assert len(world.round()) == 1
+    assert [pool.name for pool in world.outcome.pools][-1] == POOL
+    assert not world.outcome.pools[-1].moves
+
+
+def beside_low_node_load(system: dict[str, int], *, high: str, low: str) -> World:
+    """Nodes, rounds by thresholds before those by risk, and pods of a node at risk."""
+    both = BY_RISK.replace("[OverutilizationRisk]", "[LowNodeLoad, OverutilizationRisk]") + (
+        f"rebalance: {{highThresholds: {{{high}}}, lowThresholds: {{{low}}}, "
+        "anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}}\n"
+    )
+    world = World(both)
+    for name, share in system.items():
+        world.node(name, system=share)
+    return world
+
+
+def test_no_pod_leaves_by_risk_where_one_comes_to_by_thresholds() -> None:
+    nodes = {"crowded": 30, "risky": 1, "third": 1}
+    world = beside_low_node_load(nodes, high="pods: 6", low="pods: 3")
+    for number in range(7):
+        world.pod(f"small-{number}", "crowded", 1)
+    for number in range(4):
+        world.pod(f"third-{number}", "third", 1)
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    assert settled(world).round() == ["small-0 crowded->risky"]
+    assert world.hot("risky").ended == "a pod comes to it in this round"
+
+
+def test_no_pod_comes_by_risk_to_a_node_that_one_leaves_by_thresholds() -> None:
+    nodes = {"crowded": 1, "empty": 1, "risky": 1}
+    world = beside_low_node_load(nodes, high="pods: 6", low="pods: 2")
+    for number in range(7):
+        world.pod(f"small-{number}", "crowded", 1)
+    # Its requests leave no room for those of large pods.
+    world.pod("full", "empty", 1, containers=(container({"cpu": "9"}),))
+    for uid in ("a", "b", "c"):
+        world.pod(uid, "risky", 28, containers=(container({"cpu": "2500m"}),))
+    assert settled(world).round() == ["small-0 crowded->empty"]
+    assert set(world.gates("risky").values()) == {"fit"}
+
+
+def test_what_pods_request_that_move_by_thresholds_is_no_room_for_those_by_risk() -> None:
+    nodes = {"calm": 5, "hot": 75, "risky": 5}
+    world = beside_low_node_load(nodes, high="cpu: 80", low="cpu: 40")
+    world.pod("h", "hot", 7, containers=(container({"cpu": "4"}),))
+    world.pod("there", "calm", 1, containers=(container({"cpu": "3"}),))
+    for uid in ("a", "b"):
+        world.pod(uid, "risky", 35, containers=(container({"cpu": "4"}),))
+    assert settled(world).round() == ["h hot->calm"]
+    assert set(world.gates("risky").values()) == {"fit"}
+
+
+def test_no_round_by_risk_is_made_while_paused_or_unless_the_policy_names_it() -> None:
+    world = risky()
+    assert world.unwritten_round(paused=True) == []
+    assert not risky(
+        BY_RISK.replace("balance: [OverutilizationRisk]", "balance: [LowNodeLoad]")
+    ).round()
+
+
+def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -> None:
+    first, second = risky(), risky()
+    second.restart()
+    assert first.round() == second.round()
+    assert first.hot("risky").pods == second.hot("risky").pods
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> World:
+    """Some nodes with some pods that have been measured for a while."""
+    gain = draw(st.sampled_from(["0.02", "0.15", "0.5"]))
+    world = World(BY_RISK.replace("0.15", gain))
+    for number in range(draw(st.integers(2, 5))):
+        name = f"n{number}"
+        world.node(name, system=draw(st.integers(0, 20)))
+        for pod in range(draw(st.integers(0, 5))):
+            request = draw(st.sampled_from([500, 1500, 3000]))
+            cpu = draw(st.integers(1, 40))
+            containers = (container({"cpu": f"{request}m"}),)
+            world.pod(f"{name}-{pod}", name, cpu, containers=containers)
+    return settled(world, draw(st.integers(0, 3)))
+
+
+@given(clusters())
+def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: World) -> None:
+    world.round()
+    world.balancer.refresh()
+    names = sorted(world.inventory.nodes)
+    nodes = [world.inventory.nodes[name] for name in names]
+    risk = RiskNodes(world.policy.overutilization_risk, nodes)
+    free = {
+        name: node.allocatable["cpu"] - node.requested["cpu"]
+        for name, node in zip(names, nodes, strict=True)
+    }
+    for move in world.outcome.moves:
+        assert move.target is not None
+        moments = world.inventory.nodes[move.node].moments
+        assert moments is not None
+        figures = moments.figures_of(move.held)
+        before = float(risk.costs.sum())
+        risk.remove(names.index(move.node), figures)
+        risk.add(names.index(move.target), figures)
+        assert before - float(risk.costs.sum()) >= world.policy.risk_moves.gain - 1e-9
+        free[move.target] -= move.held.demand.requests["cpu"]
+        assert free[move.target] >= 0
+    assert len({move.held.pod.uid for move in world.outcome.moves}) == len(world.outcome.moves)
+    assert len(world.outcome.moves) <= 3
+    sources = {move.node for move in world.outcome.moves}
+    assert sources.isdisjoint(move.target for move in world.outcome.moves)
+
+
+def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_with_the_most() -> (
+    None
+):
+    # As a float, the largest whole number is one more than it is.
+    expected = "{usagePriorPercent: 100, usagePriorPods: 100000, resources:"
+    world = risky(BY_RISK.replace("{resources:", expected))
+    requests = {"cpu": str(2**63 // 1000)}
+    world.pod("vast", "risky", None, containers=tuple(container(requests) for _ in range(9)))
+    world.measure()
+    world.round()
+    noted = {verdict.pod.uid: verdict for verdict in world.hot("risky").pods}
+    assert noted["vast"].usage["cpu"] == 2**63 - 1
+    assert all(each.usage["cpu"] <= 2**63 - 1 for each in noted.values())

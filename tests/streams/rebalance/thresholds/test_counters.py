@@ -1,0 +1,262 @@
+"""For how many rounds in a row: loadstream's counters, and Koordinator's detectors beside them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.policy import read_policy
+from schemas.policy.lownodeload import NodePool
+from schemas.policy.selectors import LabelSelector
+from streams.rebalance.differences import LOADSTREAM
+from streams.rebalance.thresholds.counters import Counters
+from streams.rebalance.thresholds.pools import Pools
+from tests.streams.rebalance.builders import PERCENT, by_thresholds, condition
+from tests.streams.rebalance.harness import (
+    acting_rounds,
+    change_policy,
+    counted_world,
+    counter_rows,
+)
+
+_INTERVAL_MS = 60_000
+
+
+def counting_policy(
+    abnormalities: int, normalities: int = 1, compat: str = "loadstream", interval: str = "10s"
+) -> str:
+    """A policy whose hotspots are counted over rounds."""
+    return f"""
+compat: {compat}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  detectorCacheTimeout: 5m
+  anomalyCondition:
+    {{timeout: 1m, consecutiveAbnormalities: {abnormalities}, consecutiveNormalities: {normalities}}}
+descheduling: {{deschedulingInterval: {interval}}}
+"""
+
+
+def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
+    """docs/upstream.md G5, X11 and X13; what leaves stays, so the node is not relieved."""
+    made = counted_world(counting_policy(5, 3, "koordinator"))
+    made.pod("b", "hot", None)
+    acted = [
+        number for number in range(1, 31) if acting_rounds(made, [True]) and made.hot("hot").acting
+    ]
+    assert acted == [*range(6, 13), *range(18, 25), 30]
+
+
+def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> None:
+    """The same input as G5: N means N, and a hot node stays hot."""
+    assert acting_rounds(counted_world(counting_policy(5, 3)), [True] * 30) == [*range(5, 31)]
+
+
+def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
+    """docs/upstream.md G6."""
+    alternating = [number % 2 == 1 for number in range(30)]
+    assert acting_rounds(counted_world(counting_policy(5)), alternating) == []
+    # Koordinator: abnormal at its sixth hot round, though no two were in a row.
+    assert acting_rounds(counted_world(counting_policy(5, 3, "koordinator")), alternating)[0] == 12
+
+
+@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 2), (3, 3)])
+def test_n_rounds_are_n_rounds(abnormalities: int, first: int) -> None:
+    assert acting_rounds(counted_world(counting_policy(abnormalities)), [True] * 5)[0] == first
+
+
+@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 3), (3, 4)])
+def test_koordinator_needs_one_more_unless_it_is_one(abnormalities: int, first: int) -> None:
+    made = counted_world(counting_policy(abnormalities, 1, "koordinator"))
+    assert acting_rounds(made, [True] * 5)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("normalities", "acts"), [(1, [3, 10]), (2, [3, 5, 10]), (3, [3, 5, 8, 9, 10])]
+)
+def test_calm_rounds_in_a_row_end_the_abnormal_state(normalities: int, acts: list[int]) -> None:
+    """X12: fewer of them do not, so a node on the brink need not earn its three hot rounds again."""
+    hot = [True, True, True, False, True, False, False, True, True, True]
+    assert acting_rounds(counted_world(counting_policy(3, normalities)), hot) == acts
+
+
+def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() -> None:
+    made = counted_world(counting_policy(2, interval="1m"))
+    made.round()
+    made.stale.add("hot")
+    made.now_ms += 150_000
+    assert made.round() == []
+    made.stale.clear()
+    assert made.round() != []
+
+
+def test_what_no_round_has_judged_for_long_is_forgotten() -> None:
+    made = counted_world(counting_policy(2, interval="1m"))
+    made.round()
+    made.stale.add("hot")
+    made.now_ms += 400_000
+    made.round()
+    assert made.rows == {}
+    made.stale.clear()
+    assert made.round() == []
+    assert made.round() != []
+
+
+def test_only_nodes_that_are_or_were_hot_have_a_row() -> None:
+    made = counted_world(counting_policy(2, 2))
+    acting_rounds(made, [True, True])
+    assert made.names("hotspot_counters") == ["hot"]
+    acting_rounds(made, [False])
+    assert made.names("hotspot_counters") == ["hot"]
+    acting_rounds(made, [False])
+    assert made.rows == {}
+
+
+SAME_COUNTS = [
+    ("rebalance", {"node_fit": False, "number_of_nodes": 0}),
+    ("rebalance", {"resource_weights": {"cpu": 2, "memory": 1}}),
+    ("rebalance", {"detector_cache_timeout_ms": 600_000}),
+    ("rebalance", {"anomaly_condition": condition(1, 4)}),
+]
+OTHER_COUNTS = [
+    ("rebalance", {"high_thresholds": {"cpu": 69.0}}),
+    ("rebalance", {"use_deviation_thresholds": True}),
+    (
+        "rebalance",
+        {
+            "high_thresholds": {"cpu": 70.0, "memory": 90.0},
+            "low_thresholds": {"cpu": 40.0, "memory": 50.0},
+        },
+    ),
+    ("descheduling", {"descheduling_interval_ms": 20_000}),
+    ("descheduling", {"node_selector": LabelSelector(match_labels={"pool": "web"})}),
+]
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+@pytest.mark.parametrize(("section", "fields"), SAME_COUNTS)
+def test_counts_go_on_where_a_policy_changes_nothing_that_is_counted(
+    compat: str, section: str, fields: dict[str, object]
+) -> None:
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    before = counter_rows(made)
+    assert before
+    change_policy(made, section, **fields)
+    assert counter_rows(made) == before
+    made.restart()
+    needed = 1 if compat == "loadstream" or "anomaly_condition" in fields else 2
+    assert acting_rounds(made, [True] * 2)[0] == needed
+
+
+def test_lower_thresholds_of_targets_do_not_touch_what_is_hot() -> None:
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
+    change_policy(made, low_thresholds={"cpu": 45.0})
+    assert acting_rounds(made, [True]) == [1]
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+@pytest.mark.parametrize(("section", "fields"), OTHER_COUNTS)
+def test_counts_begin_anew_where_something_else_is_counted(
+    compat: str, section: str, fields: dict[str, object]
+) -> None:
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    change_policy(made, section, **fields)
+    assert counter_rows(made) == {}
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat: str) -> None:
+    made = counted_world(counting_policy(2, compat=compat))
+    acting_rounds(made, [True])
+    assert made.balancer.hot_nodes == 1
+    change_policy(made, "plugins", balance=())
+    assert made.balancer.hot_nodes == 0
+    assert made.rows == {}
+
+
+def test_a_pool_before_it_that_takes_other_nodes_begins_a_pools_counts_anew() -> None:
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
+    change_policy(made, node_pools=(NodePool(name="new", node_selector=LabelSelector()),))
+    assert made.rows == {}
+
+
+def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change() -> None:
+    pools = """
+  nodePools:
+    - {name: web, nodeSelector: {matchLabels: {pool: web}}, highThresholds: {cpu: %s}, lowThresholds: {cpu: 40}}
+"""
+    text = counting_policy(2)
+    before, after = (
+        text.replace("\ndescheduling", pools % most + "descheduling") for most in (70, 60)
+    )
+    made = counted_world(before)
+    made.node("web", system=75, labels={"pool": "web"})
+    made.pod("w", "web", 10)
+    acting_rounds(made, [True])
+    assert made.names("hotspot_counters") == ["hot", "web"]
+    change_policy(made, node_pools=read_policy(by_thresholds(after)).rebalance.node_pools)
+    assert made.names("hotspot_counters") == ["hot"]
+
+
+def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is_raised() -> None:
+    made = counted_world(counting_policy(1, 3))
+    assert acting_rounds(made, [True]) == [1]
+    change_policy(made, anomaly_condition=condition(3, 3))
+    assert acting_rounds(made, [True, True]) == [2]
+
+
+def test_an_abnormal_node_that_is_calm_is_forgotten_where_more_rounds_are_needed() -> None:
+    made = counted_world(counting_policy(1, 3))
+    acting_rounds(made, [True, False])
+    change_policy(made, anomaly_condition=condition(3, 3))
+    assert made.rows == {}
+
+
+def test_a_counter_dropped_right_before_another_policy_leaves_no_row() -> None:
+    """Both may be in one batch, whose rows are written once."""
+    made = counted_world(counting_policy(2))
+    acting_rounds(made, [True])
+    assert made.names("hotspot_counters") == ["hot"]
+    made.system["hot"] = {"cpu": 45 * PERCENT, "memory": 0}
+    made.unwritten_round()
+    changed = made.policy.rebalance.model_copy(update={"node_fit": False})
+    made.balancer.set_policy(made.policy.model_copy(update={"rebalance": changed}))
+    made.write()
+    assert made.rows == {}
+
+
+@given(
+    hot=st.lists(st.booleans(), max_size=40),
+    abnormalities=st.integers(1, 4),
+    normalities=st.integers(1, 4),
+)
+def test_counters_are_what_counting_backwards_says(
+    hot: list[bool], abnormalities: int, normalities: int
+) -> None:
+    """Abnormal: the newest run of N hot rounds is newer than the newest run of M calm ones."""
+    policy = read_policy(counting_policy(abnormalities, normalities, interval="1m"))
+    pools = Pools(policy, LOADSTREAM).pools
+    (pool,) = pools
+    counters = Counters("c", policy, pools)
+    for number, over in enumerate(hot):
+        now_ms = number * _INTERVAL_MS
+        if over:
+            counters.count_hot("n", pool, "node", now_ms)
+        else:
+            counters.count_calm(["n"], pool, "node", now_ms)
+        assert (counters.abnormal(pool) == ["n"]) == _abnormal(
+            hot[: number + 1], abnormalities, normalities
+        )
+
+
+def _abnormal(hot: list[bool], abnormalities: int, normalities: int) -> bool:
+    for end in range(len(hot), 0, -1):
+        if end >= abnormalities and all(hot[end - abnormalities : end]):
+            return True
+        if end >= normalities and not any(hot[end - normalities : end]):
+            return False
+    return False

@@ -1,0 +1,218 @@
+"""Rounds as loadstream makes them: who leaves, and which gate stops whom."""
+
+from typing import Any
+
+import pytest
+
+from schemas.base import INT64_MAX
+from streams.inventory.kind import kind_of
+from streams.inventory.node import Held
+from streams.rebalance.candidates import Gate
+from tests.streams.cluster.builders import pod
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
+
+
+def test_a_pod_leaves_the_hot_node_for_the_calm_one_and_says_why() -> None:
+    world = hot_world()
+    assert world.round() == ["a hot->calm"]
+    (move,) = world.outcome.moves
+    assert move.reason == "node is overutilized, node cpu usage(75.00%)>threshold(70.00%)"
+    assert move.usage == {"cpu": 1_500, "memory": 0, "pods": 1}
+    assert world.pool.counts() | {"high": 1, "low": 1} == world.pool.counts()
+    assert world.hot("hot").ended == ""
+
+
+def test_the_pod_that_just_covers_the_excess_goes_first() -> None:
+    # docs/upstream.md G9: the excess is 1000m.
+    world = World()
+    world.node("hot", system=20)
+    for uid, cpu in (("small", 9), ("covers", 11), ("large", 40)):
+        world.pod(uid, "hot", cpu)
+    targets(world, ["calm"])
+    assert world.round() == ["covers hot->calm"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"priority": 5_500}, {"priority": 9_500}),
+        ({"priority": 9_100}, {"priority": 9_500}),
+        ({"qos_class": "Burstable"}, {"qos_class": "Guaranteed"}),
+        (
+            {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}},
+            {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "0"}},
+        ),
+        ({}, {"annotations": {"scheduling.koordinator.sh/eviction-cost": "7"}}),
+        ({"created_at_ms": 1_750_000_000_001}, {"created_at_ms": 1_750_000_000_000}),
+        ({}, {}),
+    ],
+)
+def test_pods_leave_in_the_order_of_their_keys(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    world = World()
+    world.node("hot", system=45)
+    # The other one comes first and is measured first, and uses as much.
+    world.pod("b", "hot", 15, **second)
+    world.pod("a", "hot", 15, **first)
+    targets(world, ["calm"])
+    assert world.round() == ["a hot->calm"]
+
+
+def test_pods_leave_until_the_node_is_below_its_threshold() -> None:
+    world = World()
+    world.node("hot", system=40)
+    for number in range(5):
+        world.pod(f"p{number}", "hot", 10)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["p0 hot->calm", "p1 hot->calm"]
+    assert world.hot("hot").ended == ""
+
+
+def test_the_most_used_node_takes_its_turn_first() -> None:
+    world = World()
+    for name, cpu in (("a", 72), ("b", 95), ("c", 80)):
+        world.node(name, system=cpu - 30)
+        world.pod(f"pod-{name}", name, 30)
+    targets(world, [f"calm-{number}" for number in range(6)])
+    world.round()
+    assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
+    assert [move.node for move in world.outcome.moves] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("compat", ["koordinator", "loadstream"])
+@pytest.mark.parametrize("weight", [1, 2**54, INT64_MAX])
+def test_weights_as_large_as_a_policy_may_have_order_nodes_as_others_do(
+    compat: str, weight: int
+) -> None:
+    text = THRESHOLDS.replace("cpu: 70", "cpu: 70, memory: 90").replace(
+        "cpu: 40", "cpu: 40, memory: 40"
+    )
+    weights = f"  resourceWeights: {{cpu: {weight}, memory: {weight}}}\n"
+    world = World(f"compat: {compat}\n{text}{weights}plugins: {{balance: [LowNodeLoad]}}\n")
+    for name, share in (("a", 60), ("b", 80), ("c", 70)):
+        world.node(name, system=share)
+        world.pod(f"of-{name}", name, 15)
+    targets(world, ["calm"], system=0)
+    world.round(gate=lambda _: "no")
+    assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
+
+
+def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
+    world = hot_world()
+    world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
+    world.pod("unmeasured", "hot", None, priority=5_500)
+    world.pod("terminating", "hot", 0, priority=5_500, deleting_at_ms=world.now_ms)
+    assert world.round() == ["a hot->calm"]
+    assert world.gates("hot") == {
+        "idle": "uninvolved",
+        "unmeasured": "unmeasured",
+        "terminating": "leaving",
+        "a": "",
+    }
+
+
+def test_a_pod_that_leaves_already_counts_as_gone() -> None:
+    world = World()
+    world.node("hot", system=60)
+    world.pod("a", "hot", 15)
+    world.pod("b", "hot", 15)
+    targets(world, ["calm"])
+    assert world.round(leaving=["b"]) == ["a hot->calm"]
+    world.pod("c", "hot", 0)
+    world.system["hot"] = {"cpu": 50 * PERCENT, "memory": 0}
+    assert world.round(leaving=["b"]) == []
+    assert world.hot("hot").ended == "pods that leave already bring it below"
+
+
+def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
+    world = World(THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
+    world.node("few", system=5)
+    world.pod("a", "few", 1)
+    for number in range(5):
+        reserved = pod(f"r{number}")
+        held = Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9)
+        world.inventory.hold("few", held, first_seen=True)
+    world.round()
+    assert world.pool.counts()["bothLow"] == 1
+    reading = world.pool.readings
+    assert reading is not None
+    standing = reading("few", "prod")
+    assert standing is not None
+    assert standing.used == {"pods": 1}
+
+
+def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
+    world = hot_world()
+    world.gone("a")
+    world.system["hot"] = {"cpu": 80 * PERCENT, "memory": 0}
+    reserved = pod("r")
+    world.inventory.hold(
+        "hot", Held(reserved, kind_of(reserved).demand, 0, "d" * 8, 9), first_seen=True
+    )
+    assert world.round() == []
+    assert world.hot("hot").looked_at == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "gate"),
+    [
+        ("  evictableNamespaces: {include: [other]}", "namespaces"),
+        ("  evictableNamespaces: {exclude: [default]}", "namespaces"),
+        ("  podSelectors: [{name: x, selector: {matchLabels: {app: web}}}]", "selectors"),
+    ],
+)
+def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
+    world = hot_world(THRESHOLDS + more)
+    assert world.round() == []
+    assert world.gates("hot") == {"a": gate}
+    assert world.hot("hot").ended == "no further pod may leave"
+
+
+def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
+    world = hot_world()
+    assert world.round(protected=lambda held: f"{held.pod.name} is a bare pod") == []
+    (verdict,) = world.hot("hot").pods
+    assert (verdict.gate, verdict.message) == ("filter", "a is a bare pod")
+    assert world.round(gate=lambda candidate: f"not to {candidate.target}") == []
+    (verdict,) = world.hot("hot").pods
+    assert (verdict.gate, verdict.message) == ("gate", "not to calm")
+    # What holds a pod back whatever its target is asked before one is looked for.
+    assert world.round(hold_back=lambda held, node, pool: Gate("Any", f"not from {node}")) == []
+    (verdict,) = world.hot("hot").pods
+    assert (verdict.gate, verdict.message, verdict.target) == ("gate", "not from hot", None)
+
+
+def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_best() -> None:
+    world = hot_world()
+    world.node("second", system=10)
+    assert world.round() == ["a hot->calm"]
+    assert world.round(avoided=lambda held: {"calm"}) == ["a hot->second"]
+    assert world.round(avoided=lambda held: {"calm", "second"}) == []
+    assert world.gates("hot") == {"a": "room"}
+    assert world.round() == ["a hot->calm"]
+
+
+def test_a_gate_may_end_the_node_or_the_round() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.node(name, system=50)
+        for number in range(3):
+            world.pod(f"{name}{number}", name, 15)
+    targets(world, ["calm"], system=0)
+    assert world.round(gate=lambda candidate: Gate("Any", "enough of it", "node")) == []
+    assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough of it")] * 2
+    assert world.round(gate=lambda candidate: Gate("Any", "enough", "round")) == []
+    assert [(hot.looked_at, hot.ended) for hot in world.pool.hot] == [(1, "enough"), (0, "enough")]
+
+
+def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:
+    reluctant = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"}}
+    for policy, first in (("Preferred", "b"), ("Mandatory", "a")):
+        world = World(f"{THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
+        world.node("hot", system=45)
+        world.pod("a", "hot", 15, priority=5_500, **reluctant)
+        world.pod("b", "hot", 15, priority=9_500)
+        targets(world, ["calm"])
+        assert world.round() == [f"{first} hot->calm"]

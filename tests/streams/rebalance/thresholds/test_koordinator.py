@@ -1,0 +1,342 @@
+"""What Koordinator does and no golden case decides: maps that pools share, pods that are not measured."""
+
+import pytest
+
+from schemas.policy import read_policy
+from streams.rebalance.differences import KOORDINATOR
+from streams.rebalance.thresholds.pools import Pools
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, acting_rounds, counted_world, hot_world
+
+_SHARED = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  nodePools:
+    - {name: inherits, useDeviationThresholds: true}
+    - {name: own, lowThresholds: {cpu: 10}, highThresholds: {cpu: 20, gpu: 5}, useDeviationThresholds: true}
+"""
+
+
+def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
+    """docs/upstream.md B1.4."""
+    filled = Pools(read_policy(_SHARED), KOORDINATOR)
+    default, inherits, own = (filled.fill_in(pool) for pool in filled.pools)
+    assert default.low == inherits.low == {"cpu": 40, "memory": 100}
+    assert inherits.high == {"cpu": 70, "memory": 100}
+    # Its own maps are its own, and a high threshold without a low one is overwritten.
+    assert own.low == {"cpu": 10, "gpu": 0, "memory": 0}
+    assert own.high == {"cpu": 20, "gpu": 0, "memory": 0}
+
+
+def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
+    """docs/upstream.md B5.8."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  nodePools:
+    - {name: later, prodLowThresholds: {gpu: 10}, prodHighThresholds: {gpu: 20}}
+"""
+    filled = Pools(read_policy(document), KOORDINATOR)
+    first, _ = (filled.fill_in(pool) for pool in filled.pools)
+    assert first.high == {"cpu": 70, "memory": 100}
+    second = filled.fill_in(filled.pools[0])
+    assert second.high == {"cpu": 70, "memory": 100, "gpu": 100}
+
+
+def test_a_map_that_is_not_given_is_made_anew_while_its_partner_keeps_its_fill() -> None:
+    """B5.8: from the second round on memory has a low threshold for prod pods and no high one."""
+    document = """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+"""
+    filled = Pools(read_policy(document), KOORDINATOR)
+    (pool,) = filled.pools
+    assert filled.fill_in(pool).prod_high == {"memory": 100}
+    second = filled.fill_in(pool)
+    assert (second.prod_low, second.prod_high) == ({"cpu": 20, "memory": 100}, {})
+
+
+def _filled_world() -> World:
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  lowThresholds: {cpu: 40}
+  highThresholds: {cpu: 70}
+  prodLowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    world.node("n", system=10)
+    world.pod("prod", "n", 35, priority=9_500)
+    return world
+
+
+def test_what_rounds_have_filled_in_survives_a_restart() -> None:
+    classes = []
+    for restarts in (False, True):
+        world = _filled_world()
+        world.round()
+        if restarts:
+            world.restart()
+        world.round()
+        classes.append(world.pool.classes())
+    assert classes[0] == classes[1] == {"n": "prodHigh"}
+
+
+def test_another_policy_begins_with_its_own_maps() -> None:
+    world = _filled_world()
+    world.round()
+    assert world.names("usage_history") == [""]
+    world.balancer.set_policy(read_policy(_SHARED))
+    world.write()
+    assert world.names("usage_history") == []
+
+
+def test_the_policy_itself_is_never_written_into() -> None:
+    policy = read_policy(_SHARED)
+    before = policy.document()
+    filled = Pools(policy, KOORDINATOR)
+    for pool in filled.pools * 2:
+        filled.fill_in(pool)
+    assert policy.document() == before
+
+
+_PODS = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 70, pods: 2}
+  lowThresholds: {cpu: 40, pods: 1}
+  nodeFit: false
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+
+
+def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> None:
+    """docs/upstream.md B4.3; loadstream does not move what it knows nothing of."""
+    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
+    for compat, leaves in (("koordinator", ["a", "b", "c"]), ("loadstream", [])):
+        world = World(_PODS.replace("koordinator", compat))
+        world.node("hot", allocatable=allocatable)
+        world.node("calm", allocatable=allocatable)
+        for uid in ("a", "b", "c"):
+            world.pod(uid, "hot", None)
+        assert [move.split()[0] for move in world.round()] == leaves
+
+
+def test_a_pod_whose_usage_is_empty_is_measured_all_the_same() -> None:
+    """docs/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
+    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
+    for document in (_PODS, _PODS.replace("nodeFit: false", "nodeFit: true")):
+        world = World(document)
+        world.node("hot", allocatable=allocatable)
+        world.node("calm", allocatable=allocatable)
+        for uid in ("a", "b", "c"):
+            world.pod(uid, "hot", usage={})
+        assert world.round() == ["a hot->None"]
+
+
+class _Twice(World):
+    """Metrics name every pod two times."""
+
+    def measure(self) -> None:
+        super().measure()
+        for node in self.inventory.nodes.values():
+            metric = node.load.metric
+            assert metric is not None
+            twice = metric.model_copy(update={"pods": (*metric.pods, *metric.pods)})
+            self.inventory.apply_metric(twice)
+
+
+def test_a_pod_that_a_metric_names_twice_counts_twice_for_its_node_and_among_prod_pods() -> None:
+    """docs/upstream.md B2.1."""
+    document = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: HIGH}
+  lowThresholds: {cpu: 5}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 5}
+"""
+    for high, expected in (("35", "high"), ("90", "prodHigh")):
+        world = _Twice(document.replace("HIGH", high))
+        world.node("n")
+        world.pod("prod", "n", 20, priority=9_500)
+        world.round()
+        assert world.pool.classes() == {"n": expected}
+
+
+def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
+    """docs/upstream.md B5.8: also without a threshold for it."""
+    document = """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 50}
+  lowThresholds: {cpu: 40}
+  resourceWeights: {cpu: 10, memory: 1, pods: WEIGHT}
+  nodeFit: false
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    for weight, first in (("1", "a"), ("100", "b")):
+        world = World(document.replace("WEIGHT", weight))
+        allocatable = {"cpu": "10", "memory": "32Gi", "pods": "10"}
+        for name, cpu, pods in (("a", 90, 1), ("b", 60, 5)):
+            world.node(name, allocatable=allocatable)
+            for number in range(pods):
+                world.pod(f"{name}{number}", name, cpu // pods)
+        world.node("calm", allocatable=allocatable)
+        world.round()
+        assert world.outcome.moves[0].node == first
+
+
+def test_node_fit_takes_room_for_pods_that_never_leave() -> None:
+    """X19: three pods fit one after the other, so the next node finds the target full."""
+    for compat, moves in (("koordinator", 1), ("loadstream", 2)):
+        world = World(
+            f"""
+compat: {compat}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  anomalyCondition: {{consecutiveAbnormalities: 1, consecutiveNormalities: 1}}
+"""
+        )
+        for name in ("hot-a", "hot-b"):
+            world.node(name, system=30)
+            for number in range(3):
+                world.pod(f"{name}-{number}", name, 16)
+        world.node("calm", system=10)
+        assert len(world.round()) == moves
+
+
+def test_prod_and_node_phases_have_detectors_of_their_own() -> None:
+    """docs/upstream.md B3.2: calm rounds of the one do not touch the other."""
+    world = World(
+        """
+compat: koordinator
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+"""
+    )
+    world.node("n", system=0)
+    world.pod("prod", "n", 35, priority=9_500)
+    world.node("calm", system=0)
+    acted = []
+    for system in (0, 50, 0, 50, 0):
+        world.system["n"] = {"cpu": system * PERCENT, "memory": 0}
+        world.round()
+        acted.append([hot.phase for hot in world.pool.hot if hot.acting])
+    assert acted == [[], [], [], [], ["prod"]]
+
+
+@pytest.mark.parametrize(("needed", "rounds"), [(1, [1, 1, 1]), (2, [1, 2, 3])])
+def test_the_record_of_a_node_that_is_relieved_counts_its_rounds_and_says_no_more(
+    needed: int, rounds: list[int]
+) -> None:
+    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", f"consecutiveAbnormalities: {needed}")
+    world = hot_world(f"compat: koordinator\n{text}")
+    found = []
+    for _ in rounds:
+        left = world.round()
+        found.append(world.hot("hot").rounds)
+    assert found == rounds
+    assert left == ["a hot->None"]
+    assert world.hot("hot").ended == ""
+
+
+def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_others() -> None:
+    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", "consecutiveAbnormalities: 2")
+    world = World(f"compat: koordinator\n{text}")
+    for name, share in (("a", 95), ("b", 40), ("c", 80), ("d", 90), ("e", 5)):
+        world.node(name, system=share - 5)
+        world.pod(f"of-{name}", name, 5)
+    for _ in range(2):
+        world.round(gate=lambda _: "no")
+    assert [hot.name for hot in world.pool.hot] == ["a", "d", "c"]
+    world.system["a"], world.system["b"] = world.system["b"], world.system["a"]
+    world.round(gate=lambda _: "no")
+    assert [(hot.name, hot.acting) for hot in world.pool.hot] == [
+        ("d", True), ("c", True), ("b", False)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])
+def test_a_count_outlasts_the_interval_between_rounds(cache: str, late_ms: int) -> None:
+    """docs/upstream.md B1.2."""
+    made = counted_world(
+        f"""
+compat: koordinator
+descheduling: {{deschedulingInterval: 10m}}
+rebalance:
+  highThresholds: {{cpu: 70}}
+  lowThresholds: {{cpu: 40}}
+  nodeMetricExpirationSeconds: 3600
+  detectorCacheTimeout: {cache}
+  anomalyCondition: {{consecutiveAbnormalities: 2, consecutiveNormalities: 1}}
+"""
+    )
+    assert acting_rounds(made, [True] * 3, interval_ms=600_000 + late_ms) == [3]
+
+
+_ONE_NAME = """
+compat: koordinator
+rebalance:
+  nodeFit: false
+  nodePools:
+    - name: same
+      nodeSelector: {matchLabels: {zone: a}}
+      highThresholds: {cpu: 70}
+      lowThresholds: {cpu: 40}
+      anomalyCondition: {consecutiveAbnormalities: 3, consecutiveNormalities: 1}
+    - name: same
+      nodeSelector: {matchLabels: {zone: b}}
+      anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
+"""
+
+
+def _one_name() -> World:
+    world = World(_ONE_NAME)
+    world.node("hot", system=60, labels={"zone": "a"})
+    world.node("calm", labels={"zone": "a"})
+    world.pod("p", "hot", 30)
+    return world
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
+    restarts: bool,
+) -> None:
+    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
+    world = _one_name()
+    acted = []
+    for _ in range(4):
+        acted.append(bool(world.round()))
+        if restarts:
+            world.restart()
+    assert acted == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("needed", "acts"), [(3, True), (9, False)])
+def test_of_two_pools_with_one_name_the_one_that_needs_more_rounds_is_asked_for_them(
+    needed: int, acts: bool
+) -> None:
+    world = _one_name()
+    world.rounds(4)
+    document = _ONE_NAME.replace(
+        "consecutiveAbnormalities: 3", f"consecutiveAbnormalities: {needed}"
+    )
+    # Another weight lets the rounds be made anew also where as many are needed.
+    document = document.replace("nodeFit: false", "nodeFit: false\n  resourceWeights: {cpu: 2}")
+    world.balancer.set_policy(read_policy(document))
+    assert bool(world.round()) == acts

@@ -1,0 +1,329 @@
+"""Thresholds that follow the time of the week or the recent past."""
+
+import pytest
+
+from schemas.base import AMOUNT_MAX
+from schemas.policy import PolicyError, read_policy
+from streams.inventory.usage_history import MEAN_PERCENT_MAX
+from tests.streams.rebalance.builders import PERCENT, by_thresholds
+from tests.streams.rebalance.harness import World, targets
+
+#: 2026-11-16 00:00 UTC, a Monday.
+MONDAY_MS = 1_794_787_200_000
+HOUR_MS = 3_600_000
+
+_WINDOWS = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows:
+        - {days: [mon], from: "02:00", to: "06:00", highThresholds: {cpu: 90}}
+        - {from: "20:00", to: "22:00", highThresholds: {cpu: 50}, lowThresholds: {cpu: 30}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hour", "leaves", "high", "source"),
+    [
+        (1, True, 70, "policy"),
+        (3, False, 90, "window mon 02:00 to 06:00 +00:00"),
+        (7, True, 70, "policy"),
+        (21, True, 50, "window every day 20:00 to 22:00 +00:00"),
+        (27, True, 70, "policy"),
+    ],
+)
+def test_the_window_that_is_open_holds_and_is_reported(
+    hour: int, leaves: bool, high: int, source: str
+) -> None:
+    world = World(_WINDOWS, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world.node("hot", system=60)
+    world.pod("a", "hot", 15)
+    targets(world, ["calm"])
+    assert bool(world.round()) == leaves
+    assert world.pool.thresholds.high == {"cpu": high}
+    assert world.pool.thresholds.source == source
+
+
+_RECENT = """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 60}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - recentPast: {deviations: 2, rounds: 4, atLeast: {cpu: 20}, atMost: {cpu: 80}}
+"""
+
+
+def _recent(loads: list[int]) -> World:
+    """Two nodes that use so much on average in each round; one of them is above it."""
+    world = World(_RECENT)
+    world.node("a", system=0)
+    world.node("b", system=0)
+    for load in loads:
+        world.system["a"] = {"cpu": (load + 5) * PERCENT, "memory": 0}
+        world.system["b"] = {"cpu": (load - 5) * PERCENT, "memory": 0}
+        world.round()
+    return world
+
+
+def test_before_half_of_the_rounds_the_configured_threshold_holds() -> None:
+    assert _recent([30, 30]).pool.thresholds.source == "policy"
+
+
+def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
+    # Four rounds with 10, 30, 10, 30 before this one: mean 20, deviation 10.
+    thresholds = _recent([99, 10, 30, 10, 30, 25]).pool.thresholds
+    assert thresholds.high == {"cpu": 40}
+    assert thresholds.low == {"cpu": 40}
+    assert thresholds.source == (
+        "recent past: cpu: mean 20.0% + 2 x 10.0 of 4 rounds, within 20 and 80"
+    )
+
+
+@pytest.mark.parametrize(("load", "high"), [(10, 20), (95, 80)])
+def test_the_bounds_hold(load: int, high: int) -> None:
+    assert _recent([load] * 5).pool.thresholds.high == {"cpu": high}
+
+
+def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
+    """The smallest node there is, and the most that a metric may say: thousandths of a percent are many."""
+    world = World(_RECENT)
+    world.node("a", cpu="1m")
+    world.system["a"] = {"cpu": AMOUNT_MAX, "memory": 0}
+    for _ in range(3):
+        world.round()
+    (means,) = world.inventory.history.means.values()
+    assert means == {"cpu": (MEAN_PERCENT_MAX * 1000,) * 3}
+    assert world.pool.thresholds.high == {"cpu": 80}
+
+
+def test_usage_of_many_pods_ends_before_it_leaves_64_bits() -> None:
+    world = World(_RECENT)
+    world.node("a")
+    for number in range(9):
+        world.pod(f"pod-{number}", "a", usage={"cpu": 2**60, "memory": 2**62})
+    world.round()
+    columns = world.balancer.columns
+    assert columns.usage.min() >= 0
+    assert columns.prod_usage.max() == columns.usage.max() == 9 * AMOUNT_MAX
+
+
+def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
+    steady, restarted = _recent([10, 30, 10, 30, 25]), _recent([10, 30, 10, 30, 25])
+    restarted.restart()
+    assert steady.inventory.history.means == restarted.inventory.history.means
+    assert len(steady.inventory.history.means["__default_node_pool__"]["cpu"]) == 4
+    steady.round()
+    restarted.round()
+    assert steady.pool.thresholds == restarted.pool.thresholds
+    assert steady.pool.thresholds.source.startswith("recent past")
+    assert steady.rows == restarted.rows
+
+
+def test_a_history_that_nobody_asks_about_is_forgotten() -> None:
+    world = _recent([10, 30])
+    assert world.names("usage_history") == [""]
+    policy = read_policy(
+        by_thresholds("rebalance: {highThresholds: {cpu: 90}, lowThresholds: {cpu: 60}}")
+    )
+    world.inventory.set_policy(policy)
+    world.balancer.set_policy(policy)
+    world.round()
+    assert world.names("usage_history") == []
+
+
+def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
+    world = _recent([30])
+    world.stale |= {"a", "b"}
+    world.now_ms += HOUR_MS
+    world.round()
+    assert world.inventory.history.means["__default_node_pool__"]["cpu"] == (30_000,)
+
+
+@pytest.mark.parametrize("paused", ["round", "policy"])
+def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
+    world = _recent([10, 30])
+    if paused == "policy":
+        stopped = read_policy(
+            by_thresholds(_RECENT.replace("rebalance:", "rebalance:\n  paused: true"))
+        )
+        world.balancer.set_policy(stopped)
+        world.round()
+    else:
+        world.round(paused=True)
+    assert world.outcome.paused
+    assert world.outcome.pools == []
+    assert world.inventory.history.means["__default_node_pool__"]["cpu"][-1] == 30_000
+    assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
+
+
+def test_all_sources_of_thresholds_that_move_at_once_are_reported() -> None:
+    windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
+    policy = read_policy(by_thresholds(_RECENT + windows))
+    world = _recent([10, 30, 10, 30])
+    world.balancer.set_policy(policy)
+    world.round()
+    thresholds = world.pool.thresholds
+    assert (thresholds.low, thresholds.high) == ({"cpu": 10}, {"cpu": 40})
+    assert thresholds.source.startswith(
+        "window every day 00:00 to 24:00 +00:00; else recent past: cpu: mean 20.0%"
+    )
+
+
+def test_by_deviation_a_round_says_which_percentages_were_in_force() -> None:
+    for compat in ("loadstream", "koordinator"):
+        world = World(
+            f"""
+compat: {compat}
+rebalance:
+  useDeviationThresholds: true
+  highThresholds: {{cpu: 15}}
+  lowThresholds: {{cpu: 10}}
+"""
+        )
+        world.node("a", system=60)
+        world.node("b", system=20)
+        world.round()
+        thresholds = world.pool.thresholds
+        assert (thresholds.low["cpu"], thresholds.high["cpu"]) == (30, 55)
+        assert "mean of the pool's nodes: cpu 40.0% -10 +15" in thresholds.source
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
+            "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
+            "lowThresholds would be 40 for 'cpu' and highThresholds 30",
+        ),
+        (
+            "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
+            "'cpu' has no configured threshold whose place it could take",
+        ),
+        ("movingThresholds: {hotspots: [{pool: web}]}", "found 'web'; the pools are"),
+        ("movingThresholds: {hotspots: [{}, {}]}", "pool '' has an entry already"),
+        (
+            "compat: koordinator\nmovingThresholds: {hotspots: [{}]}",
+            "not allowed with compat: koordinator",
+        ),
+        (
+            "rebalance: {highThresholds: {cpu: 9}, lowThresholds: {cpu: 9}, useDeviationThresholds: true}\n"
+            "movingThresholds: {hotspots: [{recentPast: {atLeast: {cpu: 1}, atMost: {cpu: 2}}}]}",
+            "has deviation thresholds, which follow the mean already",
+        ),
+        ("movingThresholds: {filter: {recentPast: {}}}", "names no resource"),
+        (
+            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}, atMost: {cpu: 2}}}}",
+            "atLeast is 9 and atMost is 2",
+        ),
+        (
+            "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}}}}",
+            "atMost: does not name 'cpu'",
+        ),
+        (
+            "movingThresholds: {filter: {windows: [{prodUsageThresholds: {cpu: 9}}]}}",
+            "'cpu' has no configured threshold",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(document: str, message: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        read_policy(document)
+    assert message in str(refused.value)
+
+
+_PEAK = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 20}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows: [{from: "20:00", to: "22:00", highThresholds: {cpu: 60}, evictWithoutTarget: true}]
+"""
+
+
+def _peak(hour: int, document: str = _PEAK) -> World:
+    """A node at 90 % by a pod of each class; no other node is a target."""
+    world = World(document, now_ms=MONDAY_MS + hour * HOUR_MS)
+    world.node("hot", system=30)
+    for uid, priority in (("free", 3_500), ("batch", 5_500), ("mid", 7_500), ("prod", 9_500)):
+        world.pod(uid, "hot", 15, priority=priority)
+    targets(world, ["busy"], system=40)
+    return world
+
+
+def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_is_below() -> None:
+    world = _peak(21)
+    assert world.round() == ["free hot->None", "batch hot->None"]
+    assert {move.mode for move in world.outcome.moves} == {"EvictDirectly"}
+    assert world.outcome.moves[0].reason.endswith(
+        "; no target takes this free pod, and evictWithoutTarget holds in the open window"
+    )
+    assert world.hot("hot").ended == ""
+
+
+@pytest.mark.parametrize(("hour", "document"), [(12, _PEAK), (21, _PEAK.replace("true", "false"))])
+def test_without_an_open_window_that_says_so_no_pod_leaves_without_a_target(
+    hour: int, document: str
+) -> None:
+    world = _peak(hour, document)
+    assert world.round() == []
+    assert world.pool.ended == "no node is below all low thresholds"
+
+
+def test_prod_and_mid_pods_stay_at_the_peak_and_what_is_below_the_threshold_stays_too() -> None:
+    world = _peak(21)
+    world.gone("free")
+    world.gone("batch")
+    world.system["hot"] = {"cpu": 60 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.gates("hot") == {"mid": "fit", "prod": "fit"}
+    world.system["hot"] = {"cpu": 30 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.pool.ended == "no node is above a high threshold"
+
+
+def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -> None:
+    world = _peak(21)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["free hot->calm", "batch hot->calm"]
+    assert {move.mode for move in world.outcome.moves} == {None}
+    world = _peak(21)
+    assert world.round(gate=lambda candidate: "a window is closed") == []
+    assert world.gates("hot")["free"] == "gate"
+
+
+def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:
+    world = _peak(21, _PEAK.replace("rebalance:", "rebalance:\n  numberOfNodes: 3"))
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["free hot->None", "batch hot->None"]
+
+
+def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 40}
+  prodHighThresholds: {cpu: 80}
+  prodLowThresholds: {cpu: 30}
+  anomalyCondition: {consecutiveAbnormalities: 1}
+movingThresholds:
+  hotspots:
+    - windows: [{from: "20:00", to: "22:00", prodHighThresholds: {cpu: 50}, prodLowThresholds: {cpu: 20}}]
+""",
+        now_ms=MONDAY_MS + 21 * HOUR_MS,
+    )
+    world.node("hot", system=10)
+    for uid in ("a", "b"):
+        world.pod(uid, "hot", 30, priority=9_500)
+    targets(world, ["calm"], system=0)
+    assert world.round() == ["a hot->calm"]
+    assert world.pool.thresholds.prod_high == {"cpu": 50}
+    assert world.pool.thresholds.prod_low == {"cpu": 20}

@@ -1,0 +1,249 @@
+"""What counts in a round: nodes, usage, thresholds, pools; beside it what Koordinator makes of the same."""
+
+import pytest
+
+from tests.streams.cluster.builders import RAW_ALLOCATABLE
+from tests.streams.rebalance.builders import THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
+
+KOORDINATOR = "compat: koordinator\n" + THRESHOLDS
+
+
+def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
+    world = hot_world(THRESHOLDS + "  paused: true")
+    assert world.round() == []
+    assert (world.outcome.paused, world.outcome.pools, world.rows) == (True, [], {})
+
+
+def test_a_policy_that_does_not_enable_the_plugin_moves_nothing_and_says_so() -> None:
+    world = hot_world(THRESHOLDS + "plugins: {balance: []}")
+    assert world.round() == []
+    assert world.outcome.pools == []
+    assert world.outcome.ended == "plugins.balance does not enable LowNodeLoad"
+
+
+def test_number_of_nodes_asks_for_more_targets() -> None:
+    world = hot_world(THRESHOLDS + "  numberOfNodes: 1")
+    assert world.round() == []
+    assert world.pool.ended == (
+        "1 nodes are below the low thresholds, numberOfNodes asks for more than 1"
+    )
+    world.node("another")
+    assert world.round() != []
+
+
+def test_nodes_that_the_policy_does_not_look_at_are_no_part_of_a_round() -> None:
+    world = hot_world(THRESHOLDS + "descheduling: {nodeSelector: {matchLabels: {in: 'yes'}}}")
+    assert world.round() == []
+    assert world.pool.names == []
+    world.node("hot", 60, labels={"in": "yes"})
+    world.node("calm", 10, labels={"in": "yes"})
+    assert world.round() == ["a hot->calm"]
+
+
+def test_a_node_without_a_fresh_metric_is_skipped() -> None:
+    world = hot_world()
+    world.round()
+    world.stale.add("hot")
+    outcomes = [bool(world.round()) for _ in range(3)]
+    assert outcomes == [True, True, False]
+    assert world.pool.classes()["hot"] == "skipped"
+
+
+@pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, []), (KOORDINATOR, ["a hot->None"])])
+def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[str]) -> None:
+    """docs/upstream.md X17."""
+    world = World(compat)
+    world.node("hot", system=50)
+    world.pod("a", "hot", 15)
+    world.pod("gone", "hot", 15)
+    world.gone("gone", reported=True)
+    targets(world, ["calm"])
+    assert world.round() == leaves
+
+
+@pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, ["a hot->calm"]), (KOORDINATOR, [])])
+def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> None:
+    """docs/upstream.md X17."""
+    world = World(compat)
+    world.node("hot", system=40)
+    world.hosts["hot"] = {"nginx": 20}
+    world.pod("a", "hot", 15)
+    targets(world, ["calm"])
+    assert world.round() == leaves
+
+
+@pytest.mark.parametrize(("compat", "hot"), [("", []), ("compat: koordinator\n", ["calm", "hot"])])
+def test_raw_allocatable_is_merged_resource_by_resource(compat: str, hot: list[str]) -> None:
+    """docs/upstream.md X21: what the annotation does not list is not nothing."""
+    world = World(
+        compat
+        + """
+rebalance:
+  highThresholds: {cpu: 70, memory: 80}
+  lowThresholds: {cpu: 40, memory: 60}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    for name in ("hot", "calm"):
+        world.node(name, annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
+        world.pod(f"pod-{name}", name, usage={"cpu": 100, "memory": 100})
+    world.round()
+    assert sorted(each.name for each in world.pool.hot) == hot
+
+
+@pytest.mark.parametrize(("compat", "hot"), [("", ["hot"]), ("compat: koordinator\n", [])])
+def test_a_deviation_of_zero_is_a_threshold(compat: str, hot: list[str]) -> None:
+    """docs/upstream.md X15: below the mean is low, ten points above it is hot."""
+    world = World(
+        compat
+        + """
+rebalance:
+  useDeviationThresholds: true
+  highThresholds: {cpu: 10}
+  lowThresholds: {cpu: 0}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    world.node("hot", system=30)
+    world.pod("a", "hot", 20)
+    targets(world, ["calm-a", "calm-b"], system=20)
+    world.round()
+    assert [each.name for each in world.pool.hot] == hot
+    if hot:
+        (move,) = world.outcome.moves
+        assert move.reason.endswith("node cpu usage(50.00%)>threshold(40.00%)")
+        assert move.target == "calm-a"
+
+
+_POOLS = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+  nodePools:
+    - name: web
+      nodeSelector: {matchLabels: {pool: web}}
+      highThresholds: {cpu: 90}
+      lowThresholds: {cpu: 50}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compat", "pools"),
+    [
+        ("", {"web": ["web"], "__default_node_pool__": ["calm"]}),
+        ("compat: koordinator\n", {"__default_node_pool__": ["calm", "web"], "web": []}),
+    ],
+)
+def test_a_node_belongs_to_the_first_pool_that_selects_it(
+    compat: str, pools: dict[str, list[str]]
+) -> None:
+    """X18: 80 % is not hot for the pool, and nobody else judges its nodes."""
+    world = World(compat + _POOLS)
+    world.node("web", system=60, labels={"pool": "web"})
+    world.pod("a", "web", 20)
+    targets(world, ["calm"])
+    moves = world.round()
+    assert {pool.name: pool.names for pool in world.outcome.pools} == pools
+    assert bool(moves) == bool(compat)
+
+
+def test_pods_stay_within_their_pool() -> None:
+    world = World(_POOLS)
+    world.node("web", system=80, labels={"pool": "web"})
+    world.pod("a", "web", 20)
+    targets(world, ["calm"])
+    assert world.round() == []
+    world.node("web-calm", 45, labels={"pool": "web"})
+    assert world.round() == ["a web->web-calm"]
+
+
+_PROD = THRESHOLDS + "  prodHighThresholds: {cpu: 30}\n  prodLowThresholds: {cpu: 20}\n"
+
+
+def test_prod_pods_leave_nodes_where_prod_pods_use_too_much() -> None:
+    world = World(_PROD)
+    world.node("hot", system=0)
+    world.pod("batch", "hot", 10, priority=5_500)
+    world.pod("prod-a", "hot", 20, priority=9_500)
+    world.pod("prod-b", "hot", 15, priority=9_500)
+    world.node("calm", system=10)
+    assert world.round() == ["prod-b hot->calm"]
+    assert world.pool.classes() == {"hot": "prodHigh", "calm": "bothLow"}
+    assert world.outcome.moves[0].reason == (
+        "node is overutilized, prod cpu usage(35.00%)>threshold(30.00%)"
+    )
+
+
+def test_no_target_passes_its_prod_threshold_by_the_plan() -> None:
+    world = World(_PROD)
+    world.node("hot", system=70)
+    world.pod("a", "hot", 15, priority=9_500)
+    world.node("calm", system=0)
+    world.pod("b", "calm", 18, priority=9_500)
+    assert world.round() == []
+    world.node("calmer", system=30)
+    assert world.round() == ["a hot->calmer"]
+
+
+def test_the_number_of_pods_is_a_resource_like_any_other() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {pods: 2}
+  lowThresholds: {pods: 1}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+    )
+    world.node("hot", allocatable={"cpu": "10", "memory": "32Gi", "pods": "100"})
+    world.node("calm", allocatable={"cpu": "10", "memory": "32Gi", "pods": "100"})
+    for number in range(5):
+        world.pod(f"p{number}", "hot", 1)
+    assert world.round() == ["p0 hot->calm", "p1 hot->calm"]
+    assert world.hot("hot").usage == {"pods": 5}
+
+
+def test_a_pool_without_thresholds_says_so() -> None:
+    world = World("mode: observe")
+    world.node("n", system=99)
+    assert world.round() == []
+    assert world.pool.ended == "the pool has no thresholds"
+
+
+def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
+    of_gpus = "rebalance: {lowThresholds: {cpu: 40, gpu: 40}, highThresholds: {cpu: 50, gpu: 50}}"
+    risk = "overutilizationRisk: {resources: [{name: gpu}]}"
+    world = World(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
+    world.node("n", system=99, allocatable={"cpu": "10", "gpu": "2"})
+    assert world.round() == []
+    assert world.outcome.pools[0].ended == (
+        "no node of the pool has a fresh metric with cpu and gpu"
+    )
+    assert world.outcome.pools[1].ended == "no node has a fresh metric with gpu"
+
+
+def test_how_any_node_stands_can_be_read() -> None:
+    world = hot_world()
+    world.round()
+    assert world.pool.readings is not None
+    reading = world.pool.readings("calm", "node")
+    assert reading is not None
+    assert (reading.used, reading.limit, reading.capacity) == (
+        {"cpu": 1_000}, {"cpu": 7_000}, {"cpu": 10_000},
+    )  # fmt: skip
+    assert world.pool.readings("nobody", "node") is None
+
+
+@pytest.mark.parametrize(("expires_s", "hot"), [(200, True), (100, False)])
+def test_the_policy_says_how_old_a_metric_may_be(expires_s: int, hot: bool) -> None:
+    world = hot_world(
+        THRESHOLDS.replace(
+            "rebalance:", f"rebalance:\n  nodeMetricExpirationSeconds: {expires_s}", 1
+        )
+    )
+    world.round()
+    world.stale.add("hot")
+    world.now_ms += 59_000
+    world.round()
+    assert bool(world.pool.hot) is hot

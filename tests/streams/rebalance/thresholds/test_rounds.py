@@ -1,0 +1,281 @@
+"""What holds of every round, whatever the cluster: order, promises, restarts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.metrics import NodeMetric, PodMetric
+from streams.rebalance.outcome import RoundOutcome
+from tests.streams.cluster.builders import CLUSTER, container
+from tests.streams.rebalance.builders import PERCENT
+from tests.streams.rebalance.harness import World, hot_world
+
+_POLICY = """
+compat: {compat}
+rebalance:
+  highThresholds: {{cpu: 60, memory: 70}}
+  lowThresholds: {{cpu: 35, memory: 50}}
+  prodHighThresholds: {{cpu: 45}}
+  prodLowThresholds: {{cpu: 20}}
+  nodeFit: {fit}
+  useDeviationThresholds: {deviation}
+  anomalyCondition: {{consecutiveAbnormalities: {rounds}, consecutiveNormalities: 2}}
+  nodePools:
+    - {{name: web, nodeSelector: {{matchLabels: {{pool: web}}}}, highThresholds: {{cpu: 80, memory: 80}}}}
+descheduling: {{deschedulingInterval: 1m}}
+"""
+_MEMORY = 32 * 2**30
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a world is made of, in an order that can be changed."""
+
+    document: str
+    nodes: list[tuple[str, dict[str, Any]]]
+    pods: list[tuple[str, str, dict[str, Any]]]
+    loads: list[dict[str, tuple[int, int]]]
+    """Per round, cpu and memory of each pod in percent of a node."""
+
+
+@st.composite
+def clusters(draw: st.DrawFn, compat: str = "loadstream", max_rounds: int = 4) -> Cluster:
+    """A few nodes in two pools with pods of all classes."""
+    document = _POLICY.format(
+        compat=compat,
+        fit=str(draw(st.booleans())).lower(),
+        deviation=str(draw(st.booleans())).lower(),
+        rounds=draw(st.integers(1, 2)),
+    )
+    names = [f"n{number}" for number in range(draw(st.integers(2, 6)))]
+    nodes = [
+        (
+            name,
+            {
+                "labels": {"pool": draw(st.sampled_from(["web", "batch"]))},
+                "unschedulable": draw(st.integers(0, 9)) == 0,
+            },
+        )
+        for name in names
+    ]
+    pods = []
+    for number in range(draw(st.integers(1, 16))):
+        fields: dict[str, Any] = {
+            "priority": draw(st.sampled_from([None, 5_500, 7_500, 9_500])),
+            "containers": (container({"cpu": draw(st.sampled_from(["100m", "2", "6"]))}),),
+            "created_at_ms": 1_750_000_000_000 + draw(st.integers(0, 1)),
+        }
+        if draw(st.integers(0, 5)) == 0:
+            fields["node_selector"] = {"pool": "web"}
+        pods.append((f"p{number:02}", draw(st.sampled_from(names)), fields))
+    percent = st.integers(0, 45)
+    loads = [
+        {uid: (draw(percent), draw(percent)) for uid, _, _ in pods}
+        for _ in range(draw(st.integers(1, max_rounds)))
+    ]
+    return Cluster(document, nodes, pods, loads)
+
+
+def made(cluster: Cluster, *, backwards: bool = False) -> World:
+    world = World(cluster.document)
+    for name, fields in cluster.nodes[:: -1 if backwards else 1]:
+        world.node(name, system=5, **fields)
+    for uid, name, fields in cluster.pods[:: -1 if backwards else 1]:
+        world.pod(uid, name, 0, **fields)
+    return world
+
+
+def load(world: World, cluster: Cluster, number: int, *, backwards: bool = False) -> None:
+    """Pods that are still there use what the round says."""
+    for uid, (cpu, memory) in list(cluster.loads[number].items())[:: -1 if backwards else 1]:
+        name = world.inventory.where[uid]
+        usage = {"cpu": cpu * PERCENT, "memory": memory * _MEMORY // 100}
+        world.used[name].pop(uid, None)
+        world.used[name][uid] = usage
+
+
+def every_third(candidate: Any) -> str | None:
+    """A gate that stops some."""
+    return "no" if int(candidate.held.pod.uid[1:]) % 3 == 2 else None
+
+
+def content(outcome: RoundOutcome) -> list[Any]:
+    """Everything that a round says."""
+    pools: list[Any] = []
+    for pool in outcome.pools:
+        pools.append((pool.name, pool.thresholds, pool.classes(), pool.ended, pool.targets))
+        pools += [
+            (hot.name, hot.phase, hot.rounds, hot.acting, hot.ended, hot.gates,
+             [(each.pod.uid, each.gate, each.message, each.target) for each in hot.pods])
+            for hot in pool.hot
+        ]  # fmt: skip
+        pools += [(move.held.pod.uid, move.reason, move.target) for move in pool.moves]
+    return [*pools, outcome.means]
+
+
+@given(clusters())
+def test_the_order_of_nodes_and_pods_does_not_matter(cluster: Cluster) -> None:
+    forwards, backwards = made(cluster), made(cluster, backwards=True)
+    for number in range(len(cluster.loads)):
+        load(forwards, cluster, number)
+        load(backwards, cluster, number, backwards=True)
+        assert forwards.round(gate=every_third) == backwards.round(gate=every_third)
+        assert content(forwards.outcome) == content(backwards.outcome)
+        assert forwards.rows == backwards.rows
+
+
+@given(clusters())
+def test_no_target_passes_a_high_threshold_by_the_plan(cluster: Cluster) -> None:
+    world = made(cluster)
+    for number in range(len(cluster.loads)):
+        load(world, cluster, number)
+        world.round(gate=every_third)
+        for pool in world.outcome.pools:
+            assert pool.readings is not None
+            for phase in ("node", "prod"):
+                for move in pool.moves:
+                    assert move.target is not None
+                    reading = pool.readings(move.target, phase)
+                    assert reading is not None
+                    arriving = [
+                        each
+                        for each in pool.moves
+                        if each.target == move.target
+                        and (phase == "node" or each.held.pod.priority in (None, 9_500))
+                    ]
+                    for resource, limit in reading.limit.items():
+                        planned = sum(each.usage.get(resource, 0) for each in arriving)
+                        assert reading.used[resource] + planned <= limit or not planned
+
+
+@given(clusters())
+def test_pods_leave_only_while_their_node_is_over(cluster: Cluster) -> None:
+    world = made(cluster)
+    for number in range(len(cluster.loads)):
+        load(world, cluster, number)
+        world.round()
+        left: dict[str, dict[str, int]] = {}
+        for pool in world.outcome.pools:
+            assert pool.readings is not None
+            for move in pool.moves:
+                reading = pool.readings(move.node, move.phase)
+                assert reading is not None
+                gone = left.setdefault(move.node, {})
+                assert any(
+                    used - gone.get(resource, 0) > reading.limit[resource]
+                    for resource, used in reading.used.items()
+                )
+                for resource, amount in move.usage.items():
+                    gone[resource] = gone.get(resource, 0) + amount
+
+
+@given(st.sampled_from(["loadstream", "koordinator"]).flatmap(clusters), st.sets(st.integers(0, 3)))
+@settings(max_examples=60)
+def test_a_restart_between_two_rounds_changes_nothing(cluster: Cluster, restarts: set[int]) -> None:
+    steady, restarted = made(cluster), made(cluster)
+    for number in range(len(cluster.loads)):
+        if number in restarts:
+            restarted.restart()
+        load(steady, cluster, number)
+        load(restarted, cluster, number)
+        assert steady.round(gate=every_third) == restarted.round(gate=every_third)
+        assert content(steady.outcome) == content(restarted.outcome)
+        assert steady.rows == restarted.rows
+
+
+@pytest.mark.slow
+@given(clusters(max_rounds=3), st.integers(1, 3))
+def test_packing_a_few_nodes_at_a_time_comes_to_the_same(cluster: Cluster, most: int) -> None:
+    at_once, bit_by_bit = made(cluster), made(cluster)
+    for number in range(len(cluster.loads)):
+        load(at_once, cluster, number)
+        load(bit_by_bit, cluster, number)
+        bit_by_bit.measure()
+        while bit_by_bit.balancer.refresh(most):
+            pass
+        assert at_once.round() == bit_by_bit.round()
+        assert content(at_once.outcome) == content(bit_by_bit.outcome)
+
+
+@pytest.mark.slow
+@given(clusters(max_rounds=3), st.data())
+def test_nodes_that_come_and_go_leave_the_columns_as_if_made_anew(
+    cluster: Cluster, data: st.DataObject
+) -> None:
+    world = made(cluster)
+    for number in range(len(cluster.loads)):
+        name, fields = data.draw(st.sampled_from(cluster.nodes))
+        state = world.inventory.nodes[name].state
+        if state is not None and data.draw(st.booleans()):
+            world.inventory.apply_node(state.model_copy(update={"event": "removed"}))
+        else:
+            world.node(name, system=5, **fields)
+        load(world, cluster, number)
+        world.round()
+        fresh = World(cluster.document)
+        fresh.inventory = world.inventory
+        world.inventory.touched.update(dict.fromkeys(world.inventory.nodes))
+        columns = fresh.balancer.columns
+        columns.refresh(world.inventory)
+        for mine, theirs in zip(world.balancer.columns.arrays(), columns.arrays(), strict=True):
+            assert mine.tolist() == theirs.tolist()
+
+
+_PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"usage": {"cpu": 9_000}, "system_usage": {}}, "high"),
+    ({"usage": {"cpu": 5_000}, "system_usage": {}}, "normal"),
+    ({"usage": {"cpu": 9_000}, "system_usage": {"cpu": 100}}, "high"),
+    ({"usage": {"memory": 9_000}, "system_usage": {"cpu": 100}}, "skipped"),
+    ({"usage": {"memory": 9_000}, "system_usage": {"memory": 100}}, "skipped"),
+    ({"usage": {}, "system_usage": {}}, "skipped"),
+    (
+        {
+            "usage": {"cpu": 9_000},
+            "system_usage": {},
+            "pods": (
+                PodMetric(namespace="default", name="gone", usage={"cpu": 6_000}),
+                PodMetric(namespace="default", name="a", usage={"cpu": 1_000}),
+            ),
+        },
+        "low",
+    ),
+]
+
+
+@pytest.mark.parametrize(("metric", "expected"), _PARTS)
+def test_a_metric_that_lacks_parts_of_a_node_does_not_make_it_a_target(
+    metric: dict[str, Any], expected: str
+) -> None:
+    world = hot_world()
+    world.node("n")
+    world.pod("a", "n", None)
+    world.stale.add("n")
+    sent = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
+    world.inventory.apply_metric(sent)
+    world.round()
+    assert world.pool.classes()["n"] == expected
+
+
+def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
+    world = World(
+        """
+rebalance:
+  highThresholds: {cpu: 90}
+  lowThresholds: {cpu: 80}
+  prodHighThresholds: {cpu: 30}
+  prodLowThresholds: {cpu: 20}
+"""
+    )
+    world.node("n")
+    world.pod("a", "n", None, priority=9_500)
+    world.stale.add("n")
+    usage = {"usage": {"cpu": 5_000}, "system_usage": {"cpu": 500}}
+    metric = NodeMetric.model_validate(
+        {"cluster": CLUSTER, "node": "n", "updated_at_ms": world.now_ms, **usage}
+    )
+    world.inventory.apply_metric(metric)
+    world.round()
+    assert world.pool.classes() == {"n": "prodHigh"}

@@ -1,0 +1,155 @@
+"""Where pods that leave could go: room, and where they could run."""
+
+from typing import Any
+
+import pytest
+
+from schemas.nodes import Taint
+from schemas.pods import Toleration
+from tests.streams.cluster.builders import GI, container
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.rebalance.harness import World, hot_world, targets
+
+
+def test_the_target_with_the_most_room_is_taken_and_equal_ones_by_name() -> None:
+    world = hot_world()
+    world.node("better", system=5)
+    world.node("as-good", system=5)
+    assert world.round() == ["a hot->as-good"]
+
+
+def test_moves_of_one_round_do_not_pile_up_on_a_target() -> None:
+    world = World()
+    for number in range(4):
+        world.node(f"hot-{number}", system=50)
+        world.pod(f"p{number}", f"hot-{number}", 25)
+    targets(world, ["calm-a", "calm-b"], system=20)
+    assert world.round() == [
+        "p0 hot-0->calm-a", "p1 hot-1->calm-b", "p2 hot-2->calm-a", "p3 hot-3->calm-b",
+    ]  # fmt: skip
+    world.node("calm-a", system=40)
+    world.node("calm-b", system=40)
+    assert world.round() == ["p0 hot-0->calm-a", "p1 hot-1->calm-b"]
+    assert world.gates("hot-3") == {"p3": "room"}
+
+
+def test_pods_that_were_placed_lately_take_room_before_they_are_measured() -> None:
+    world = hot_world()
+    world.node("calm", system=35)
+    requests = container({"cpu": "3"}, {"cpu": "3"})
+    world.pod("new", "calm", None, containers=(requests,), scheduled_at_ms=world.now_ms + 60_000)
+    assert world.round() == []
+    assert world.gates("hot") == {"a": "room"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "calm"),
+    [
+        ({"node_selector": {"zone": "a"}}, {"labels": {"zone": "b"}}),
+        ({}, {"taints": (Taint(key="k", effect="NoSchedule"),)}),
+        ({"containers": (container({"cpu": "11"}),)}, {}),
+        ({"containers": (container({"example.com/gpu": "1"}),)}, {}),
+        ({}, {"allocatable": {"cpu": "10", "memory": "32Gi", "pods": "0"}}),
+    ],
+)
+def test_with_node_fit_a_pod_goes_only_where_it_could_run(
+    fields: dict[str, Any], calm: dict[str, Any]
+) -> None:
+    for node_fit in (True, False):
+        world = World(THRESHOLDS + f"  nodeFit: {str(node_fit).lower()}")
+        world.node("hot", system=60)
+        world.pod("a", "hot", 15, **fields)
+        world.node("calm", **calm)
+        assert world.round() == ([] if node_fit else ["a hot->calm"])
+
+
+@pytest.mark.parametrize("short", ["node", "prod"])
+def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
+    short: str,
+) -> None:
+    world = World(
+        THRESHOLDS + "  prodHighThresholds: {memory: 50}\n  prodLowThresholds: {memory: 40}"
+    )
+    world.node("hot", system=20)
+    world.pod("a", "hot", usage={"cpu": 65 * PERCENT, "memory": 8 * GI})
+    world.node("calm", system=20 if short == "node" else 0)
+    world.pod("b", "calm", usage={"cpu": 0, "memory": (0 if short == "node" else 10) * GI})
+    assert world.round() == []
+    assert world.gates("hot") == {"a": "room"}
+    assert "none of 1 targets that may run it has room for it" in world.hot("hot").pods[0].message
+    world.system["calm"] = {"cpu": 0, "memory": 0}
+    world.used["calm"]["b"]["memory"] = 0
+    assert world.round() == ["a hot->calm"]
+
+
+@pytest.mark.parametrize(
+    ("of_class", "hot", "other", "other_is", "whose"),
+    [
+        ("koord-free", (40, 40), (60, 5), "prodLow", "the whole node"),
+        ("koord-prod", (5, 60), (10, 20), "low", "prod pods"),
+    ],
+)
+def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
+    of_class: str, hot: tuple[int, int], other: tuple[int, int], other_is: str, whose: str
+) -> None:
+    world = World(THRESHOLDS + "  prodHighThresholds: {cpu: 50}\n  prodLowThresholds: {cpu: 10}")
+    for name, (system, used) in (("hot", hot), ("other", other)):
+        world.node(name, system=system)
+        labels = {"koordinator.sh/priority-class": of_class}
+        world.pod(f"of-{name}", name, used, labels=labels)
+    assert world.round() == []
+    assert world.pool.counts()[other_is] == 1
+    verdict = world.hot("hot").pods[0]
+    assert (verdict.gate, verdict.message) == (
+        "fit", f"no node is below all low thresholds of {whose}"
+    )  # fmt: skip
+
+
+def test_planned_moves_take_the_room_of_requests() -> None:
+    world = World()
+    world.node("hot", system=40)
+    for number in range(3):
+        world.pod(f"p{number}", "hot", 20, containers=(container({"cpu": "6"}),))
+    targets(world, ["calm-a", "calm-b"], system=0)
+    assert world.round() == ["p0 hot->calm-a", "p1 hot->calm-b"]
+
+
+def test_a_tolerated_taint_and_a_matching_label_are_no_hindrance() -> None:
+    world = hot_world()
+    world.gone("a")
+    tolerations = (Toleration(key="k", operator="Exists"),)
+    world.pod("a", "hot", 15, tolerations=tolerations, node_selector={"zone": "a"})
+    world.node("fits", 20, labels={"zone": "a"}, taints=(Taint(key="k", effect="NoExecute"),))
+    assert world.round() == ["a hot->fits"]
+
+
+@pytest.mark.parametrize("how", ["unschedulable", "cordoned", "stale", "abnormal"])
+def test_some_calm_nodes_take_no_pods(how: str) -> None:
+    world = hot_world()
+    if how == "unschedulable":
+        world.node("calm", unschedulable=True)
+    elif how == "cordoned":
+        world.inventory.nodes["calm"].cordoned = True
+        world.node("calm")
+    elif how == "stale":
+        world.stale.add("calm")
+    else:
+        world = hot_world(
+            THRESHOLDS.replace("consecutiveNormalities: 1", "consecutiveNormalities: 3")
+        )
+        world.system["calm"] = {"cpu": 80 * PERCENT, "memory": 0}
+        world.round()
+        world.system["calm"] = {"cpu": 10 * PERCENT, "memory": 0}
+    assert world.round() == []
+    assert world.pool.ended == "no node is below all low thresholds"
+
+
+def test_many_targets_that_an_owner_must_not_go_to_hide_none_that_is_left() -> None:
+    world = hot_world()
+    world.gone("a")
+    world.pod("a", "hot", 15)
+    best = [f"better-{number:02}" for number in range(40)]
+    targets(world, best, system=0)
+    world.node("calm", system=30)
+    assert world.round(avoided=lambda held: best) == ["a hot->calm"]
+    assert world.round() == ["a hot->better-00"]
