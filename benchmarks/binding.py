@@ -36,10 +36,10 @@ from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop
-from schemas.clock import ClockTick
-from schemas.decisions import PlacementDecision
-from schemas.partitions import partition_for
-from schemas.pods import PodRef
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.pods import PodRef
+from schemas.topics.partitions import partition_for
 from simulation.control_plane.cluster import create_pods, pod
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.processes import Loadstream

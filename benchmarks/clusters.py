@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, Pod
+from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from schemas.policy.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from time import process_time_ns
 from typing import Any
 
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, OwnerReference, Pod, PodLifecycle
-from schemas.policies import PolicyRecord
-from schemas.requests import SchedulingRequest
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, Stage, StageResult
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, Pod, PodLifecycle
-from schemas.requests import SchedulingRequest
-from schemas.usage import NodeUsage, PodUsage
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod, PodLifecycle
+from schemas.messages.usage import NodeUsage, PodUsage
 
 CLUSTER = "bench"
 

@@ -16,9 +16,9 @@ from time import process_time_ns
 import numpy as np
 
 from benchmarks.figures import Benchmark, Figure, median_us
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.pods import Container, OwnerReference, Pod
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of

@@ -20,8 +20,8 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import changelog_name, expected_topics
-from schemas.connection import ENV_PREFIX, KafkaSettings
-from schemas.tables import PARTITION, TABLE_OF_KIND, kind_of_key
+from schemas.settings.connection import ENV_PREFIX, KafkaSettings
+from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
 from simulation.demo.worker import WorkerProcess
 
 BrokerKind = Literal["kafka", "embedded"]

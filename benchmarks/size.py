@@ -24,8 +24,8 @@ import loadstream
 import schemas.policy
 import streams
 from loadstream.__main__ import app
-from schemas.tables import TABLES
-from schemas.topics import TOPICS
+from schemas.storage.tables import TABLES
+from schemas.topics.catalog import TOPICS
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Path(__file__).with_name("size_limits.json")

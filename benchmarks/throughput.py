@@ -15,7 +15,7 @@ from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
 from connectors.kafka.topics import changelog_name
-from schemas.tables import WINDOWS
+from schemas.storage.tables import WINDOWS
 from simulation.demo.worker import WorkerProcess
 
 NODES = 5_000

@@ -16,9 +16,9 @@ from connectors.kafka.extents import extents_of
 from connectors.kafka.producer import COMPRESSION
 from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.records import Place, place
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.topics import TOPIC_BY_NAME
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
 
 #: Longest time without any answer of the worker.
 PATIENCE_S = 90.0

@@ -15,11 +15,18 @@ from benchmarks.dense_cluster import (
     node,
     pod,
 )
-from schemas.codec import encode
-from schemas.lists import ListBegin, ListEnd
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, PodRef, Toleration
-from schemas.usage import HostApplicationUsage, NodeUsage, PodUsage
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import (
+    Container,
+    HostPort,
+    NodeRequirement,
+    NodeSelectorTerm,
+    PodRef,
+    Toleration,
+)
+from schemas.messages.usage import HostApplicationUsage, NodeUsage, PodUsage
+from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

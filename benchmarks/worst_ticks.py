@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from benchmarks import dense_cluster
 from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
 from benchmarks.worst_records import BY_LOAD, BY_RISK
-from schemas.migrations import MigrationRequest
-from schemas.pods import OwnerReference, PodRef
-from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.pods import OwnerReference, PodRef
+from schemas.messages.workloads import (
+    DisruptionBudget,
+    PodSelector,
+    SelectorRequirement,
+    WorkloadState,
+)
 from streams.migration.registry import MIGRATIONS_MAX
 from streams.stage.records import InputRecord
 

@@ -26,12 +26,12 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from schemas.base import Message
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.migrations import MigrationRequest
-from schemas.policies import PolicyRecord
+from schemas.base.message import Message
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.policies import PolicyRecord
+from schemas.topics.codec import decode
 from simulation.closed_loop.contenders import POLICIES, contenders, known_contenders
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import GC_THRESHOLDS

@@ -35,14 +35,14 @@ def register(app: typer.Typer) -> None:
 
 
 def _sample() -> "type[BaseModel]":
-    from schemas.usage import NodeUsage
+    from schemas.messages.usage import NodeUsage
 
     return NodeUsage
 
 
 def _applications(given: list[str]) -> dict[str, str]:
     """Cgroups below the root by the name of the application."""
-    from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
+    from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
 
     check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
     found = {}
@@ -158,7 +158,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     from connectors.node_agent.telemetry import Telemetry
     from connectors.process.metrics_endpoint import serving
     from connectors.process.signals import terminable
-    from schemas.connection import KafkaSettings
+    from schemas.settings.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()
     kafka.servers()  # no address at all is a mistake, not a broker that is away

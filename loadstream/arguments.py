@@ -12,7 +12,7 @@ from connectors.units import duration_ms
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from schemas.topics import Topic
+    from schemas.topics.catalog import Topic
 
 #: Where a process that runs on answers `/metrics` and `/healthz` (`connectors.process.metrics_endpoint`).
 MetricsPort = Annotated[
@@ -78,8 +78,8 @@ def as_field(
     def check(value: Any) -> Any:
         from pydantic import TypeAdapter, ValidationError
 
-        from schemas.complaints import allowed, found
-        from schemas.contract import Generator
+        from schemas.base.complaints import allowed, found
+        from schemas.base.contract import Generator
 
         field = record().model_fields[name]
         checked: Any = field.annotation
@@ -100,7 +100,7 @@ def as_field(
 
 
 def _usage() -> "type[BaseModel]":
-    from schemas.usage import NodeUsage
+    from schemas.messages.usage import NodeUsage
 
     return NodeUsage
 
@@ -155,7 +155,7 @@ def length_ms(text: str, option: str) -> int:
 
 def topic_names() -> list[str]:
     """For the completion of shells."""
-    from schemas.topics import TOPIC_BY_NAME
+    from schemas.topics.catalog import TOPIC_BY_NAME
 
     return list(TOPIC_BY_NAME)
 
@@ -163,7 +163,7 @@ def topic_names() -> list[str]:
 def topic_of(name: str) -> "Topic":
     from difflib import get_close_matches
 
-    from schemas.topics import TOPIC_BY_NAME
+    from schemas.topics.catalog import TOPIC_BY_NAME
 
     if name not in TOPIC_BY_NAME:
         close = get_close_matches(name, TOPIC_BY_NAME, n=1)

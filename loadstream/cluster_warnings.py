@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from schemas.printable import one_line
+from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection

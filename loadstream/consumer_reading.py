@@ -7,11 +7,11 @@ that ask for too much), which are not looked at here.
 
 from typing import Any
 
-from schemas.codec import decode
-from schemas.migrations import MigrationRequest
-from schemas.policies import PolicyRecord
+from schemas.base.refusals import Refusal
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.policies import PolicyRecord
 from schemas.policy import PolicyError, read_policy
-from schemas.refusals import Refusal
+from schemas.topics.codec import decode
 from streams.placement.plugins.registry import KNOWN
 
 #: Fields of which a request of each kind needs one.

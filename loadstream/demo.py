@@ -9,7 +9,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import make_directory, number
-from schemas.printable import printable
+from schemas.base.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

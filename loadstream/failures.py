@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect_as_configured() -> "Connection":
     """A connection to the broker that the environment names. Raises BrokerUnavailable."""
     from connectors.kafka.client import connect
-    from schemas.connection import KafkaSettings
+    from schemas.settings.connection import KafkaSettings
 
     return connect(KafkaSettings.from_environment())
 
@@ -44,8 +44,8 @@ def _expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.partition_reset import ResetRefused
     from connectors.kafka.wire import WireError
     from connectors.process.metrics_endpoint import PortUnusable
-    from schemas.announcement import AlreadyAnnounced, NotAnnounced
-    from schemas.connection import SettingsError
+    from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
+    from schemas.settings.connection import SettingsError
 
     return (
         AlreadyAnnounced,

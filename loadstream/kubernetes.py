@@ -29,7 +29,7 @@ app = typer.Typer(
 
 
 def _usage() -> "type[BaseModel]":
-    from schemas.usage import NodeUsage
+    from schemas.messages.usage import NodeUsage
 
     return NodeUsage
 
@@ -173,7 +173,7 @@ def _run(
         from connectors.process import event_loop, logs
         from connectors.process.metrics_endpoint import PortUnusable, serving
         from connectors.process.settings import read_settings
-        from schemas.connection import KafkaSettings
+        from schemas.settings.connection import KafkaSettings
 
         kafka = KafkaSettings.from_environment()
         (log,) = read_settings({logs.LogSettings: {}})

@@ -13,7 +13,7 @@ from connectors.process.terminal import echo, print_json
 if TYPE_CHECKING:
     from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.client import Connection
-    from schemas.migrations import MigrationRequest
+    from schemas.messages.migrations import MigrationRequest
 
 #: Topic of requests.
 TOPIC = "migration-requests"
@@ -33,7 +33,7 @@ def ask(
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
     from connectors.kafka.arrivals import Arrivals
     from connectors.kafka.produce import produce_messages
-    from schemas.migrations import MigrationRequest
+    from schemas.messages.migrations import MigrationRequest
 
     request = MigrationRequest(
         request_id=f"request-{uuid4().hex[:16]}",
@@ -59,7 +59,7 @@ def ask(
 def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
     """Print what is answered until it is done; Ctrl-C ends the command and not the request."""
     from connectors.queries.migration_answers import answer
-    from schemas.codec import decode
+    from schemas.topics.codec import decode
 
     begun = False
     while True:

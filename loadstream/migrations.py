@@ -22,12 +22,12 @@ from loadstream.arguments import as_field, length_ms, pod_name
 from loadstream.cluster_warnings import UNSEEN, warn, warn_first
 from loadstream.failures import as_messages, connect_as_configured
 from loadstream.migration_requests import ask, stop
-from schemas.printable import json_text, one_line
+from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from schemas.migrations import MigrationRequest
-    from schemas.pods import PodRef
+    from schemas.messages.migrations import MigrationRequest
+    from schemas.messages.pods import PodRef
 
 #: The longest life that a request may ask for; a test holds it to the schema.
 _TTL_MAX_MS = 86_400_000
@@ -45,13 +45,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _record() -> "type[MigrationRequest]":
-    from schemas.migrations import MigrationRequest
+    from schemas.messages.migrations import MigrationRequest
 
     return MigrationRequest
 
 
 def _pod() -> "type[PodRef]":
-    from schemas.pods import PodRef
+    from schemas.messages.pods import PodRef
 
     return PodRef
 
@@ -288,7 +288,7 @@ def _pod_ref(
 ) -> "PodRef":
     """The pod of a name, by the uid that was reported last. Raises BrokerUnavailable."""
     from connectors.queries.pod_search import find_pod
-    from schemas.pods import PodRef
+    from schemas.messages.pods import PodRef
 
     if uid is not None:
         return PodRef(namespace=named[0], name=named[1], uid=uid)

@@ -27,11 +27,11 @@ from loadstream.arguments import as_field, cluster_name
 from loadstream.cluster_warnings import UNSEEN, warn, warn_first
 from loadstream.failures import as_messages, connect_as_configured
 from loadstream.policy_files import print_problems, read_file
-from schemas.printable import json_text, one_line, yaml_text
+from schemas.base.printable import json_text, one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from schemas.policies import PolicyRecord
+    from schemas.messages.policies import PolicyRecord
     from schemas.policy import Policy
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ import_commands.register(app)
 
 
 def _record() -> "type[PolicyRecord]":
-    from schemas.policies import PolicyRecord
+    from schemas.messages.policies import PolicyRecord
 
     return PolicyRecord
 
@@ -267,7 +267,7 @@ def _write(
 ) -> None:
     """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
     from connectors.kafka.produce import produce_messages
-    from schemas.policies import PolicyRecord
+    from schemas.messages.policies import PolicyRecord
 
     record = PolicyRecord(
         cluster=cluster,
@@ -296,7 +296,7 @@ def _wait(connection: "Connection", places: list[tuple[int, int]]) -> None:
 
 def _read(file: Path) -> "tuple[Policy, str]":
     """The policy of a file and its text; errors are printed and end the command."""
-    from schemas.policies import DOCUMENT_BYTES_MAX
+    from schemas.messages.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
     from streams.placement.plugins.registry import KNOWN
 

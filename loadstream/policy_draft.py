@@ -15,7 +15,7 @@ from loadstream.arguments import cluster_name, length_ms
 from loadstream.cluster_warnings import UNSEEN, warn_first
 from loadstream.failures import as_messages, connect_as_configured
 from loadstream.policy_files import write_new
-from schemas.printable import one_line, yaml_text
+from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.policy.draft.advice import Advice

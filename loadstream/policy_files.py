@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from connectors.process.terminal import echo
-from schemas.printable import one_line
+from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
     from schemas.policy import Problem

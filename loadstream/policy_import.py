@@ -11,7 +11,7 @@ import typer
 
 from connectors.process.terminal import echo
 from loadstream.policy_files import print_problems, read_file, write_new
-from schemas.printable import one_line, yaml_text
+from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.policy.imports.translation import Translation

@@ -8,7 +8,7 @@ import typer
 
 from connectors.process.terminal import echo
 from loadstream.arguments import cluster_name
-from schemas.printable import json_text
+from schemas.base.printable import json_text
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -51,7 +51,7 @@ def replay(
         import orjson
 
         from connectors.kafka.client import connect
-        from schemas.connection import KafkaSettings
+        from schemas.settings.connection import KafkaSettings
         from streams.replay.report import as_lines, as_object, exit_code
 
         window = _window(start, end, cluster)
@@ -89,7 +89,7 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
 def _unknown_on_failure() -> Iterator[None]:
     """What cannot be read is unknown: exit code 2, as 1 stands for a difference."""
     from connectors.kafka.client import BrokerUnavailable
-    from schemas.connection import SettingsError
+    from schemas.settings.connection import SettingsError
 
     try:
         yield
@@ -129,7 +129,7 @@ def _window(start: str | None, end: str | None, cluster: str | None) -> "Window"
 def _partitions(connection: "Connection") -> int:
     """How many there are; all topics of the stage must be there, with as many partitions."""
     from connectors.kafka.admin import find_topics
-    from schemas.topics import CLUSTER_INPUTS
+    from schemas.topics.catalog import CLUSTER_INPUTS
     from streams.stage.journal import TOPIC
 
     found = find_topics(connection, (TOPIC, *CLUSTER_INPUTS))
@@ -147,7 +147,7 @@ def _partitions(connection: "Connection") -> int:
 
 def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
     """Partitions to replay: those that were named, or that of the cluster, or all."""
-    from schemas.partitions import partition_for
+    from schemas.topics.partitions import partition_for
 
     beyond = [number for number in partitions or () if number >= count]
     if beyond:

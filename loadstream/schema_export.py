@@ -33,7 +33,7 @@ def export(
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
-    from schemas.export import PUBLISHED, differences, documents, write
+    from schemas.publish.export import PUBLISHED, differences, documents, write
 
     place = directory or PUBLISHED
     try:

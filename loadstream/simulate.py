@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _state() -> "type[BaseModel]":
-    from schemas.nodes import NodeState
+    from schemas.messages.nodes import NodeState
 
     return NodeState
 
@@ -75,8 +75,8 @@ def simulate(
         from connectors.kafka.wire import Wire
         from connectors.policy.entries import newest_entry
         from connectors.process.signals import terminable
-        from schemas.connection import KafkaSettings
-        from schemas.partitions import partition_for
+        from schemas.settings.connection import KafkaSettings
+        from schemas.topics.partitions import partition_for
         from simulation.cluster.continuous import ContinuousSimulation
 
         kafka = KafkaSettings.from_environment()

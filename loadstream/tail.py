@@ -12,14 +12,14 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.arguments import cluster_name, number, pod_name, topic_names, topic_of
 from loadstream.failures import as_messages, connect_as_configured
-from schemas.printable import json_text, one_line
+from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kafka.reader import Gap
     from connectors.kafka.selection import Selection
     from connectors.kafka.tail import Entry, Start
-    from schemas.topics import Topic
+    from schemas.topics.catalog import Topic
 
 
 TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]

@@ -12,7 +12,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.arguments import cluster_name, length_ms, node_name, pod_name
 from loadstream.failures import as_messages, connect_as_configured
-from schemas.printable import json_text, one_line
+from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.whynot.evidence import Answer, Evidence

@@ -13,7 +13,7 @@ from connectors.process.terminal import echo
 from loadstream.arguments import as_field
 
 if TYPE_CHECKING:
-    from schemas.connection import KafkaSettings
+    from schemas.settings.connection import KafkaSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ def worker(
     from connectors.kafka.reconnect import mend_connections
     from connectors.process import logs
     from connectors.process.settings import read_settings
-    from schemas.connection import KafkaSettings, SettingsError
+    from schemas.settings.connection import KafkaSettings, SettingsError
     from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 from connectors.process.metrics_endpoint import serve
-from schemas.connection import APP_ID, KafkaSettings
-from schemas.tables import CLUSTER_TABLES, WINDOWS
-from schemas.topics import CLUSTER_INPUTS
+from schemas.settings.connection import APP_ID, KafkaSettings
+from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT
 from streams.aggregate.restore import restore

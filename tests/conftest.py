@@ -39,7 +39,7 @@ from connectors.kafka.admin import create_topics, find_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import compare_all, expected_topics
-from schemas.connection import ENV_PREFIX, KafkaSettings
+from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from simulation.control_plane import cluster
 from simulation.control_plane.build import ControlPlaneUnavailable, build
 from simulation.control_plane.process import Part

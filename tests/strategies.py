@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from pydantic import BaseModel
 
-from schemas import contract
-from schemas.tables import ROW_CLASSES
-from schemas.topics import TOPICS
-from schemas.usage_moments import PodUsageRow
+from schemas.base import contract
+from schemas.storage.tables import ROW_CLASSES
+from schemas.storage.usage_moments import PodUsageRow
+from schemas.topics.catalog import TOPICS
 
 M = TypeVar("M", bound=BaseModel)
 

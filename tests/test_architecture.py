@@ -26,13 +26,13 @@ _FORBIDDEN = {
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",
     "streams.worker.store.pipeline": "streams.cluster.stage",
-    "schemas.base": "asyncio",
+    "schemas.base.message": "asyncio",
     "connectors.units": "benchmarks.figures",
     "connectors.process.wall_clock": "streams.stage.records",
     "streams.replay.start": "connectors.units",
 }
 #: The module may import it, and the decision core, which imports the module, may not.
-_INDIRECT = ("schemas.rows", "random")
+_INDIRECT = ("schemas.storage.rows", "random")
 #: With it two packages import each other.
 _CIRCLE = ("connectors.queries.presence", "connectors.policy.entries")
 

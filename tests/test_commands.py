@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from loadstream.__main__ import app
-from schemas.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings, SettingsError
 from streams.app import build
 from streams.worker.settings import WorkerSettings
 

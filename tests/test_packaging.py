@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from schemas.topics import TOPICS
+from schemas.topics.catalog import TOPICS
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from connectors.kafka.client import BrokerUnavailable
 from connectors.process.child_process import made_once
-from schemas.announcement import cache_directory
+from schemas.settings.announcement import cache_directory
 
 DISTRIBUTION = Path(__file__).parent / "distribution"
 LOG_CONFIGURATION = DISTRIBUTION / "log4j2.properties"

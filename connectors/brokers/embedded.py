@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from connectors.kafka.topics import expected_names
 from connectors.process.child_process import Startable
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 #: Of every topic; nothing can change it.
 PARTITIONS = 4

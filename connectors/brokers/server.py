@@ -26,7 +26,7 @@ from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.child_process import Startable
 from connectors.process.local_ports import HOST, free_port
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 _START_TIMEOUT_S = 120.0
 _BIND_ATTEMPTS = 3

@@ -16,10 +16,10 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
-from schemas.codec import decode
-from schemas.deadletters import DeadLetter
-from schemas.journal import JournalRecord, cut
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.journal import JournalRecord, cut
+from schemas.topics.codec import decode
 
 #: Topic of what was refused.
 LETTERS = "dead-letters"

@@ -3,7 +3,7 @@
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range
-from schemas.partitions import partition_for
+from schemas.topics.partitions import partition_for
 
 
 class Arrivals:

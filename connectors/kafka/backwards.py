@@ -12,9 +12,9 @@ from typing import Any
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, extents_of
 from connectors.kafka.reader import read_range
-from schemas.codec import decode
-from schemas.partitions import partition_for
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 
 #: Records of the piece that is read first; each further one is larger by this factor.
 _PIECE, _GROWTH = 64, 4

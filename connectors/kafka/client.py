@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.kafka.diagnosis import explain
-from schemas.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
+from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 
 #: After this time without an answer a terminal shows what is waited for.
 _PATIENCE_S = 1.0

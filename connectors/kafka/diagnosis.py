@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable
 
 from connectors.kafka.tls_failures import Diagnosis, no_handshake, refused_here, refused_there
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 _TIMEOUT_S = 3.0
 

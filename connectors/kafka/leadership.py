@@ -23,9 +23,9 @@ from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.term import END_S, LOCK, SESSION_S, Term, TermOver
-from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
-from schemas.partitions import partition_for
+from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.partitions import partition_for
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.producer import start_producer
 from connectors.kafka.reconnect import never_expire
 from connectors.kafka.records import Place, place
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.topics import TOPIC_BY_NAME
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
 
 logger = logging.getLogger(__name__)
 

@@ -23,13 +23,12 @@ from connectors.kafka.records import Place
 from connectors.kafka.sender import Sender
 from connectors.kafka.topics import changelog_name, expected_names
 from connectors.process import wall_clock
-from schemas.clock import ClockTick
-from schemas.codec import decode, encode
-from schemas.connection import APP_ID
-from schemas.journal import JournalRecord
-from schemas.percentiles import Progress
-from schemas.rows import JournalPositionRow, PartitionRow
-from schemas.tables import (
+from schemas.messages.clock import ClockTick
+from schemas.messages.journal import JournalRecord
+from schemas.settings.connection import APP_ID
+from schemas.storage.percentiles import Progress
+from schemas.storage.rows import JournalPositionRow, PartitionRow
+from schemas.storage.tables import (
     CLUSTER_TABLES,
     PARTITION,
     POSITION,
@@ -38,7 +37,8 @@ from schemas.tables import (
     WINDOWS,
     row_key,
 )
-from schemas.topics import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.codec import decode, encode
 
 #: Consumer groups of workers, one for each value of LOADSTREAM_WORKER_STAGES.
 _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")

@@ -16,11 +16,11 @@ from connectors.kafka.client import Connection
 from connectors.kafka.extents import partitions_of
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender
-from schemas.codec import decode, encode
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.refusals import Refusal
-from schemas.topics import TOPIC_BY_NAME, Topic
-from schemas.unknown_fields import UnknownField, unknown_fields
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.base.refusals import Refusal
+from schemas.topics.catalog import TOPIC_BY_NAME, Topic
+from schemas.topics.codec import decode, encode
+from schemas.topics.unknown_fields import UnknownField, unknown_fields
 
 _LINES_PER_REPORT = 500
 

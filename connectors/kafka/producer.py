@@ -7,8 +7,8 @@ Kafka and all our consumers read it.
 from typing import Any
 
 from connectors.kafka.reconnect import connected, never_expire, started
-from schemas.connection import KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
+from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.settings.connection import KafkaSettings
 
 #: Compression of all our records.
 COMPRESSION = "zstd"

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from connectors.kafka.blocking import wait_for
 from connectors.kafka.client import BrokerUnavailable, Connection
-from schemas.limits import BATCH_BYTES_MAX
+from schemas.base.limits import BATCH_BYTES_MAX
 
 if TYPE_CHECKING:
-    from schemas.connection import KafkaSettings
+    from schemas.settings.connection import KafkaSettings
 
 #: Timestamp of a record without one.
 NO_TIME = -1

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from connectors.kafka.reader import Partition, PartitionReader, Record
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 _POLL_S = 0.5
 #: `newest` looks at one offset first, then at so many times more before the end.

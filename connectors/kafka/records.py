@@ -7,18 +7,17 @@ producing it twice produces the same records.
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.clock import ClockTick
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.outcomes import CommandOutcome
-from schemas.policies import PolicyRecord
-from schemas.requests import SchedulingRequest
-from schemas.rounds import RebalanceRound
-from schemas.topics import Topic, node_key
-from schemas.usage import NodeUsage
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import RebalanceRound
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import Topic, node_key
 
 #: Field with the time that a message is about. The other messages have none.
 _TIME_FIELDS: dict[type, str] = {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from connectors.kafka.tail import Entry
-from schemas.topics import Topic
+from schemas.topics.catalog import Topic
 
 _KEYS_WITH_CLUSTER = ("cluster", "cluster/node", "source topic")
 

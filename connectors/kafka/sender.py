@@ -14,8 +14,8 @@ from connectors.kafka import blocking
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.producer import start_producer
 from connectors.kafka.records import Place, place
-from schemas.codec import encode
-from schemas.topics import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
 
 #: How long a record may wait for its acknowledgement before the broker counts as gone.
 DELIVERY_TIMEOUT_MS = 30_000

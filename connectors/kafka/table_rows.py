@@ -9,10 +9,10 @@ from connectors.kafka.client import Connection
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
-from schemas.base import Message
-from schemas.codec import decode_as
-from schemas.partitions import partition_for
-from schemas.tables import TABLE_OF_KIND, row_key
+from schemas.base.message import Message
+from schemas.storage.tables import TABLE_OF_KIND, row_key
+from schemas.topics.codec import decode_as
+from schemas.topics.partitions import partition_for
 
 R = TypeVar("R", bound=Message)
 

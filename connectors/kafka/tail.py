@@ -17,11 +17,11 @@ from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, extents_of, offsets_since
 from connectors.kafka.reader import Gap, Partition, Reader
 from connectors.units import duration_ms
-from schemas.base import INT64_MIN
-from schemas.codec import decode
-from schemas.deadletters import DeadLetter, cluster_of
-from schemas.refusals import Refusal
-from schemas.topics import Topic
+from schemas.base.message import INT64_MIN
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter, cluster_of
+from schemas.topics.catalog import Topic
+from schemas.topics.codec import decode
 
 #: Where reading begins: a time is in milliseconds since 1970 and means the timestamps of records.
 Start = Literal["beginning", "end"] | int

@@ -1,6 +1,6 @@
 """Which topics must exist, and how they differ from those that do.
 
-Expected are all topics of `schemas.topics` and the changelogs of its tables. They are made before a
+Expected are all topics of `schemas.topics.catalog` and the changelogs of its tables. They are made before a
 worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is
 found is compared setting by setting. A difference is reported with the way to mend it; what a
 broker does not say is unknown and never passes for right.
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.connection import APP_ID, KafkaSettings
-from schemas.limits import BATCH_BYTES_MAX
-from schemas.tables import TABLES
-from schemas.topics import TOPICS
+from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.settings.connection import APP_ID, KafkaSettings
+from schemas.storage.tables import TABLES
+from schemas.topics.catalog import TOPICS
 
 #: A changelog is compacted segment by segment and never in its newest one. Kafka's default of 1 GiB
 #: would leave superseded rows that a worker reads for minutes before it is ready.

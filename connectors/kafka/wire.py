@@ -12,9 +12,9 @@ from connectors.kafka.client import connect
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Gap, Reader
 from connectors.kafka.sender import Sender
-from schemas.codec import decode
-from schemas.connection import KafkaSettings
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
 
 
 class WireError(RuntimeError):

@@ -14,10 +14,10 @@ from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import partitions_of
 from connectors.kafka.records import Place, place
 from connectors.kafka.sender import Sender
-from schemas.codec import encode
-from schemas.connection import KafkaSettings, SettingsError
-from schemas.topics import TOPIC_BY_NAME
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
+from schemas.settings.connection import KafkaSettings, SettingsError
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
 
 TOPIC = "node-usage"
 

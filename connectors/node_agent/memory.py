@@ -1,4 +1,4 @@
-"""Memory in use, in the two readings of Koordinator's collect policies (`schemas.usage`).
+"""Memory in use, in the two readings of Koordinator's collect policies (`schemas.messages.usage`).
 
     reading                  node                                    cgroup (memory.stat)
     usageWithoutPageCache    MemTotal - MemAvailable                 anonymous + unevictable
@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from connectors.node_agent.files import pairs
-from schemas.usage import MemoryReadings
+from schemas.messages.usage import MemoryReadings
 
 _MEMINFO = re.compile(r"^(MemTotal|MemAvailable|MemFree):\s+(\d+) kB$", re.MULTILINE)
 _USED = ("inactive_anon", "active_anon", "unevictable")

@@ -10,7 +10,7 @@ files, or with `psi=0`, has no pressure: none is reported.
 import re
 
 from connectors.node_agent.files import Files
-from schemas.pressure import Pressure, ResourcePressure, Stalled
+from schemas.messages.usage import Pressure, ResourcePressure, Stalled
 
 _LINE = re.compile(
     r"^(some|full) avg10=(\d+)\.(\d\d) avg60=(\d+)\.(\d\d) avg300=(\d+)\.(\d\d) total=(\d+)$",

@@ -2,7 +2,7 @@
 
 CPU is the mean since the sample before, memory and pressure hold for the moment. A pod that is new,
 whose counter began anew, or whose file could not be read has no CPU in this sample; one whose
-cgroup went is not in it. The system part is left to the rule of `schemas.usage`: the node without
+cgroup went is not in it. The system part is left to the rule of `schemas.messages.usage`: the node without
 its pods and host applications.
 """
 
@@ -28,8 +28,8 @@ from connectors.node_agent.pods import PodCgroups
 from connectors.node_agent.pressure import node_pressure
 from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
-from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
-from schemas.usage import (
+from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
+from schemas.messages.usage import (
     PODS_PER_SAMPLE_MAX,
     HostApplicationUsage,
     MemoryReadings,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.process.terminal import echo
-from schemas.printable import one_line
+from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from schemas.policies import PolicyRecord
+    from schemas.messages.policies import PolicyRecord
 
 #: Topic of policies.
 TOPIC = "policies"
@@ -33,9 +33,9 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
     from connectors.kafka.extents import partitions_of
     from connectors.kafka.reader import Gap
     from connectors.kafka.tail import read_entries
-    from schemas.partitions import mislabelled, misplaced
-    from schemas.policies import PolicyRecord
-    from schemas.topics import TOPIC_BY_NAME
+    from schemas.messages.policies import PolicyRecord
+    from schemas.topics.catalog import TOPIC_BY_NAME
+    from schemas.topics.partitions import mislabelled, misplaced
 
     partitions = partitions_of(connection, TOPIC)
     for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
@@ -81,7 +81,7 @@ def is_set_apart(connection: "Connection", cluster: str) -> bool:
     """Whether the cluster's worker, which it made fail, applies nothing of it until a policy record
     comes, also the one that holds already. Raises BrokerUnavailable."""
     from connectors.kafka.table_rows import read_rows
-    from schemas.rows import FailedClusterRow
+    from schemas.storage.rows import FailedClusterRow
 
     return any(
         row.set_apart for row in read_rows(connection, "failed_clusters", cluster, FailedClusterRow)

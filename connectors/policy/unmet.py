@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.pods import PodLifecycle
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.pods import PodLifecycle
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES
 from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK

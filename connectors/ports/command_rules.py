@@ -33,11 +33,11 @@ from contextlib import (
 from itertools import islice
 
 from connectors.ports.sink import Answer, Sink, SinkError
-from schemas.clock import AHEAD_MAX_MS
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.clock import AHEAD_MAX_MS
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
 
 #: Time for which an id is kept after its command has expired: no delivery is later.
 IDS_KEPT_MS = 3_600_000

@@ -18,8 +18,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
 
 
 class SinkError(RuntimeError):

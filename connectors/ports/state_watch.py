@@ -6,7 +6,7 @@ sends changes:
     async for topic, message in watch.full_list(list_id): send
     async for topic, message in watch.changes(): send        # WatchBroken: another full list
 
-What a list lacks is removed when its end is applied (`schemas.lists`), so a list that cannot be
+What a list lacks is removed when its end is applied (`schemas.messages.lists`), so a list that cannot be
 completed is broken off without its end. A pod that waits for a node under our scheduler's name is a
 change, too, on topic `scheduling-requests`; a full list may repeat the requests of pods that wait.
 Messages are taken one by one: where they are sent slowly, a watch reads its cluster slowly, and
@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import ClassVar
 
-from schemas.base import Message
+from schemas.base.message import Message
 
 #: Topics on which a full list stands.
 LISTED = ("node-state", "pod-lifecycle")

@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import ClassVar, Literal
 
-from schemas.metrics import NodeMetric
-from schemas.usage import NodeUsage
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
 
 
 class UsageSource(ABC):

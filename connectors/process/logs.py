@@ -16,7 +16,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.printable import printable
+from schemas.base.printable import printable
 
 #: What stands in the place of a secret.
 BLOT = "******"

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
-from schemas.connection import SettingsError
-from schemas.environment import problems_of, unknown_variables
+from schemas.settings.connection import SettingsError
+from schemas.settings.environment import problems_of, unknown_variables
 
 
 def read_settings(groups: Mapping[type[BaseSettings], Mapping[str, Any]]) -> Sequence[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from schemas.printable import json_text, printable
+from schemas.base.printable import json_text, printable
 
 
 def echo(text: Any = "", *, err: bool = False, nl: bool = True) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import orjson
 
 from connectors.queries.wording import sentence
-from schemas.deadletters import DeadLetter, source_record
-from schemas.migrations import LIVE, DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.migrations import LIVE, DrainStatus, MigrationRequest, MigrationStatus
 
 REQUESTS = "migration-requests"
 

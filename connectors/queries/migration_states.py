@@ -8,8 +8,8 @@ from connectors.kafka.client import Connection
 from connectors.queries.rebalancing_wording import ago_text
 from connectors.queries.wording import sentence
 from connectors.units import duration_text, time_text
-from schemas.codec import encode
-from schemas.migrations import LIVE, DrainStatus, MigrationStatus
+from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus
+from schemas.topics.codec import encode
 
 #: Records of the cluster's partition that are looked at, newest first.
 RECORDS_MAX = 50_000

@@ -2,7 +2,7 @@
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from schemas.pods import PodLifecycle, PodRef
+from schemas.messages.pods import PodLifecycle, PodRef
 
 #: Records of the cluster's partition that are looked at, newest first.
 RECORDS_MAX = 100_000

@@ -4,12 +4,12 @@ Each function writes one message on one line; `connectors.queries.wording` choos
 """
 
 from connectors.units import duration_text, time_text
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.pods import PodRef
-from schemas.rounds import PoolRound, RebalanceRound
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.pods import PodRef
+from schemas.messages.rounds import PoolRound, RebalanceRound
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 #: Hot nodes of a pool that a sentence names; the others are counted.
 HOT_NAMED_MAX = 3

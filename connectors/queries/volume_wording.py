@@ -1,6 +1,6 @@
 """Sentences about persistent volumes and their claims."""
 
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 
 
 def volume_text(message: PersistentVolumeState) -> str:

@@ -12,29 +12,28 @@ from connectors.queries import volume_wording as volumes
 from connectors.queries.rebalancing_wording import count_text as _count
 from connectors.queries.rebalancing_wording import pod_text as _pod
 from connectors.units import amounts_text, bytes_text, duration_text, time_text
-from schemas.checkpoints import CheckpointPiece
-from schemas.clock import ClockTick
-from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import DeadLetter, node_of
-from schemas.decisions import NodeScore, PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.journal import JournalRecord
-from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.policies import PolicyRecord
-from schemas.printable import one_line
-from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
-from schemas.rounds import RebalanceRound
-from schemas.usage import NodeUsage
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.base.printable import one_line
+from schemas.base.refusals import Refusal
+from schemas.messages.checkpoints import CheckpointPiece
+from schemas.messages.clock import ClockTick
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.dead_letters import DeadLetter, node_of
+from schemas.messages.decisions import NodeScore, PlacementDecision, SchedulingRequest
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.journal import JournalRecord
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import RebalanceRound
+from schemas.messages.usage import NodeUsage
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 #: Reasons of refused nodes that a sentence names; the others are counted.
 REASONS_MAX = 3

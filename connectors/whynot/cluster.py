@@ -11,7 +11,7 @@ from connectors.whynot.wording import (
     thresholds_text,
     verdict_text,
 )
-from schemas.rounds import HotNode, PoolRound, RebalanceRound
+from schemas.messages.rounds import HotNode, PoolRound, RebalanceRound
 
 
 def about_cluster(evidence: Evidence) -> Answer:

@@ -12,13 +12,13 @@ from typing import Any
 from connectors.queries.presence import silence
 from connectors.queries.rebalancing_wording import ago_text
 from connectors.units import time_text
-from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.nodes import NodeState
-from schemas.pods import PodLifecycle, PodRef
-from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import DrainStatus, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodLifecycle, PodRef
+from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 

@@ -15,9 +15,9 @@ from connectors.whynot.wording import (
     thresholds_text,
     verdict_text,
 )
-from schemas.metrics import NodeMetric
-from schemas.migrations import LIVE
-from schemas.quantities import amount
+from schemas.base.quantities import amount
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import LIVE
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:

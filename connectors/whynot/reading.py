@@ -14,10 +14,10 @@ from connectors.policy.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
-from schemas.migrations import DrainStatus, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.pods import PodLifecycle
-from schemas.rounds import RebalanceRound
+from schemas.messages.migrations import DrainStatus, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
 RECORDS_MAX = 20_000

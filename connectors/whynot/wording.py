@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from connectors.queries.rebalancing_wording import count_text, outcome_text, pod_text
 from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
-from schemas.migrations import MigrationStatus
-from schemas.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
 
 #: Hot nodes, pods and gates that an answer names; the others are counted.
 NAMED_MAX = 5

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import orjson
 
-from schemas.base import Message
-from schemas.codec import adapter
-from schemas.topics import TOPICS
+from schemas.base.message import Message
+from schemas.topics.catalog import TOPICS
+from schemas.topics.codec import adapter
 
 DIRECTORY = Path(__file__).parent
 

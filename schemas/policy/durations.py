@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 from pydantic_core import PydanticCustomError
 
-from schemas.base import INT64_MAX
+from schemas.base.message import INT64_MAX
 
 _UNIT_NS = {
     "ns": 1,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from schemas.base import ResourceName
+from schemas.base.message import ResourceName
 from schemas.policy.durations import Duration
 from schemas.policy.parts import (
     RESOURCES_MAX,

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import ResourceName
+from schemas.base.message import ResourceName
 from schemas.policy.durations import Duration, SignedDuration
 from schemas.policy.errors import Path
 from schemas.policy.parts import (

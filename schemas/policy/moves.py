@@ -9,13 +9,11 @@ in circles is frozen. Times are those of the log's clock. A freeze doubles from 
 from collections.abc import Iterable
 from typing import Annotated
 
+from schemas.messages.moves import HISTORY_MAX
 from schemas.policy.parts import Conflict, PolicyPart, whole
 
 _DAY_S = 86_400
 _Seconds = Annotated[int, whole(1, 7 * _DAY_S)]
-
-#: Most moves of one owner that are remembered.
-HISTORY_MAX = 32
 
 
 class MoveArgs(PolicyPart):

@@ -21,7 +21,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schemas.base import ResourceName
+from schemas.base.message import ResourceName
 from schemas.policy.loadaware import LoadAwareSchedulingArgs
 from schemas.policy.lownodeload import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.parts import (

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from schemas.base import ResourceName
+from schemas.base.message import ResourceName
 from schemas.policy.parts import (
     Conflict,
     Items,

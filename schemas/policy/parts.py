@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from schemas.base import INT64_MAX, ResourceName
+from schemas.base.message import INT64_MAX, ResourceName
 from schemas.policy.errors import Path
 
 T = TypeVar("T")

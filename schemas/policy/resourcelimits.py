@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.base import ResourceName
+from schemas.base.message import ResourceName
+from schemas.base.quantities import QuantityError, amount
 from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
@@ -20,7 +21,6 @@ from schemas.policy.parts import (
     PositivePercent,
     repeated,
 )
-from schemas.quantities import QuantityError, amount
 
 #: What a default limit says in place of a quantity: the pod's request, or the node's allocatable.
 REQUEST: Final = "request"

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from schemas.policies import DOCUMENT_BYTES_MAX
+from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.policy.errors import Path, PolicyError, Problem, path_text
 from schemas.policy.wording import describe
 

@@ -7,7 +7,7 @@ there are millions.
 import numpy as np
 import orjson
 
-from schemas.topics import node_key
+from schemas.topics.catalog import node_key
 from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World

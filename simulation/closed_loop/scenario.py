@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.pods import OwnerReference, Pod
 from simulation.closed_loop.own import STEP_S as OWN_STEP_S
 from simulation.closed_loop.own import STEPS as OWN_STEPS
 from simulation.closed_loop.own import Shape, model_own

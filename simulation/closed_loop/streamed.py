@@ -11,12 +11,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schemas.clock import ClockTick
-from schemas.codec import decode, encode
-from schemas.deadletters import DeadLetter
-from schemas.decisions import PlacementDecision
-from schemas.refusals import Refusal
-from schemas.topics import key_of
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
 from simulation.closed_loop.samples import Samples
 from simulation.closed_loop.scenario import BEGIN_MS
 from simulation.closed_loop.world import World

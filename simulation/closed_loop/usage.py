@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from simulation.closed_loop.scenario import BEGIN_MS, Array, Indexes, Scenario
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import START_MS, PodEvent

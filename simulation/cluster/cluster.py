@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from simulation.cluster.kubelet import Kubelets, PodEvent
 from simulation.cluster.machines import Machine
 from simulation.cluster.owners import Owners

@@ -11,9 +11,9 @@ from typing import Any
 
 from connectors.ports.at_once import all_at_once, at_once
 from connectors.ports.command_rules import Command, CommandRules
-from schemas.decisions import PlacementDecision
-from schemas.outcomes import CommandOutcome
-from schemas.policies import PolicyRecord
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.policies import PolicyRecord
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.sink import SimulatedSink
 from simulation.cluster.state_watch import SimulatedStateWatch

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from connectors.ports.at_once import all_at_once
 from connectors.ports.command_rules import Command
-from schemas.clock import ClockTick
-from schemas.outcomes import CommandOutcome
+from schemas.messages.clock import ClockTick
+from schemas.messages.outcomes import CommandOutcome
 from simulation.cluster.cluster import Observer, SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster, Send
 from simulation.cluster.fitted import ALIBABA_2018

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.pods import Pod
-from schemas.usage import NodeUsage, PodUsage
+from schemas.messages.pods import Pod
+from schemas.messages.usage import NodeUsage, PodUsage
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.nodes import NodeState
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import OwnerReference, Pod
 from simulation.cluster.load import LoadParameters, Temper
 from simulation.cluster.pods import (
     BATCH_CPU,

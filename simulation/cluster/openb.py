@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.pods import OwnerReference, Pod
 from simulation.cluster.pods import (
     BATCH,
     MIB,

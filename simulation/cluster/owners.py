@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from schemas.pods import OwnerReference, Pod
-from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
+from schemas.messages.pods import OwnerReference, Pod
+from schemas.messages.workloads import DisruptionBudget, PodSelector, WorkloadState
 from simulation.cluster.kubelet import PodEvent, RunningPod
 from simulation.cluster.pods import PodPlan
 

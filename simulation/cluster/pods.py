@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sin, tau
 
-from schemas.pods import Container, Pod
+from schemas.messages.pods import Container, Pod
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

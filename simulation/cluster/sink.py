@@ -7,8 +7,8 @@ An evicted pod terminates, and its controller makes another one.
 from typing import ClassVar
 
 from connectors.ports.sink import DONE, Answer, Sink, no_such_pod
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
 from simulation.cluster.cluster import SimulatedCluster
 
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import ClassVar
 
 from connectors.ports.state_watch import LISTED, StateWatch
-from schemas.base import Message
-from schemas.lists import ListBegin, ListEnd
-from schemas.nodes import NodeState
-from schemas.pods import PodLifecycle
-from schemas.requests import SchedulingRequest
+from schemas.base.message import Message
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodLifecycle
 from simulation.cluster.cluster import MachineEvent, Observer, SimulatedCluster
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine

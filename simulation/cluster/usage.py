@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from connectors.ports.usage_source import UsageSource
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.readings import Readings
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.pods import OwnerReference, Pod
 from simulation.cluster.pods import (
     BATCH,
     GIB,

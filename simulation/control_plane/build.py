@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from connectors.process.child_process import made_once
-from schemas.announcement import cache_directory
+from schemas.settings.announcement import cache_directory
 
 #: Names the directory of the Go module where a caller names none.
 MODULE_VARIABLE = "LOADSTREAM_CONTROL_PLANE_MODULE"

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from schemas.codec import decode, encode
-from schemas.refusals import Refusal
-from schemas.topics import key_of
+from schemas.base.refusals import Refusal
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
 from simulation.demo.course import Course
 from simulation.demo.scenario import Scenario
 from simulation.demo.session import READ_TOPICS, Session

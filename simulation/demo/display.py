@@ -7,7 +7,7 @@ from typing import Protocol, Self
 from rich.console import Console
 from rich.live import Live
 
-from schemas.printable import printable
+from schemas.base.printable import printable
 from simulation.demo.session import Session
 from simulation.demo.status import Status
 from simulation.demo.view import render

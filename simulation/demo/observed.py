@@ -8,9 +8,9 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.deadletters import DeadLetter
-from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy
 from simulation.cluster.machines import Machine
 

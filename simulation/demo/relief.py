@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.evictions import EvictionCommand
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.rounds import RebalanceRound
 from schemas.policy import Policy
-from schemas.rounds import RebalanceRound
 from simulation.cluster.cluster import Eviction
 
 #: Happenings that are kept to be shown.

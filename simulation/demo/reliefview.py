@@ -4,7 +4,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from schemas.printable import printable
+from schemas.base.printable import printable
 from simulation.demo.relief import Happening, HotSpell, Relief, usage_text
 from simulation.demo.session import Session
 from simulation.demo.wording import hour_text

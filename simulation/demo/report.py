@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from schemas.printable import printable
+from schemas.base.printable import printable
 from simulation.demo.rebalance_summary import Rebalanced
 from simulation.demo.saved import Way
 from simulation.demo.summary import SHORT_ABOVE, Figures, Spread

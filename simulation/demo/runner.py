@@ -23,16 +23,16 @@ from connectors.kafka.reader import Gap, Reader, Record
 from connectors.kafka.sender import Sender
 from connectors.kafka.topics import EMBEDDED_PARTITIONS
 from connectors.process.wall_clock import now_ms
-from schemas.announcement import AlreadyAnnounced, announce
-from schemas.base import Message
-from schemas.codec import decode, encode
-from schemas.connection import KafkaSettings
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.partitions import partition_for
-from schemas.refusals import Refusal
-from schemas.rounds import RebalanceRound
-from schemas.topics import key_of
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.rounds import RebalanceRound
+from schemas.settings.announcement import AlreadyAnnounced, announce
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import partition_for
 from simulation.demo.course import Course
 from simulation.demo.display import Display
 from simulation.demo.scenario import CLUSTER, Scenario

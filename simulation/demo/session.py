@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from connectors.ports.at_once import all_at_once
-from schemas.clock import ClockTick
-from schemas.deadletters import DeadLetter
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.metrics import NodeMetric
-from schemas.outcomes import CommandOutcome
-from schemas.rounds import RebalanceRound
-from schemas.usage import NodeUsage
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.rounds import RebalanceRound
+from schemas.messages.usage import NodeUsage
 from simulation.cluster.baseline import Arrival
 from simulation.cluster.cluster import Eviction, Observer, SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster, Send

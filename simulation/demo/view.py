@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from schemas.decisions import PlacementDecision
-from schemas.printable import printable
+from schemas.base.printable import printable
+from schemas.messages.decisions import PlacementDecision
 from simulation.demo.observed import ObservedNode
 from simulation.demo.reliefview import relief_panel
 from simulation.demo.session import Session

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from schemas.decisions import PlacementDecision
+from schemas.messages.decisions import PlacementDecision
 
 _PREFIXES = ("node(s) ", "Node(s) ")
 

@@ -16,9 +16,9 @@ from typing import Any
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.wire import Wire
 from connectors.queries.wording import sentence
-from schemas.nodes import NodeState
-from schemas.pods import PodLifecycle
-from schemas.quantities import amount
+from schemas.base.quantities import amount
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodLifecycle
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
 from simulation.kubernetes_demo.processes import duty, worker
 from simulation.kubernetes_demo.runner import environment, policy, running

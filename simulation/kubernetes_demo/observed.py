@@ -4,11 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.metrics import NodeMetric
-from schemas.outcomes import CommandOutcome
-from schemas.rounds import RebalanceRound
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.rounds import RebalanceRound
 
 #: Topics that are read.
 READ_TOPICS = (

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.wire import Wire
-from schemas.connection import ENV_PREFIX, KafkaSettings
-from schemas.policies import PolicyRecord
+from schemas.messages.policies import PolicyRecord
+from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed

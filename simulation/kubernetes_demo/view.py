@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from schemas.printable import printable
+from schemas.base.printable import printable
 from simulation.kubernetes_demo.load import NODE_MILLICORES
 from simulation.kubernetes_demo.observed import Observed
 from simulation.kubernetes_demo.story import HOT_PERCENT, Look

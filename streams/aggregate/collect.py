@@ -1,15 +1,15 @@
 """Collect policies in the form that the stage reads, and the limits of the stage.
 
-They come as records of the log (`schemas.collect`), which the cluster stage makes of a cluster's
+They come as records of the log (`schemas.messages.collect`), which the cluster stage makes of a cluster's
 policy; a sample names the pool of its node, and a pool that no policy names has the default one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.collect import NodeCollectPolicy
-from schemas.metrics import PODS_PER_METRIC_MAX
-from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
+from schemas.messages.collect import NodeCollectPolicy
+from schemas.messages.metrics import PODS_PER_METRIC_MAX
+from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX
 
 #: Longest that the names of one pod can be together: namespace, name, uid, priority class.
 _MEMBER_CHARACTERS_MAX = 253 + 253 + 128 + 253

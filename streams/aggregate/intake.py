@@ -14,12 +14,12 @@ refused for as long as its clock had been ahead.
 
 from collections import Counter
 
-from schemas.codec import decode, encode_fields
-from schemas.collect import CollectPolicyRecord
-from schemas.partitions import misplaced
-from schemas.refusals import Refusal, from_the_future
-from schemas.topics import key_of, node_key
-from schemas.usage import NodeUsage
+from schemas.base.refusals import Refusal, from_the_future
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import key_of, node_key
+from schemas.topics.codec import decode, encode_fields
+from schemas.topics.partitions import misplaced
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.known_sample import KnownSample, decode_known
 from streams.aggregate.node import NodeState

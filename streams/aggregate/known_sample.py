@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, PODS_PER_SAMPLE_MAX
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
+from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, PODS_PER_SAMPLE_MAX
 
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Share = Annotated[int, Meta(ge=0, le=10_000)]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.base import AMOUNT_MAX
+from schemas.base.message import AMOUNT_MAX
 from streams.aggregate.packed_column import packed
 from streams.aggregate.percentile import Figures
 from streams.inventory.arrays import IntArray
@@ -118,7 +118,7 @@ def _after(
 
 
 def packed_lives(lived: Mapping[int, Lives]) -> dict[str, object]:
-    """Lives by index of their sample as columns of a row, `schemas.percentiles.PackedLives`."""
+    """Lives by index of their sample as columns of a row, `schemas.storage.percentiles.PackedLives`."""
     members = [life for lives in lived.values() for life in lives.of.values()]
     resources = sorted({name for life in members for name in life.figures})
     pairs = {

@@ -9,8 +9,8 @@ batch, so that a batch that did not hold can be applied again to rows that it ha
 from collections.abc import Set
 from typing import Literal, NamedTuple
 
-from schemas.refusals import Refusal
-from schemas.topics import node_key
+from schemas.base.refusals import Refusal
+from schemas.topics.catalog import node_key
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers

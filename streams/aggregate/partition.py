@@ -6,8 +6,8 @@ marked in `changes`, in the order in which it must be written.
 
 from collections.abc import Iterable, Iterator
 
-from schemas.collect import CollectPolicyRecord
-from schemas.percentiles import Progress
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.storage.percentiles import Progress
 from streams.aggregate.collect import Collecting
 from streams.aggregate.node import NodeState
 from streams.aggregate.partition_clock import PartitionClock

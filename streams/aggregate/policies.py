@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas.collect import CollectPolicyRecord
-from schemas.percentiles import ClusterCollectPolicy, WindowChange
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.storage.percentiles import ClusterCollectPolicy, WindowChange
 from streams.aggregate.collect import Collecting
 from streams.aggregate.rows import numbered_key, policy_row
 from streams.stage.records import RowChange

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
 from streams.aggregate.known_sample import KnownSample
 
 Amounts = Mapping[str, int]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.percentiles import PodColumns, SampleColumns
+from schemas.storage.percentiles import PodColumns, SampleColumns
 from streams.aggregate.lives import MemberLife
 from streams.aggregate.packed_column import unpacked
 from streams.aggregate.percentile import UNKNOWN, Figures

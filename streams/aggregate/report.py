@@ -12,7 +12,7 @@ Pressure is that of the newest sample, and so is the source. The kernel has aver
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.metrics import AGGREGATION_TYPES
+from schemas.messages.metrics import AGGREGATION_TYPES
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.lives import MemberLife
 from streams.aggregate.node import NodeState

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.percentiles import (
+from schemas.storage.percentiles import (
     ClusterCollectPolicy,
     NodeMembers,
     PodColumns,
     Progress,
     SampleColumns,
 )
-from schemas.tables import parse_row_key
+from schemas.storage.tables import parse_row_key
 from streams.aggregate.collect import Collecting
 from streams.aggregate.lives import Lives
 from streams.aggregate.node import NodeState

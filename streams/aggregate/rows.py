@@ -12,9 +12,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
-from schemas.codec import encode
-from schemas.percentiles import ClusterCollectPolicy
-from schemas.tables import row_key
+from schemas.storage.percentiles import ClusterCollectPolicy
+from schemas.storage.tables import row_key
+from schemas.topics.codec import encode
 from streams.aggregate.lives import Lives, packed_lives
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
@@ -144,7 +144,7 @@ def numbered_key(partition: int, kind: str, number: int) -> str:
 
 
 def progress_row(partition: int, progress: dict[str, Any]) -> RowChange:
-    """A row of kind `progress`; fields as in `schemas.percentiles.Progress`."""
+    """A row of kind `progress`; fields as in `schemas.storage.percentiles.Progress`."""
     return _row(numbered_key(partition, "progress", progress["epoch"]), progress)
 
 
@@ -236,7 +236,7 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _row(key: str, content: dict[str, Any]) -> RowChange:
-    # The same bytes as `schemas.codec.encode` makes of a row's class, without building one: every
+    # The same bytes as `schemas.topics.codec.encode` makes of a row's class, without building one: every
     # batch writes rows of thousands of numbers.
     row = {"schema_version": 1, **content}
     return RowChange(key, orjson.dumps(row, option=orjson.OPT_SORT_KEYS))

@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.intake import INPUT, Intake, node_of
 from streams.aggregate.partition import PartitionState

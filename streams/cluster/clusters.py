@@ -19,9 +19,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
-from schemas.tables import row_key
+from schemas.base.refusals import Refusal
+from schemas.messages.policies import PolicyRecord
+from schemas.storage.tables import row_key
 from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
 from streams.cluster.failures import KIND, FailedClusters
 from streams.cluster.rounds import no_round

@@ -5,9 +5,9 @@ a policy record or with another version of loadstream, which may have fixed the 
 is kept in rows of kind `failed_clusters`, so a restart changes nothing.
 """
 
+from schemas.base.refusals import REASON_CHARS_MAX, Refusal
 from schemas.policy.durations import format_duration_ms
-from schemas.refusals import REASON_CHARS_MAX, Refusal
-from schemas.rows import FailedClusterRow
+from schemas.storage.rows import FailedClusterRow
 from streams.stage.tracked_rows import TrackedRows
 
 KIND = "failed_clusters"

@@ -9,7 +9,7 @@ together from encoded parts:
   per kind. Of the state by which a pod counts for estimation only labels and annotations are kept,
   where they differ.
 
-The bytes are those that `schemas.codec.encode` makes of the rows' classes.
+The bytes are those that `schemas.topics.codec.encode` makes of the rows' classes.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from schemas.codec import encode
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
-from schemas.rows import HeldPod, NodeRow, ReservedPodsRow
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
+from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
+from schemas.topics.codec import encode
 from streams.inventory.assigned import AssignedPod
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared

@@ -1,7 +1,7 @@
 """Hands what migrations report to the memory of moves: a pod must leave, has left, or stays."""
 
-from schemas.migrations import MigrationRow
-from schemas.moves import FollowedEvictionRow
+from schemas.messages.migrations import MigrationRow
+from schemas.messages.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
 from streams.moves.memory import MoveMemory

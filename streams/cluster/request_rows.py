@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from schemas.rows import PendingRequestRow, WaitingGroupRow
+from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.placement.pending import Group, Waiting

@@ -6,8 +6,8 @@ Bounded, and what is left out is counted.
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
 from streams.inventory.cause import Cause, reference_fields
 from streams.rebalance import outcome as made
 from streams.stage.records import OutputMessage

@@ -15,13 +15,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.clock import AHEAD_MAX_MS, ClockTick
-from schemas.codec import decode, encode
-from schemas.partitions import mislabelled, misplaced
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal, from_the_future
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, row_key
+from schemas.base.refusals import Refusal, from_the_future
+from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
+from schemas.messages.policies import PolicyRecord
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, row_key
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import mislabelled, misplaced
 from streams.cluster import failures
 from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import proxy
 
-from schemas.clock import ClockTick
-from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import NodeMetric
-from schemas.migrations import MigrationRequest
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.policies import PolicyRecord
+from schemas.base.refusals import Refusal, from_the_future
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
-from schemas.refusals import Refusal, from_the_future
-from schemas.requests import SchedulingRequest
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.cluster.collecting import CollectRelay
 from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.move_events import MoveEvents

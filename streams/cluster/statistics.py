@@ -6,8 +6,8 @@ few seconds, not for every batch.
 
 from typing import Any
 
-from schemas.migrations import LIVE
-from schemas.moves import MOVE_COUNTS
+from schemas.messages.migrations import LIVE
+from schemas.messages.moves import MOVE_COUNTS
 from streams.cluster.state import ClusterState
 from streams.migration.registry import live
 from streams.stage.records import OutputMessage

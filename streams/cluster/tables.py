@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from schemas.codec import encode
 from schemas.policy import read_policy
-from schemas.rows import ClusterPolicyRow, ClusterRow
-from schemas.tables import parse_row_key, row_key
+from schemas.storage.rows import ClusterPolicyRow, ClusterRow
+from schemas.storage.tables import parse_row_key, row_key
+from schemas.topics.codec import encode
 from streams.cluster.state import ClusterState
 from streams.placement.plugins.registry import KNOWN
 from streams.stage.records import DamagedTable, RowChange, read_row

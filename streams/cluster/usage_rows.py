@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from schemas.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
+from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
 from streams.inventory.fleet_usage import decode_fleet_usage, encode_fleet_usage
 from streams.inventory.inventory import Inventory
 from streams.inventory.node_lives import SYSTEM, NodeLives

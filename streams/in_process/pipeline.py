@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.topics import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.partition import PartitionState

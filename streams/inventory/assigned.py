@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate import Estimate, Vector
 

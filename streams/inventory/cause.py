@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from schemas.pods import Pod, PodRef
+from schemas.messages.pods import Pod, PodRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.pods import Container, HostPort, Pod
-from schemas.quantities import amount_of, nanos
+from schemas.base.quantities import amount_of, nanos
+from schemas.messages.pods import Container, HostPort, Pod
 
 #: What a container that names no request of a resource counts with in scores by requests.
 ASSUMED_REQUESTS: Mapping[str, str] = MappingProxyType({"cpu": "100m", "memory": "200Mi"})

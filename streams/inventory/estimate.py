@@ -8,8 +8,8 @@ Source: docs/upstream.md A4.1, A4.2, A6.5.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from schemas.base import INT64_MAX
-from schemas.pods import Pod
+from schemas.base.message import INT64_MAX
+from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.estimate_annotations import (

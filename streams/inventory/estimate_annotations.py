@@ -6,8 +6,8 @@ A4.1, A6.5.
 
 import re
 
-from schemas.base import INT64_MAX
-from schemas.pods import Pod
+from schemas.base.message import INT64_MAX
+from schemas.messages.pods import Pod
 from streams.inventory.go_json import as_integers, decode
 
 SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"

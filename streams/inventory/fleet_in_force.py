@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand
 from streams.inventory.fleet_usage import SUMS_PER_RESOURCE, FleetUsage

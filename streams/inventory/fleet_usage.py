@@ -28,7 +28,7 @@ from operator import add
 from typing import NamedTuple
 
 from schemas.policy.overutilization import OverutilizationRiskArgs
-from schemas.usage_moments import FleetFigures
+from schemas.storage.usage_moments import FleetFigures
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from schemas.lists import ListBegin, ListEnd
+from schemas.messages.lists import ListBegin, ListEnd
 from streams.inventory.node import Node
 
 

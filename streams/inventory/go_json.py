@@ -7,7 +7,7 @@ field twice, and knows no NaN. So an object is read here as its names and values
 import json
 from typing import Any, NoReturn
 
-from schemas.base import INT64_MAX
+from schemas.base.message import INT64_MAX
 
 
 def decode(text: str) -> Any:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import islice
 from weakref import proxy
 
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.change import Change
 from streams.inventory.context import Context

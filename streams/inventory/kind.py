@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.priority import CLASS_LABELS, PriorityClass, priority_class
 from streams.stage.sized_cache import SizedCache

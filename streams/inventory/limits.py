@@ -9,7 +9,7 @@ refused by a decision, a pod that is seen on a node by a dead letter.
 
 from collections.abc import Iterator
 
-from schemas.pods import Container, Pod
+from schemas.messages.pods import Container, Pod
 
 #: Labels that a pod may ask about, in its node selector and its required node affinity: half of
 #: those that have columns, so that two such pods in turn do not build them anew.

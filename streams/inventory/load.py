@@ -7,8 +7,8 @@ Source: docs/upstream.md A3, A4, A6.
 
 from typing import NamedTuple
 
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
 from streams.inventory.assigned import plus
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.metric import MetricVectors

@@ -7,9 +7,9 @@ lacks a resource says 0 of it.
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from schemas.base import AMOUNT_MAX
-from schemas.metrics import NodeMetric
-from schemas.refusals import Refusal
+from schemas.base.message import AMOUNT_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.metrics import NodeMetric
 from streams.inventory.estimate import Estimator, Vector
 
 #: Report interval of a metric that does not name its own.

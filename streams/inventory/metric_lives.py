@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from schemas.base import AMOUNT_MAX
-from schemas.metrics import NodeMetric
-from schemas.refusals import Refusal
+from schemas.base.message import AMOUNT_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.metrics import NodeMetric
 from streams.inventory.life import MINUTES_MAX, PARTS, Life
 
 

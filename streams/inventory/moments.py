@@ -8,7 +8,7 @@ A policy that asks for the first time, or with other arguments, has every pod su
 
 from collections.abc import Iterable
 
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import (

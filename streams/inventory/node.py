@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.capacity import node_capacity
-from schemas.nodes import NodeState
-from schemas.pods import Pod
-from schemas.quantities import amounts
+from schemas.base.capacity import node_capacity
+from schemas.base.quantities import amounts
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from streams.inventory.demand import PodDemand
 from streams.inventory.load import Lacking, NodeLoad
 from streams.inventory.node_moments import NodeMoments

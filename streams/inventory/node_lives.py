@@ -9,8 +9,8 @@ the system part.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from schemas.metrics import NodeMetric
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.pods import Pod
 from streams.inventory.demand import PodDemand
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.life import Life, lived

@@ -14,7 +14,7 @@ is not known of their variance alone, also those with a life from metrics that n
 from collections.abc import Iterable, Sequence
 from operator import add, sub
 
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 from streams.inventory import usage_shares as shares
 from streams.inventory.fleet_in_force import FleetInForce
 from streams.inventory.fleet_usage import ZERO_SUMS, FleetUsage, measure_pod

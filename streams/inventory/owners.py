@@ -6,7 +6,7 @@ replacement's reservation belongs to no owner.
 
 from collections.abc import Mapping
 
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.pods import OwnerReference, Pod
 
 _NONE: Mapping[str, None] = {}
 

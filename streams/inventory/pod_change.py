@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schemas.pods import Pod, PodLifecycle
+from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held
 from streams.inventory.pod_sums import terminated

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from schemas.pods import PodLifecycle
+from schemas.messages.pods import PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held

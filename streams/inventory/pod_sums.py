@@ -10,7 +10,7 @@ overlooked. Source: docs/upstream.md A3, A4, A6.
 
 from collections.abc import Mapping
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.assigned import (
     AssignedPod,
     Share,

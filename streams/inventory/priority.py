@@ -7,7 +7,7 @@ cpu or memory request or limit is prod, a pod without is batch.
 
 from typing import Literal
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.demand import PodDemand
 
 PriorityClass = Literal["prod", "mid", "batch", "free"]

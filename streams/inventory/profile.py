@@ -8,9 +8,9 @@ a change of its usage or pods costs additions only.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from schemas.capacity import node_capacity
-from schemas.nodes import NodeState
-from schemas.quantities import amounts
+from schemas.base.capacity import node_capacity
+from schemas.base.quantities import amounts
+from schemas.messages.nodes import NodeState
 from streams.inventory.estimate import Vector
 from streams.inventory.rounding import UNBOUNDED, largest_within
 from streams.inventory.thresholds import Thresholds, node_thresholds

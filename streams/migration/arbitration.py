@@ -5,8 +5,8 @@ the pods' own order of eviction; pods of one Job side by side; Jobs of which mos
 first. Then each is let through unless a gate holds it back. Source: docs/upstream.md M9, M10.
 """
 
-from schemas.migrations import MigrationRow
-from schemas.pods import Pod
+from schemas.messages.migrations import MigrationRow
+from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.node import Held
 from streams.inventory.owners import controller

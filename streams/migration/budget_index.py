@@ -9,8 +9,8 @@ kept until a selector of the namespace changes.
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from schemas.codec import encode
-from schemas.workloads import PodSelector
+from schemas.messages.workloads import PodSelector
+from schemas.topics.codec import encode
 from streams.stage.sized_cache import SizedCache
 
 #: Most selectors of one namespace that name no label which a pod must have: each is asked of every

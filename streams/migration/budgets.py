@@ -7,9 +7,9 @@ status may count the eviction already; then it counts twice, and fewer pods are 
 never more.
 """
 
-from schemas.migrations import DisruptionBudgetRow
-from schemas.pods import Pod
-from schemas.workloads import DisruptionBudget
+from schemas.messages.migrations import DisruptionBudgetRow
+from schemas.messages.pods import Pod
+from schemas.messages.workloads import DisruptionBudget
 from streams.migration.budget_index import ANSWERS_BYTES_MAX, ANSWERS_MAX, Answers, BudgetIndex
 from streams.stage.tracked_rows import TrackedRows
 

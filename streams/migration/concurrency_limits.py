@@ -5,7 +5,7 @@ and, before a new one is taken in, those that wait as well. A limit of 0 is off,
 Source: docs/upstream.md M3 to M5, M12, G10.
 """
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.inventory.owners import Owners
 from streams.migration.registry import Group, Registry, moving

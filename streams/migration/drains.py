@@ -10,7 +10,7 @@ then the drain is over. A drain that began before waits until evictions are carr
 
 from bisect import bisect_left
 
-from schemas.migrations import PROTECTED_NAMED_MAX, DrainRow
+from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.node import Held, Node
 from streams.migration.gates import pool_of

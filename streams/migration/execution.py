@@ -12,9 +12,9 @@ pods that are really placed need it.
 import json
 from typing import Any, Literal
 
-from schemas.evictions import SOFT_EVICTION_ANNOTATION
-from schemas.migrations import MigrationRow
-from schemas.pods import Pod
+from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
+from schemas.messages.migrations import MigrationRow
+from schemas.messages.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.policy.migration import DeleteOptions
 from streams.inventory.cause import Cause, reference_fields

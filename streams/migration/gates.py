@@ -11,8 +11,8 @@ A pod with the evict annotation passes the upstream gates among them, as upstrea
 from collections import Counter
 from functools import lru_cache
 
-from schemas.migrations import Mode
-from schemas.pods import Pod
+from schemas.messages.migrations import Mode
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector

@@ -9,8 +9,8 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from schemas.base import EPOCH_MS_MAX
-from schemas.migrations import (
+from schemas.base.message import EPOCH_MS_MAX
+from schemas.messages.migrations import (
     Condition,
     ConditionType,
     Migration,

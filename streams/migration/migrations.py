@@ -9,20 +9,20 @@ is published at once: `take` answers with the messages since it was called last.
 from collections.abc import Callable, Collection
 from typing import Any
 
-from schemas.migrations import (
+from schemas.base.refusals import Refusal
+from schemas.messages.migrations import (
     MigrationRequest,
     MigrationRow,
     Watched,
 )
-from schemas.namespaces import (
+from schemas.messages.namespaces import (
     NamespaceState,
     PriorityClassState,
 )
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
-from schemas.refusals import Refusal
-from schemas.workloads import DisruptionBudget, WorkloadState
 from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory

@@ -9,7 +9,7 @@ instead of guessing.
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar, cast
 
-from schemas.namespaces import (
+from schemas.messages.namespaces import (
     NamespaceRow,
     NamespaceState,
     PriorityClassRow,

@@ -3,7 +3,7 @@
 How many there were, and where the next tick goes on.
 """
 
-from schemas.migrations import MigrationStateRow
+from schemas.messages.migrations import MigrationStateRow
 from streams.stage.tracked_rows import TrackedRows
 
 

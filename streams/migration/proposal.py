@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from schemas.migrations import Mode, Trigger, Watched
-from schemas.pods import Pod
+from schemas.messages.migrations import Mode, Trigger, Watched
+from schemas.messages.pods import Pod
 from streams.rebalance.candidates import Candidate
 
 

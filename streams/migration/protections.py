@@ -12,7 +12,7 @@ workload is in `gates`. A policy that asks for labels or values which the cluste
 protects the pod, and the verdict says what is missing.
 """
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.inventory.node import Held

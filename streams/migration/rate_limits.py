@@ -13,8 +13,8 @@ second or ten times in one.
 from collections.abc import Mapping
 from fractions import Fraction
 
-from schemas.migrations import EvictionLimiterRow
-from schemas.pods import Pod
+from schemas.messages.migrations import EvictionLimiterRow
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from streams.migration.concurrency_limits import share_of

@@ -11,7 +11,7 @@ migrations as with two thousand.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schemas.migrations import LIVE, MigrationRow
+from schemas.messages.migrations import LIVE, MigrationRow
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most migrations of a cluster at a time.

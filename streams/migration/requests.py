@@ -7,11 +7,11 @@ answers are.
 
 from collections.abc import Callable
 
-from schemas.base import EPOCH_MS_MAX
-from schemas.migrations import DrainRow, MigrationRequest, MigrationRow
-from schemas.pods import Pod, PodRef
+from schemas.base.message import EPOCH_MS_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
+from schemas.messages.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
-from schemas.refusals import Refusal
 from streams.inventory.cause import Cause
 from streams.migration.drains import Drains
 from streams.migration.gates import UNRESERVABLE, pool_of

@@ -5,8 +5,8 @@ nothing takes it for a replica. The room is taken through the same filters and s
 placement.
 """
 
-from schemas.migrations import MigrationRow
-from schemas.pods import Pod
+from schemas.messages.migrations import MigrationRow
+from schemas.messages.pods import Pod
 from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of

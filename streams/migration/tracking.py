@@ -11,9 +11,9 @@ While a migration is paused its deadline does not run, but the time for which ro
 ReservationExpired.
 """
 
-from schemas.migrations import ConditionType, MigrationRow, Reason
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod
+from schemas.messages.migrations import ConditionType, MigrationRow, Reason
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause, reference
 from streams.inventory.owners import controller
 from streams.inventory.pod_change import PodChange

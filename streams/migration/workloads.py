@@ -7,9 +7,9 @@ it never raises them. The text of every gate says which of the two it used.
 
 from dataclasses import dataclass
 
-from schemas.migrations import WorkloadRow
-from schemas.pods import Pod
-from schemas.workloads import WorkloadState
+from schemas.messages.migrations import WorkloadRow
+from schemas.messages.pods import Pod
+from schemas.messages.workloads import WorkloadState
 from streams.inventory.owners import Owners, controller
 from streams.stage.tracked_rows import TrackedRows
 

@@ -6,7 +6,7 @@ time is at least two intervals between rounds, so that one has looked at the nod
 nodes are kept that an owner's memory names; `history` drops the others.
 """
 
-from schemas.moves import CoolingNodeRow
+from schemas.messages.moves import CoolingNodeRow
 from schemas.policy import Policy
 from streams.stage.tracked_rows import TrackedRows
 

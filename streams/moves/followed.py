@@ -7,8 +7,8 @@ replacement takes the owner's next new pod. No decision depends on the outcomes.
 from collections.abc import Callable
 from typing import Any
 
-from schemas.moves import FollowedEvictionRow, Phase
-from schemas.pods import Pod, PodRef
+from schemas.messages.moves import FollowedEvictionRow, Phase
+from schemas.messages.pods import Pod, PodRef
 from schemas.policy import Policy
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows

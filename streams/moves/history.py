@@ -14,10 +14,9 @@ becomes doing.
 
 from collections.abc import Container
 
-from schemas.moves import RecentMove, RecentMovesRow
-from schemas.pods import Pod
+from schemas.messages.moves import HISTORY_MAX, RecentMove, RecentMovesRow
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from schemas.policy.moves import HISTORY_MAX
 from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
 from streams.moves.loops import loop_of

@@ -7,7 +7,7 @@ came straight back. Moves of different replicas may form one: no node is relieve
 
 from collections.abc import Sequence
 
-from schemas.moves import RecentMove
+from schemas.messages.moves import RecentMove
 
 
 def loop_of(moves: Sequence[RecentMove], closing: RecentMove) -> list[str] | None:

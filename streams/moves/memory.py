@@ -6,7 +6,7 @@ The cluster hands on what happens, and asks before it moves a pod or places one.
 
 from typing import Any
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves

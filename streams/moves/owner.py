@@ -1,6 +1,6 @@
 """Whose pod a pod is: replacements are other pods of the same owner."""
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 
 
 def owner_key(pod: Pod) -> str:

@@ -9,7 +9,7 @@ memory nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.moves.history import Moves
 from streams.placement.ranking import Ranking

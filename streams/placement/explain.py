@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.decisions import RUNNERS_UP_MAX
-from schemas.pods import Pod
+from schemas.messages.decisions import RUNNERS_UP_MAX
+from schemas.messages.pods import Pod
 from schemas.policy.durations import format_duration_ms
 from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.kind import Kind

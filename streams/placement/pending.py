@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from schemas.messages.decisions import SchedulingRequest
 from schemas.policy import Policy
-from schemas.requests import SchedulingRequest
-from schemas.rows import WaitingGroupRow
+from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.kind import Kind
 
 #: How many pods of a group are notified of each failed attempt; all are notified of their first.

@@ -10,11 +10,11 @@ withdrawn, when its pod goes, and when a binding finds that the pod has gone: th
 so may have come before the request.
 """
 
-from schemas.base import EPOCH_MS_MAX
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod
-from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
+from schemas.base.message import EPOCH_MS_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared

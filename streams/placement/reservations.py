@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node

@@ -1,6 +1,6 @@
 """Pods that are not to be placed, whatever nodes there are."""
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.limits import beyond_limits
 from streams.inventory.pod_sums import terminated
 from streams.placement.plugins.unsupported import refusal

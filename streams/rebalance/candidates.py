@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from schemas.migrations import Mode
+from schemas.messages.migrations import Mode
 from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
 

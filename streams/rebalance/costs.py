@@ -7,8 +7,8 @@ only. Source: docs/upstream.md B4.2, B5.2.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from schemas.pods import Container, Pod
-from schemas.quantities import nanos
+from schemas.base.quantities import nanos
+from schemas.messages.pods import Container, Pod
 from streams.inventory.demand import PodDemand
 from streams.inventory.priority import QOS_CLASS_LABEL, priority_class
 

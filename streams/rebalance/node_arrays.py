@@ -22,10 +22,10 @@ from operator import and_
 
 import numpy as np
 
-from schemas.base import AMOUNT_MAX
-from schemas.capacity import raw_allocatable
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
+from schemas.base.capacity import raw_allocatable
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
 from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
 from streams.rebalance.differences import Differences

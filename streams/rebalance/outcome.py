@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.rebalance.candidates import Candidate, Phase
 
 NodeClass = Literal["low", "bothLow", "prodLow", "high", "prodHigh", "normal", "skipped"]

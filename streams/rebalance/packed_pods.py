@@ -10,7 +10,7 @@ from operator import attrgetter, is_
 
 import numpy as np
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.arrays import IntArray
 from streams.inventory.node import Held
 from streams.inventory.priority import priority_class

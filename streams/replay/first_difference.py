@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from schemas.tables import kind_of_key
+from schemas.storage.tables import kind_of_key
 from streams.replay.diff import NOTHING, PathDifference, at, compare, parsed
 from streams.stage.dead_letters import DEAD_LETTERS_TOPIC
 from streams.stage.records import InputRecord, OutputRecord, RowChange, Stage, StageResult

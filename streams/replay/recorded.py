@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from schemas.base import INT64_MAX
-from schemas.topics import CLUSTER_INPUTS
+from schemas.base.message import INT64_MAX
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage import journal
 from streams.stage.journal_records import Batch
 from streams.stage.records import InputRecord

@@ -10,10 +10,10 @@ journal goes on right there is seen as it is read. Pure: what is stored is asked
 from collections.abc import Iterable
 from typing import Protocol
 
-from schemas.codec import decode_as
-from schemas.refusals import Refusal
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, kind_of_key
+from schemas.base.refusals import Refusal
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, kind_of_key
+from schemas.topics.codec import decode_as
 from streams.replay.recorded import HISTORY_HINT, NotReplayable
 from streams.replay.report import time_text
 from streams.stage import checkpoint, journal

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import orjson
 
-from schemas.tables import of_cluster
+from schemas.storage.tables import of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
 from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording

@@ -3,7 +3,7 @@
     rows at a place of the journal ──▶ `Cutter` ──▶ pieces, the last one with counts and a digest
     pieces ──▶ `Finder` ──▶ which checkpoints are whole ──▶ `Assembler` ──▶ the rows of one of them
 
-The rows are one content, which is cut into pieces anywhere (`schemas.checkpoints`). Pieces of two
+The rows are one content, which is cut into pieces anywhere (`schemas.messages.checkpoints`). Pieces of two
 writers may stand between each other (one had lost the partition and did not know it yet); each
 checkpoint is identified by its place, and no two writers have the same epoch. What is not whole is
 not there. Not judged here: whether the journal goes on at that place. Pure: rows in, bytes out, and
@@ -17,11 +17,11 @@ from typing import Any
 
 import orjson
 
-from schemas.checkpoints import CheckpointEnd, CheckpointPiece
-from schemas.codec import decode_as
-from schemas.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
-from schemas.pieces import split
-from schemas.refusals import Refusal
+from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
+from schemas.base.pieces import split
+from schemas.base.refusals import Refusal
+from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
+from schemas.topics.codec import decode_as
 from streams.stage.journal import Place
 from streams.stage.journal_records import read_record
 

@@ -1,9 +1,9 @@
 """A refused record as output records for `dead-letters`."""
 
-from schemas.codec import encode
-from schemas.deadletters import dead_letter, in_parts
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.refusals import Refusal
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import dead_letter, in_parts
+from schemas.topics.codec import encode
 from streams.stage.records import InputRecord, OutputRecord
 
 DEAD_LETTERS_TOPIC = "dead-letters"

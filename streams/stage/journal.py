@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from schemas.codec import encode
-from schemas.journal import JournalRecord
-from schemas.limits import PIECE_BYTES_MAX
-from schemas.pieces import split
-from schemas.refusals import Refusal
-from schemas.tables import PARTITION, kind_of_key
+from schemas.base.limits import PIECE_BYTES_MAX
+from schemas.base.pieces import split
+from schemas.base.refusals import Refusal
+from schemas.messages.journal import JournalRecord
+from schemas.storage.tables import PARTITION, kind_of_key
+from schemas.topics.codec import encode
 from streams.stage.journal_records import Batch, Record, read_record, says_ours, whole
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 

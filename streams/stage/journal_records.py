@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from schemas.codec import decode_as
-from schemas.journal import InputRun, JournalRecord, cut
-from schemas.limits import PIECE_HEAD_BYTES_MAX
-from schemas.refusals import Refusal
+from schemas.base.limits import PIECE_HEAD_BYTES_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.journal import InputRun, JournalRecord, cut
+from schemas.topics.codec import decode_as
 from streams.stage.records import OutputRecord, RowChange
 
 #: Fields that the head of every journal record has, also of a newer version.

@@ -16,9 +16,9 @@ from hashlib import sha256
 
 import orjson
 
-from schemas.limits import PIECE_BYTES_MAX
-from schemas.pieces import split
-from schemas.tables import kind_of_key
+from schemas.base.limits import PIECE_BYTES_MAX
+from schemas.base.pieces import split
+from schemas.storage.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 
 #: Bytes of one chunk; a row of at most this size is written as it is.

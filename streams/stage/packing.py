@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from schemas.tables import kind_of_key, parse_row_key
+from schemas.storage.tables import kind_of_key, parse_row_key
 from streams.stage.records import DamagedTable, RowChange
 
 #: The kind of rows that are packed. Names of its rows, which are names of nodes, hold no slash.

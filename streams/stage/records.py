@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from schemas.codec import decode_as
-from schemas.refusals import Refusal
-from schemas.tables import ROW_CLASSES, parse_row_key
+from schemas.base.refusals import Refusal
+from schemas.storage.tables import ROW_CLASSES, parse_row_key
+from schemas.topics.codec import decode_as
 from streams.stage.statistics import Counts, Figures
 
 

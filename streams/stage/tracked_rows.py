@@ -9,7 +9,7 @@ comes from rows (`take`).
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from schemas.codec import encode
+from schemas.topics.codec import encode
 
 K = TypeVar("K", bound="str | tuple[str, str]")
 V = TypeVar("V")

@@ -10,7 +10,7 @@ from typing import Any
 
 import faust
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 
 def broker_urls(settings: KafkaSettings) -> list[str]:

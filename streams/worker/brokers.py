@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from connectors.kafka.reader import RECORDS_MAX, PartitionReader, Record
 from connectors.kafka.reconnect import connected, passes
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.stage.records import InputRecord
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection
 from itertools import chain
 from typing import Any
 
-from schemas.connection import KafkaSettings
-from schemas.tables import of_cluster
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.tables import of_cluster
 from streams.stage.packing import put
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches, BatchLimits

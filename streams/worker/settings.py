@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.connection import SettingsError
 from schemas.policy import Policy, PolicyError, read_policy
+from schemas.settings.connection import SettingsError
 
 ENV_PREFIX = "LOADSTREAM_WORKER_"
 
@@ -16,7 +16,7 @@ ENV_PREFIX = "LOADSTREAM_WORKER_"
 class WorkerSettings(BaseSettings):
     """How one worker process runs; environment variables `LOADSTREAM_WORKER_<FIELD>`.
 
-    How it reaches Kafka: `schemas.connection.KafkaSettings`.
+    How it reaches Kafka: `schemas.settings.connection.KafkaSettings`.
     """
 
     model_config = SettingsConfigDict(

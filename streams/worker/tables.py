@@ -6,7 +6,7 @@ bytes for Faust, which then has nothing to decode; the stage reads the rows and 
 cannot read. Changes are written to the changelog by `Publisher.write_rows` and, once acknowledged,
 to the local copy by `store`.
 
-Keys begin with the partition (`schemas.tables`), so rows of a lost partition can be found and dropped. A row that is too long for one record is several rows here and in the changelog
+Keys begin with the partition (`schemas.storage.tables`), so rows of a lost partition can be found and dropped. A row that is too long for one record is several rows here and in the changelog
 (`long_rows`), and one row for all other code.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import faust
 from faust.types import TP
 
-from schemas.connection import APP_ID
-from schemas.tables import parse_row_key
+from schemas.settings.connection import APP_ID
+from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import is_chunk, joined, named, records, row_of
 from streams.stage.records import DamagedTable, RowChange
 

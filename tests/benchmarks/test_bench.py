@@ -13,8 +13,8 @@ from benchmarks.decisions import check_decisions
 from benchmarks.figures import Unproven
 from benchmarks.rig import usage
 from benchmarks.wire import Receiver, Sender, encoded
-from schemas.codec import decode
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode
 from tests.conftest import RunningBroker, eventually
 
 

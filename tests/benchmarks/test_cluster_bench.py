@@ -13,8 +13,8 @@ from benchmarks.figures import Unproven
 from benchmarks.played_cluster import PlayedCluster
 from connectors.kubernetes.sources.exposition import samples
 from connectors.kubernetes.sources.kubelet_resource import CPU
-from schemas.codec import decode, encode
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode, encode
 from tests.conftest import skipped_where_unavailable
 
 

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.quantities import amount
-from schemas.requests import SchedulingRequest
+from schemas.base.quantities import amount
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.topics.codec import decode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.migrations import LIVE, MigrationStatus
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.requests import SchedulingRequest
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.migrations import LIVE, MigrationStatus
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.topics.codec import decode
 from streams.migration.execution import DRY_LASTS_MS
 from tests.chaos.history import History
 from tests.chaos.services import REPLACES

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.codec import decode, decode_as
-from schemas.evictions import EvictionCommand
-from schemas.migrations import LIVE, MigrationRequest, MigrationStatus
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodLifecycle, PodRef
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.migrations import LIVE, MigrationRequest, MigrationStatus
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.topics.codec import decode, decode_as
 from tests.chaos import services
 from tests.chaos.plan import NODES_PER_CLUSTER, Fate, Plan
 from tests.chaos.services import UserRequest

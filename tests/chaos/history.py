@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from schemas.connection import APP_ID, KafkaSettings
-from schemas.tables import CLUSTER_TABLES, WINDOWS
-from schemas.topics import CLUSTER_INPUTS, TOPICS
+from schemas.settings.connection import APP_ID, KafkaSettings
+from schemas.storage.tables import CLUSTER_TABLES, WINDOWS
+from schemas.topics.catalog import CLUSTER_INPUTS, TOPICS
 from streams.aggregate.intake import INPUT as USAGE
 from streams.stage import checkpoint, journal
 from streams.stage.records import InputRecord

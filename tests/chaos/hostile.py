@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.partitions import partition_for
-from schemas.topics import CLUSTER_INPUTS
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.partitions import partition_for
 
 #: Topic, cluster, value (none: a tombstone) and partition (none: where the cluster's key belongs).
 Hostile = tuple[str, str, bytes | None, int | None]

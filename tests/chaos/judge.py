@@ -11,14 +11,14 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from schemas.codec import decode, decode_as
-from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import DeadLetter, source_record
-from schemas.decisions import PlacementDecision
-from schemas.refusals import Refusal
-from schemas.rows import JournalPositionRow
-from schemas.tables import CLUSTER_TABLES, POSITION, row_key
-from schemas.topics import CLUSTER_INPUTS
+from schemas.base.refusals import Refusal
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.decisions import PlacementDecision
+from schemas.storage.rows import JournalPositionRow
+from schemas.storage.tables import CLUSTER_TABLES, POSITION, row_key
+from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.codec import decode, decode_as
 from streams.aggregate.intake import INPUT as USAGE
 from streams.replay.recorded import NotReplayable, Recording
 from streams.replay.report import ReplayResult, as_lines

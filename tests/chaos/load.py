@@ -15,19 +15,18 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pydantic import BaseModel
 
-from schemas.codec import decode_as, encode
-from schemas.connection import KafkaSettings
-from schemas.decisions import PlacementDecision
-from schemas.limits import BATCH_BYTES_MAX
-from schemas.outcomes import CommandOutcome
-from schemas.percentiles import Progress
-from schemas.pods import Pod, PodLifecycle
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, WINDOWS, kind_of_key
-from schemas.topics import CLUSTER_INPUTS, node_key
+from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.percentiles import Progress
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, WINDOWS, kind_of_key
+from schemas.topics.catalog import CLUSTER_INPUTS, node_key
+from schemas.topics.codec import decode_as, encode
 from streams.aggregate.intake import INPUT as USAGE
 from tests.chaos.evictor import Evictor
 from tests.chaos.history import changelog

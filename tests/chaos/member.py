@@ -4,7 +4,7 @@ import signal
 from pathlib import Path
 
 from connectors.process.local_ports import free_port
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from tests.chaos.plan import Scenario
 from tests.chaos.watched import Mark, Phase
 from tests.streams.worker_process import Worker

@@ -12,11 +12,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from schemas.migrations import Mode
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Container, Pod
-from schemas.usage import NodeUsage
+from schemas.messages.migrations import Mode
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod
+from schemas.messages.usage import NodeUsage
+from schemas.topics.partitions import partition_for
 from tests.chaos import services
 from tests.chaos.hostile import Hostile, foreign_ticks, hostile
 from tests.chaos.services import Action, UserRequest, Way

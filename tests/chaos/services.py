@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.migrations import Mode
-from schemas.pods import Container, OwnerReference, Pod
-from schemas.workloads import DisruptionBudget, PodSelector, WorkloadState
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.migrations import Mode
+from schemas.messages.pods import Container, OwnerReference, Pod
+from schemas.messages.workloads import DisruptionBudget, PodSelector, WorkloadState
 
 SERVICES = 4
 #: Pods of each service.

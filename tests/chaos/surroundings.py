@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
+from schemas.messages.clock import ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import encode
 from streams.stage import journal
 from tests.chaos.history import Changed
 from tests.chaos.plan import Change

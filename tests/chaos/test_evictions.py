@@ -11,15 +11,14 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel
 
-from schemas.codec import decode, encode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.migrations import MigrationRequest, MigrationStatus
-from schemas.outcomes import CommandOutcome
-from schemas.partitions import partition_for
-from schemas.pods import Pod, PodLifecycle, PodRef
-from schemas.policies import PolicyRecord
-from schemas.requests import SchedulingRequest
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.migrations import MigrationRequest, MigrationStatus
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import partition_for
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 from streams.worker.consume.ticker import tick

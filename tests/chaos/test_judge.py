@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.codec import encode
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Container, Pod
-from schemas.policies import PolicyRecord
-from schemas.requests import SchedulingRequest
-from schemas.rows import JournalPositionRow
-from schemas.tables import POSITION, WINDOWS, row_key, table_of_key
-from schemas.topics import CLUSTER_INPUTS
-from schemas.usage import NodeUsage
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.usage import NodeUsage
+from schemas.storage.rows import JournalPositionRow
+from schemas.storage.tables import POSITION, WINDOWS, row_key, table_of_key
+from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

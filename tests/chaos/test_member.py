@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.store.publisher import LostOwnership
 from tests.chaos.member import Member
 from tests.chaos.plan import SCENARIOS

@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from schemas.codec import decode_as, encode
-from schemas.deadletters import DeadLetter
-from schemas.metrics import NodeMetric
-from schemas.tables import WINDOWS
-from schemas.topics import node_key
-from schemas.usage import NodeUsage
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
+from schemas.storage.tables import WINDOWS
+from schemas.topics.catalog import node_key
+from schemas.topics.codec import decode_as, encode
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.intake import INPUT, OUTPUT
 from streams.aggregate.restore import restore

@@ -8,7 +8,7 @@ import yaml
 from typer.main import get_command
 
 from loadstream.__main__ import app
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 _FILE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "agent.yaml"
 _SET: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))

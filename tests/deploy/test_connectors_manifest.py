@@ -11,7 +11,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.known import known_settings
 from connectors.kubernetes.sources.settings import read_sources
 from loadstream.__main__ import app
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import DUTIES

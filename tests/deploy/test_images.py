@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from connectors.process.logs import LogSettings
 from loadstream.__main__ import app
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.codec import decode
-from schemas.evictions import EvictionCommand
-from schemas.metrics import PodMetric
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import PodMetric
 from schemas.policy import read_policy
+from schemas.topics.codec import decode
 from streams.placement.plugins.registry import KNOWN
 from tests.streams.cluster.builders import (
     lifecycle,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.policies import DOCUMENT_BYTES_MAX
+from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -3,8 +3,8 @@
 import re
 
 from benchmarks import messages
-from schemas.clock import ClockTick
-from schemas.codec import encode
+from schemas.messages.clock import ClockTick
+from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
 from streams.cluster.state import NODES_MAX, PODS_MAX

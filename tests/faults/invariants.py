@@ -8,8 +8,8 @@
   node would take.
 """
 
-from schemas.codec import decode
-from schemas.requests import SchedulingRequest
+from schemas.messages.decisions import SchedulingRequest
+from schemas.topics.codec import decode
 from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.world import World
 from streams.cluster.state import ClusterState

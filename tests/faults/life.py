@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
-from schemas.policies import PolicyRecord
+from schemas.messages.policies import PolicyRecord
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.scenario import CLUSTER, Scenario, draw_scenario
 from simulation.closed_loop.traces import model_traces

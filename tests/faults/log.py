@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schemas.codec import encode
-from schemas.partitions import partition_for
-from schemas.topics import key_of
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from streams.stage.records import InputRecord, OutputRecord
 from tests.faults.trace import PARTITIONS
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 from connectors.ports.at_once import at_once
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import Answer, Sink, SinkError
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.partitions import partition_for
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.world import World
 from simulation.cluster.sink import SimulatedSink

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from schemas.codec import decode
-from schemas.deadletters import DeadLetter
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.policies import PolicyRecord
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.policies import PolicyRecord
 from schemas.policy import Policy, read_policy
 from schemas.policy.migration import MigrationControllerArgs
+from schemas.topics.codec import decode
 from simulation.closed_loop.world import World
 from simulation.cluster.cluster import MachineEvent, Observer
 from simulation.cluster.machines import Machine

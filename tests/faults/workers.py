@@ -10,9 +10,9 @@ from collections.abc import Sequence as Some
 from dataclasses import replace
 from random import Random
 
-from schemas.clock import ClockTick
-from schemas.tables import of_cluster
-from schemas.topics import CLUSTER_INPUTS
+from schemas.messages.clock import ClockTick
+from schemas.storage.tables import of_cluster
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

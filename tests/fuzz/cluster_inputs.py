@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from schemas.topics import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage.records import InputRecord
 from tests.fuzz import borderline
 from tests.fuzz.broken import broken, misplaced_key

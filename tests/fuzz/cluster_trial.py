@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.codec import decode
-from schemas.tables import kind_of_key
+from schemas.storage.tables import kind_of_key
+from schemas.topics.codec import decode
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import Changes
 from streams.stage.records import InputRecord, StageResult

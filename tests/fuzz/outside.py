@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
 from tests.fuzz.world import Payload, World
 
 #: Most records of delay.

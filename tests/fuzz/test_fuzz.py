@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.evictions import EvictionCommand
-from schemas.tables import kind_of_key
+from schemas.messages.evictions import EvictionCommand
+from schemas.storage.tables import kind_of_key
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.pods import PodWindow
 from streams.cluster.stage import ClusterStage

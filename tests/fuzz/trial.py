@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from schemas.codec import decode, encode
-from schemas.deadletters import DeadLetter, joined, source_record
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.refusals import Refusal
-from schemas.topics import key_of
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter, joined, source_record
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
 from streams.stage.records import InputRecord, OutputRecord, Stage, StageResult
 from streams.stage.statistics import Counts
 from tests.fuzz.coverage import Coverage

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from schemas.partitions import partition_for
+from schemas.topics.partitions import partition_for
 from streams.stage.records import InputRecord
 from tests.fuzz import borderline
 from tests.fuzz.broken import broken, misplaced_key

@@ -10,19 +10,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from schemas.base import EPOCH_MS_MAX
-from schemas.clock import ClockTick
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.lists import ListEnd
-from schemas.migrations import MigrationStatus
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.policies import PolicyRecord
+from schemas.base.message import EPOCH_MS_MAX
+from schemas.base.quantities import amounts
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.lists import ListEnd
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
 from schemas.policy import Policy
-from schemas.quantities import amounts
-from schemas.requests import SchedulingRequest
 from streams.cluster.stage import ClusterStage
 from streams.inventory.demand import pod_demand
 from streams.stage.records import InputRecord

@@ -9,8 +9,8 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from schemas.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
-from schemas.tables import WINDOWS, table_of_key
+from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
+from schemas.storage.tables import WINDOWS, table_of_key
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

@@ -8,7 +8,7 @@ them; amounts are few, so that nodes fill up.
 from random import Random
 from typing import Any
 
-from schemas.partitions import partition_for
+from schemas.topics.partitions import partition_for
 
 Payload = dict[str, Any]
 

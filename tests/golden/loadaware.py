@@ -8,8 +8,8 @@ ways that a plugin answers, for all rows at once and for one row; if the two dif
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.metrics import NodeMetric
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position

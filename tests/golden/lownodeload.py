@@ -8,7 +8,7 @@ by the filter, pods whose eviction fails by the gate.
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
 from schemas.policy.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory

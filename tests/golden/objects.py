@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
-from schemas.nodes import NodeState, Taint
-from schemas.pods import Container, OwnerReference, Pod, PodLifecycle, Toleration
+from schemas.base.quantities import amounts
+from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle, Toleration
 from schemas.policy.durations import parse_duration_ms
-from schemas.quantities import amounts
 
 Json = Mapping[str, Any]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from schemas.base import Message
+from schemas.base.message import Message
 from schemas.policy import Policy, PolicyError, effective_yaml
-from schemas.tables import kind_of_key, row_key
+from schemas.storage.tables import kind_of_key, row_key
 from streams.cluster import tables
 from streams.cluster.state import ClusterState
 from streams.inventory.kind import kind_of

@@ -18,17 +18,17 @@ from connectors.kafka.topics import expected_names
 from connectors.process import wall_clock
 from connectors.process.local_ports import free_port
 from loadstream.__main__ import app
-from schemas.announcement import announced
-from schemas.base import Message
-from schemas.codec import encode
-from schemas.deadletters import dead_letter
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
-from schemas.migrations import MigrationRequest
-from schemas.partitions import partition_for
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
-from schemas.rounds import RebalanceRound
-from schemas.usage import NodeUsage, PodUsage
+from schemas.messages.dead_letters import dead_letter
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import RebalanceRound
+from schemas.messages.usage import NodeUsage, PodUsage
+from schemas.settings.announcement import announced
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
 from tests.connectors.kafka.messages import NOW_MS, decision, journal_batch, usage
 

@@ -16,18 +16,18 @@ from connectors.kafka.tail import Entry, read_entries
 from connectors.process import wall_clock
 from connectors.queries import migration_states as states
 from loadstream.__main__ import app
-from schemas.base import Message
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.deadletters import dead_letter
-from schemas.decisions import AsOf
-from schemas.metrics import NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Pod, PodLifecycle, PodRef
-from schemas.refusals import Refusal
-from schemas.topics import TOPIC_BY_NAME, TOPIC_OF
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import dead_letter
+from schemas.messages.decisions import AsOf
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
 
 NOW_MS = 1_795_000_000_000

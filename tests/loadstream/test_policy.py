@@ -17,21 +17,21 @@ from connectors.policy import unmet
 from connectors.process import wall_clock
 from loadstream import policy as commands
 from loadstream.policy import app
-from schemas.base import Message
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.deadletters import dead_letter
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Pod, PodLifecycle
-from schemas.policies import DOCUMENT_BYTES_MAX, PolicyRecord
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import dead_letter
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.policies import DOCUMENT_BYTES_MAX, PolicyRecord
 from schemas.policy import effective_yaml, read_policy
-from schemas.refusals import Refusal
-from schemas.rows import FailedClusterRow
-from schemas.tables import row_key
-from schemas.topics import TOPIC_BY_NAME
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.rows import FailedClusterRow
+from schemas.storage.tables import row_key
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.messages import journal_batch
 

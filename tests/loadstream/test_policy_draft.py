@@ -10,13 +10,13 @@ from typer.testing import CliRunner, Result
 
 from connectors.process import wall_clock
 from loadstream.policy import app
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Container, Pod, PodLifecycle
+from schemas.messages.clock import ClockTick
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Container, Pod, PodLifecycle
 from schemas.policy import read_policy
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.streamed import Streamed
 from simulation.closed_loop.world import run as run_world

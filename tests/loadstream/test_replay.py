@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
 from loadstream.__main__ import app
-from schemas.clock import ClockTick
-from schemas.codec import decode_as, encode
-from schemas.journal import JournalRecord
-from schemas.partitions import partition_for
+from schemas.messages.clock import ClockTick
+from schemas.messages.journal import JournalRecord
+from schemas.topics.codec import decode_as, encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.streams.builders import NOW_MS, nodes, request
 from tests.streams.replaying import HOME, replay

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loadstream.schema_export import app
-from schemas.export import documents
+from schemas.publish.export import documents
 
 
 def test_export_writes_all_documents_and_then_nothing_more(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from loadstream.__main__ import app
-from schemas.codec import encode
-from schemas.partitions import partition_for
-from schemas.policies import PolicyRecord
+from schemas.messages.policies import PolicyRecord
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from simulation.cluster.continuous import ContinuousSimulation
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker, client

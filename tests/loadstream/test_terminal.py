@@ -17,11 +17,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from loadstream.__main__ import app
-from schemas.codec import decode
+from schemas.base.printable import json_text, printable, yaml_text
+from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
-from schemas.printable import json_text, printable, yaml_text
-from schemas.refusals import Refusal
-from schemas.topics import TOPICS
+from schemas.topics.catalog import TOPICS
+from schemas.topics.codec import decode
 from simulation.demo.report import _names
 from tests.conftest import RunningBroker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.export import KEYWORDS, PUBLISHED
+from schemas.publish.export import KEYWORDS, PUBLISHED
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.codec import decode, decode_as, encode
-from schemas.deadletters import dead_letter, in_parts, joined, source_record
-from schemas.refusals import REASON_CHARS_MAX, Refusal
-from schemas.tables import ROW_CLASSES
-from schemas.topics import TOPIC_BY_NAME
+from schemas.base.refusals import REASON_CHARS_MAX, Refusal
+from schemas.messages.dead_letters import dead_letter, in_parts, joined, source_record
+from schemas.storage.tables import ROW_CLASSES
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import decode, decode_as, encode
 from tests.strategies import json_values, mutated, payloads
 
 M = TypeVar("M", bound=BaseModel)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
 from streams.cluster.stage import ClusterStage
 from streams.replay.recorded import Recording
 from streams.replay.verify import Difference, Verification, Window

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.codec import decode, encode, encode_fields
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode, encode, encode_fields
 from streams.stage.records import OutputMessage
 
 

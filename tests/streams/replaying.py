@@ -3,7 +3,7 @@
 from typer.testing import CliRunner, Result
 
 from loadstream.__main__ import app
-from schemas.partitions import partition_for
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
 #: Partition of cluster c, of 4.

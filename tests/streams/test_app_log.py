@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.app import build
 from streams.worker.settings import WorkerSettings
 

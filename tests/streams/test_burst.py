@@ -17,10 +17,10 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.local_ports import free_port
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.partitions import partition_for
-from schemas.requests import SchedulingRequest
+from schemas.messages.decisions import SchedulingRequest
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from streams.worker.consume.batches import BatchLimits
 from streams.worker.runner import in_flight_max
 from tests.conftest import running

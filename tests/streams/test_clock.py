@@ -9,9 +9,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from connectors.process.local_ports import free_port
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
+from schemas.messages.clock import ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import encode
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import POSITIONS, Worker, client
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from schemas.codec import encode
-from schemas.deadletters import DeadLetter, source_record
-from schemas.limits import BATCH_BYTES_MAX
-from schemas.pods import PodLifecycle
-from schemas.requests import SchedulingRequest
+from schemas.base.limits import BATCH_BYTES_MAX
+from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.pods import PodLifecycle
+from schemas.topics.codec import encode
 from streams.stage.journal import TOPIC as JOURNAL
 from tests.conftest import RunningBroker
 from tests.streams.builders import nodes, pod, request

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from connectors.process.wall_clock import now_ms
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import PodLifecycle
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from streams.stage.journal import TOPIC as JOURNAL
 from streams.stage.journal_records import Batch, read_record, whole
 from tests.conftest import RunningBroker

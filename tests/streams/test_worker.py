@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from connectors.process.wall_clock import now_ms
-from schemas.codec import encode
-from schemas.collect import CollectPolicyRecord
-from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
-from schemas.policies import PolicyRecord
-from schemas.quantities import amount
-from schemas.requests import SchedulingRequest
-from schemas.usage import NodeUsage
+from schemas.base.quantities import amount
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.usage import NodeUsage
+from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
 from tests.streams.builders import nodes, request
 from tests.streams.worker_process import POSITIONS, Client, Worker, client

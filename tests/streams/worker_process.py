@@ -16,11 +16,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from pydantic import BaseModel
 
 from connectors.kafka.topics import changelog_name
-from schemas.codec import decode, encode
-from schemas.connection import KafkaSettings
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, TABLE_OF_KIND, kind_of_key
-from schemas.topics import TOPIC_BY_NAME
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import decode, encode
 
 #: Changelog with the row that tells how far the cluster stage has come.
 POSITIONS = changelog_name(TABLE_OF_KIND[PARTITION])

@@ -21,11 +21,11 @@ from connectors.kafka.term import Term, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
 from connectors.process import wall_clock
-from schemas.clock import ClockTick
-from schemas.codec import decode
-from schemas.connection import KafkaSettings
-from schemas.outcomes import CommandOutcome
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.outcomes import CommandOutcome
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from connectors.kafka.recent import end_of, follow
 from connectors.kafka.term import Term, TermOver
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.queries.migration_answers import REQUESTS, refused_request
-from schemas.codec import decode
-from schemas.connection import KafkaSettings
-from schemas.deadletters import DeadLetter
-from schemas.migrations import MigrationStatus
-from schemas.partitions import partition_for
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.migrations import MigrationStatus
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 
 STATUS = "status"
 LETTERS = "dead-letters"

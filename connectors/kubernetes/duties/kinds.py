@@ -36,10 +36,10 @@ from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
 from connectors.process import wall_clock
-from schemas.base import Message
-from schemas.clock import ClockTick
-from schemas.codec import decode
-from schemas.connection import KafkaSettings
+from schemas.base.message import Message
+from schemas.messages.clock import ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.process.signals import run_until_stopped
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 from connectors.kafka.outbox import Outbox, RecordTooLong
 from connectors.kafka.term import Term, TermOver
 from connectors.queries.wording import sentence
-from schemas.base import Message
+from schemas.base.message import Message
 
 logger = logging.getLogger(__name__)
 

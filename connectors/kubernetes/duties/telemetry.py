@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from connectors.kubernetes.sources.health import SourceReport
 from connectors.kubernetes.watch.health import CollectionHealth
 from connectors.process.metrics_endpoint import process_registry
-from schemas.outcomes import CommandOutcome
+from schemas.messages.outcomes import CommandOutcome
 
 #: A loop that stood for so long should be started again, in seconds.
 STANDS_S = 60.0

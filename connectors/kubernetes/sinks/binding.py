@@ -13,7 +13,7 @@ from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Answer, no_such_pod
-from schemas.decisions import PlacementDecision
+from schemas.messages.decisions import PlacementDecision
 
 #: Annotation of a pod that loadstream has bound: the id of the decision.
 DECISION_ANNOTATION = "loadstream/decision"

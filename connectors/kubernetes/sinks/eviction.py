@@ -30,7 +30,7 @@ from connectors.kubernetes.sinks.answers import (
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Answer, no_such_pod
-from schemas.evictions import EvictionCommand
+from schemas.messages.evictions import EvictionCommand
 
 #: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
 #: migrated live. Set by its controller, read by the descheduler of Kubernetes in the same way.

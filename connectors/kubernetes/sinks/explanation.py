@@ -21,8 +21,8 @@ from connectors.kubernetes.sinks.background import Background
 from connectors.kubernetes.sinks.events import Events, Regarding, rfc3339
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from schemas.decisions import PlacementDecision
-from schemas.pods import PodRef
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.pods import PodRef
 
 #: Pods explained a second: with a look and a write each, what kube-scheduler's client is allowed.
 PER_S = 25.0

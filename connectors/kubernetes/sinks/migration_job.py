@@ -11,8 +11,8 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from connectors.kubernetes.sinks.events import rfc3339
-from schemas.migrations import LIVE, TTL_MAX_MS, MigrationRequest, MigrationStatus, Mode
-from schemas.pods import PodRef
+from schemas.messages.migrations import LIVE, TTL_MAX_MS, MigrationRequest, MigrationStatus, Mode
+from schemas.messages.pods import PodRef
 from schemas.policy.durations import parse_duration_ms
 
 #: Annotation of a job: why, in words.

@@ -40,8 +40,8 @@ from connectors.kubernetes.sinks.migration_job import (
 )
 from connectors.kubernetes.sinks.pods import look
 from connectors.kubernetes.sinks.throttle import Throttle
-from schemas.migrations import LIVE, MigrationRequest, MigrationStatus
-from schemas.pods import PodRef
+from schemas.messages.migrations import LIVE, MigrationRequest, MigrationStatus
+from schemas.messages.pods import PodRef
 
 logger = logging.getLogger(__name__)
 

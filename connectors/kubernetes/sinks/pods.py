@@ -7,7 +7,7 @@ from typing import Any
 from connectors.kubernetes.api.errors import ApiError
 from connectors.kubernetes.sinks.answers import absent
 from connectors.kubernetes.sinks.throttle import Throttle
-from schemas.pods import PodRef
+from schemas.messages.pods import PodRef
 
 #: Names of objects: a name from a message becomes part of a path, so nothing else may be in it.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)

@@ -20,9 +20,9 @@ from connectors.kubernetes.sinks.explanation import Explanations
 from connectors.kubernetes.sinks.pods import Seen
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import Answer, Sink
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.pods import PodRef
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.pods import PodRef
 
 
 class KubernetesSink(Sink):

@@ -13,10 +13,10 @@ from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.ports.usage_source import UsageSource
 from connectors.process.wall_clock import now_ms
-from schemas.complaints import complaints
-from schemas.contract import json_schema
-from schemas.metrics import NodeMetric
-from schemas.usage import NodeUsage
+from schemas.base.complaints import complaints
+from schemas.base.contract import json_schema
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
 
 S = TypeVar("S", bound=SourceSettings)
 M = TypeVar("M", NodeUsage, NodeMetric)

@@ -2,7 +2,7 @@
 
     async with Collector(context, make_sources(settings, context)) as collector:
         async for topic, message in collector.messages():
-            ...                              # send it; the key is schemas.topics' of that topic
+            ...                              # send it; the key is schemas.topics.catalog' of that topic
     collector.reports()                      # at any time: how the sources do
 
 Nothing that a source meets ends the collector: it is reported (`health`) and tried again. A reader
@@ -20,8 +20,8 @@ from connectors.kubernetes.api.errors import AccessError, ApiError
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.health import SourceFailed, SourceReport
 from connectors.kubernetes.sources.precedence import Precedence
-from schemas.metrics import NodeMetric
-from schemas.usage import NodeUsage
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
 
 logger = logging.getLogger(__name__)
 

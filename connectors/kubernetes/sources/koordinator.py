@@ -36,7 +36,7 @@ from connectors.kubernetes.sources.collect_policy import (
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
 from connectors.kubernetes.sources.node_metric import message_of, removed
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 #: From one read to the next, in seconds.

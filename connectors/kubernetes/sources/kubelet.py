@@ -36,9 +36,9 @@ from connectors.kubernetes.sources.http import (
 from connectors.kubernetes.sources.scraper import IN_FLIGHT_MAX, Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.process import wall_clock
+from schemas.messages.usage import NodeUsage
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
-from schemas.usage import NodeUsage
 
 #: From one read of what was measured to the next, in seconds.
 READ_S = 0.25

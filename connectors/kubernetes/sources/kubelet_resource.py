@@ -29,9 +29,9 @@ from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
 from connectors.kubernetes.sources.rates import RATE_MAX_MS, CpuCounter
 from connectors.kubernetes.sources.settings import SourceSettings
-from schemas.base import AMOUNT_MAX
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 from schemas.policy.parts import Items
-from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
 #: If the clock of a node moves by so much between two scrapes, its stamps do not measure time.

@@ -23,8 +23,8 @@ from connectors.kubernetes.sources.directory import time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
-from schemas.base import AMOUNT_MAX
-from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 
 _READINGS = {
     "usage_without_page_cache_bytes": "rssBytes",

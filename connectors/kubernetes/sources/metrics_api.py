@@ -18,9 +18,9 @@ from connectors.kubernetes.sources.directory import PodName, time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import failed_by_server
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
+from schemas.base.quantities import QuantityError, amount_of, nanos
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import parse_duration_ms
-from schemas.quantities import QuantityError, amount_of, nanos
-from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 
 GROUP = "/apis/metrics.k8s.io/v1beta1"
 #: Entries of a list that cannot be read and are named in one note.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.kubernetes.sources.directory import time_ms
-from schemas.metrics import AGGREGATION_TYPES, NodeMetric
+from schemas.base.quantities import amounts
+from schemas.messages.metrics import AGGREGATION_TYPES, NodeMetric
 from schemas.policy.durations import parse_duration_ms
-from schemas.quantities import amounts
 
 
 def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) -> NodeMetric:

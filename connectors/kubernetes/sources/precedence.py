@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.kubernetes.sources.health import SKEW_MAX_MS
-from schemas.metrics import NodeMetric
-from schemas.usage import (
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import (
     HOST_APPLICATIONS_PER_SAMPLE_MAX,
     PODS_PER_SAMPLE_MAX,
     HostApplicationUsage,

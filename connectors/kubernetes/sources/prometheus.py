@@ -29,10 +29,10 @@ from connectors.kubernetes.sources.http import fetch, read_secret, tls_context
 from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
-from schemas.base import AMOUNT_MAX, ResourceName
+from schemas.base.message import AMOUNT_MAX, ResourceName
+from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
-from schemas.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 
 _Queries = Annotated[
     dict[ResourceName, Annotated[str, Field(min_length=1, max_length=8_192)]],

@@ -6,7 +6,7 @@ may have begun long before), or where the last reading is too old, the reading i
 next rate begins. So over any history the rates add up to at most what was used.
 """
 
-from schemas.base import AMOUNT_MAX
+from schemas.base.message import AMOUNT_MAX
 
 #: Readings closer together are one, in ms: a kubelet answers from a cache.
 RATE_MIN_MS = 100

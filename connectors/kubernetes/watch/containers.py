@@ -17,14 +17,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from connectors.kubernetes.watch.metadata import Json, given
-from schemas.quantities import QuantityError, nanos
+from schemas.base.quantities import QuantityError, nanos
 
 _WHOLE_POD = ("cpu", "memory")
 _WHOLE_POD_PREFIX = "hugepages-"
 
 
 def containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
-    """Containers and init containers of a pod, as plain values of `schemas.pods.Container`."""
+    """Containers and init containers of a pod, as plain values of `schemas.messages.pods.Container`."""
     infeasible = _infeasible(status)
     running = _by_name(status.get("containerStatuses"))
     plain = [_container(each, running, infeasible) for each in spec.get("containers") or ()]

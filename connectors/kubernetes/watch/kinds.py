@@ -14,10 +14,10 @@ from connectors.kubernetes.watch.objects import Kind
 from connectors.kubernetes.watch.priority_classes import priority_class
 from connectors.kubernetes.watch.volumes import volume, volume_claim
 from connectors.kubernetes.watch.workloads import daemon_set, job, replica_set
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 #: Path of the pods; they have a reporter of their own.
 PODS = "/api/v1/pods"

@@ -7,7 +7,7 @@ carried that a filter, a score or a protection reads, so that a change of anothe
 from datetime import datetime
 from typing import Any
 
-from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
+from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 
 #: Annotations of a pod: all under the prefix tell kinds of pods apart.
 _PREFIX = "scheduling.koordinator.sh/"

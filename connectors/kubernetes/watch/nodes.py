@@ -5,7 +5,7 @@ node is not ready reaches decisions as the taint that Kubernetes gives it.
 """
 
 from connectors.kubernetes.watch.metadata import Json, given, metadata, node_annotations
-from schemas.base import RESOURCES_MAX
+from schemas.base.message import RESOURCES_MAX
 
 
 def node_state(found: Json) -> Json:

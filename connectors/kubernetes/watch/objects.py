@@ -7,9 +7,9 @@ from typing import Any
 from connectors.kubernetes.watch.metadata import Json
 from connectors.kubernetes.watch.records import values_of
 from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
-from schemas.base import Message
-from schemas.nodes import NodeState
-from schemas.topics import TOPIC_OF
+from schemas.base.message import Message
+from schemas.messages.nodes import NodeState
+from schemas.topics.catalog import TOPIC_OF
 
 Heard = Callable[[Json, Json | None], None]
 """Is called with the identity and the values of an object that has changed; none: it is gone."""

@@ -22,9 +22,9 @@ from connectors.kubernetes.watch.metadata import Json, metadata
 from connectors.kubernetes.watch.pods import bare, claim_names, pod
 from connectors.kubernetes.watch.records import values_of
 from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
-from schemas.pods import Pod, PodLifecycle
-from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.pods import Pod, PodLifecycle
 
 _FINISHED = ("Succeeded", "Failed")
 #: How far a pod has come.

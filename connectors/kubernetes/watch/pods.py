@@ -7,7 +7,7 @@ from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.containers import containers
 from connectors.kubernetes.watch.metadata import Json, given, pod_annotations, time_ms
 from connectors.kubernetes.watch.requirements import unsupported
-from schemas.pods import HOST_PORTS_MAX
+from schemas.messages.pods import HOST_PORTS_MAX
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 #: Operators of tolerations that decisions know; a toleration with another one tolerates nothing.

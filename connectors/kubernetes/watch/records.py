@@ -12,8 +12,8 @@ import orjson
 from pydantic import BaseModel
 
 from connectors.kubernetes.watch.metadata import Json
-from schemas.codec import decode_as
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode_as
 
 M = TypeVar("M", bound=BaseModel)
 

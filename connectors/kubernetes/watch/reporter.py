@@ -23,8 +23,8 @@ from connectors.kubernetes.api.list_watch import (
     Present,
 )
 from connectors.kubernetes.watch.metadata import Json
-from schemas.base import Message
-from schemas.refusals import Refusal
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
 
 logger = logging.getLogger(__name__)
 

@@ -36,8 +36,8 @@ from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.kubernetes.watch.reporter import Reported
 from connectors.ports.state_watch import LISTED, StateWatch, WatchBroken
 from connectors.process.wall_clock import now_ms as wall_clock_ms
-from schemas.base import Message
-from schemas.lists import ListBegin, ListEnd
+from schemas.base.message import Message
+from schemas.messages.lists import ListBegin, ListEnd
 
 #: Scheduler names of pods that loadstream places, unless others are given.
 SCHEDULERS = frozenset({"loadstream"})

@@ -1,4 +1,4 @@
-"""PersistentVolumes and their claims to the plain values of `schemas.volumes`."""
+"""PersistentVolumes and their claims to the plain values of `schemas.messages.volumes`."""
 
 from connectors.kubernetes.watch.affinity import node_selector_terms
 from connectors.kubernetes.watch.metadata import Json, given, metadata

@@ -9,7 +9,7 @@ from typing import Any
 from connectors.policy.draft.advice import Advice
 from connectors.policy.draft.summary import Summary
 from connectors.units import time_text
-from schemas.printable import one_line
+from schemas.base.printable import one_line
 
 _WIDTH = 100
 _INDENT = "  "

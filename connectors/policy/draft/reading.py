@@ -18,13 +18,13 @@ from connectors.policy.draft.history import (
     PodSeen,
     median_gap_ms,
 )
-from schemas.capacity import node_capacity
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod, PodLifecycle
-from schemas.quantities import amount_of, amounts, nanos
-from schemas.usage import NodeUsage
-from schemas.workloads import DisruptionBudget
+from schemas.base.capacity import node_capacity
+from schemas.base.quantities import amount_of, amounts, nanos
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.usage import NodeUsage
+from schemas.messages.workloads import DisruptionBudget
 
 #: Most records of one topic that are looked at: 5,000 nodes for 40 minutes, 100 for a day.
 RECORDS_MAX = 200_000

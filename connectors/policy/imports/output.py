@@ -5,9 +5,9 @@ from typing import Any
 
 from connectors.policy.draft.document import comment, flow
 from connectors.policy.imports.translation import Translation
+from schemas.base.printable import one_line
 from schemas.policy import Policy
 from schemas.policy.errors import Path
-from schemas.printable import one_line
 
 _COMPAT = {
     "koordinator": "the file is Koordinator's: rebalancing does what Koordinator does",

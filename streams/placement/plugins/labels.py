@@ -10,7 +10,7 @@ k8s.io/component-helpers).
 import re
 from dataclasses import dataclass
 
-from schemas.pods import NodeRequirement
+from schemas.messages.pods import NodeRequirement
 from streams.inventory.arrays import BoolArray
 from streams.placement.plugins.columns import Interned
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.pods import NodeSelectorTerm, Pod
+from schemas.messages.pods import NodeSelectorTerm, Pod
 from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.kind import Kind

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from schemas.nodes import Taint
-from schemas.pods import Toleration
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Toleration
 from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.kind import Kind

@@ -4,7 +4,7 @@ The node controller also taints a cordoned node, a moment later. A pod that tole
 pods of a DaemonSet do, tolerates the flag as well.
 """
 
-from schemas.nodes import Taint
+from schemas.messages.nodes import Taint
 from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.change import Change
 from streams.inventory.kind import Kind

@@ -4,7 +4,7 @@ It asks about the pod alone, before any node is looked at: zonal volumes, requir
 topology spread and the like may make any node wrong, so none is right.
 """
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 
 
 def refusal(pod: Pod) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.base import INT64_MAX
+from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.overutilization import RiskResource
 from streams.inventory.arrays import IntArray

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.messages.rounds import HotspotCounter, HotspotCounterRow
 from schemas.policy import LOW_NODE_LOAD, Policy
 from schemas.policy.lownodeload import AnomalyCondition
-from schemas.rounds import HotspotCounter, HotspotCounterRow
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import differences_of
 from streams.rebalance.thresholds.pools import Pool

@@ -3,7 +3,7 @@
 Mean usage of the newest rounds, and what Koordinator's rounds filled into the threshold maps.
 """
 
-from schemas.rounds import UsageHistoryRow
+from schemas.messages.rounds import UsageHistoryRow
 from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.thresholds.pools import Pools
 from streams.stage.tracked_rows import TrackedRows

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from schemas.base import INT64_MAX
+from schemas.base.message import INT64_MAX
 from streams.inventory.arrays import FloatArray, IntArray
 from streams.inventory.node import Held
 from streams.rebalance.candidates import Phase

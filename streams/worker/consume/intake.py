@@ -13,9 +13,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from schemas.clock import AHEAD_MAX_MS, ClockTick
-from schemas.codec import decode
-from schemas.connection import KafkaSettings
+from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
 from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
 from streams.worker.partitions import Partitions

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.brokers import Brokers
 from streams.worker.consume.intake import Intake
 from streams.worker.store.topic_watch import check_ends

@@ -13,11 +13,11 @@ from typing import get_args
 from prometheus_client import Counter, Gauge, Histogram
 
 from connectors.process.metrics_endpoint import process_registry
-from schemas.decisions import PlacementDecision
-from schemas.migrations import Trigger
-from schemas.moves import MOVE_COUNTS
-from schemas.refusals import Category
-from schemas.tables import table_of_key
+from schemas.base.refusals import Category
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.migrations import Trigger
+from schemas.messages.moves import MOVE_COUNTS
+from schemas.storage.tables import table_of_key
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.stage.statistics import ClusterFigures, Figures
 from streams.worker.brokers import Brokers
 from streams.worker.partitions import Partitions

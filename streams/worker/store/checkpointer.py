@@ -18,10 +18,10 @@ from functools import cache
 from itertools import islice
 from typing import Literal
 
-from schemas.codec import decode_as
-from schemas.refusals import Refusal
-from schemas.rows import PartitionRow
-from schemas.tables import POSITION, row_key
+from schemas.base.refusals import Refusal
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import POSITION, row_key
+from schemas.topics.codec import decode_as
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
 from streams.stage.journal import Place
 from streams.stage.long_rows import is_chunk, joined

@@ -25,8 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.connection import KafkaSettings
-from schemas.tables import row_key
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.tables import row_key
 from streams.stage.records import RowChange
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
 

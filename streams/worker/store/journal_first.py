@@ -11,11 +11,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from schemas.codec import decode_as
-from schemas.connection import KafkaSettings
-from schemas.refusals import Refusal
-from schemas.rows import JournalPositionRow
-from schemas.tables import PARTITION, POSITION, row_key
+from schemas.base.refusals import Refusal
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.rows import JournalPositionRow
+from schemas.storage.tables import PARTITION, POSITION, row_key
+from schemas.topics.codec import decode_as
 from streams.stage import journal
 from streams.stage.dead_letters import buried
 from streams.stage.packing import Changes

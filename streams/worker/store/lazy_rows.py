@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from schemas.codec import encode
-from schemas.rows import JournalPositionRow
-from schemas.tables import PARTITION, POSITION, row_key, table_of_key
+from schemas.storage.rows import JournalPositionRow
+from schemas.storage.tables import PARTITION, POSITION, row_key, table_of_key
+from schemas.topics.codec import encode
 from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange

@@ -15,8 +15,8 @@ from typing import Any
 
 from connectors.kafka.producer import connect_producer
 from connectors.kafka.reconnect import answered
-from schemas.connection import KafkaSettings
-from schemas.partitions import partition_for
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.partitions import partition_for
 from streams.stage.records import OutputRecord, RowChange
 
 #: Most bytes that travel in one batch to one partition; a larger record makes a batch of its own.

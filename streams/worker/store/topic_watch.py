@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
-from schemas.topics import TOPICS
+from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
+from schemas.topics.catalog import TOPICS
 from streams.stage.records import reset_advice
 
 logger = logging.getLogger(__name__)

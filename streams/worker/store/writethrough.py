@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.percentiles import TopicIds
-from schemas.tables import row_key
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.percentiles import TopicIds
+from schemas.storage.tables import row_key
+from schemas.topics.codec import encode
 from streams.stage.journal import Place
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row

@@ -17,7 +17,7 @@ from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.extents import read_extents
 from connectors.kafka.topics import expected_names
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from tests.conftest import (
     RunningBroker,
     create_named,

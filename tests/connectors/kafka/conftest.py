@@ -12,7 +12,7 @@ from connectors.kafka import diagnosis
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from tests.conftest import patient, running
 
 USER = "alice"

@@ -4,29 +4,35 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.checkpoints import CheckpointEnd, CheckpointPiece
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import DeadLetter
-from schemas.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
-from schemas.evictions import EvictionCommand
-from schemas.journal import JournalRecord
-from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import AggregatedUsage, NodeMetric
-from schemas.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
-from schemas.moves import MoveOutcome
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState, Taint
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Container, Pod, PodLifecycle, PodRef
-from schemas.policies import PolicyRecord
+from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
+from schemas.messages.clock import ClockTick
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import (
+    AsOf,
+    NodeScore,
+    PlacementDecision,
+    ReasonCount,
+    SchedulingRequest,
+    ScoreTerm,
+)
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.journal import JournalRecord
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import AggregatedUsage, NodeMetric
+from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus, ProtectedPod
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Container, Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
+from schemas.messages.usage import NodeUsage, PodUsage
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import CollectPolicies
-from schemas.requests import SchedulingRequest
-from schemas.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
-from schemas.usage import NodeUsage, PodUsage
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.topics.codec import encode
 
 NOW_MS = 1_795_000_000_000
 GIB = 2**30

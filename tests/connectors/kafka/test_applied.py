@@ -7,11 +7,11 @@ from confluent_kafka import Producer
 
 from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
 from connectors.kafka.client import connect
-from schemas.codec import encode
-from schemas.deadletters import dead_letter
-from schemas.refusals import Refusal
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, row_key
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import dead_letter
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, row_key
+from schemas.topics.codec import encode
 from streams.stage import journal
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from tests.conftest import RunningBroker

@@ -3,7 +3,7 @@
 import socket
 
 from connectors.kafka.diagnosis import diagnose
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 
 def test_a_broker_that_takes_connections_and_answers_nothing_may_stand_still() -> None:

@@ -13,7 +13,7 @@ from connectors.kafka import diagnosis
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import read_extents
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 
 @pytest.mark.broker

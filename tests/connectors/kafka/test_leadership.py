@@ -10,9 +10,9 @@ import pytest
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.term import Term, TermOver
-from schemas.codec import decode
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
+from schemas.topics.codec import decode
 from tests.conftest import RunningBroker
 
 _CLUSTER = "c1"

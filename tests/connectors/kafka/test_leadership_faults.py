@@ -21,7 +21,7 @@ from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.term import LOCK, Term, TermOver
-from schemas.partitions import partition_for
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.test_leadership import (
     _CLUSTER,
@@ -197,7 +197,7 @@ async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -
 _CHILD = """
     import asyncio, json, os, signal, sys
     from connectors.kafka import leadership, term
-    from schemas.connection import KafkaSettings
+    from schemas.settings.connection import KafkaSettings
 
     address, path, session_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
     leadership.SESSION_S = term.SESSION_S = session_s

@@ -9,11 +9,11 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.outbox import Outbox, RecordTooLong
 from connectors.kafka.recent import recent
-from schemas.codec import decode
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.partitions import partition_for
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import outcome
 

@@ -16,12 +16,12 @@ from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
 from connectors.process.wall_clock import now_ms
 from loadstream.__main__ import app
-from schemas.base import Message
-from schemas.migrations import MigrationRequest
-from schemas.partitions import partition_for
-from schemas.requests import SchedulingRequest
-from schemas.tables import WINDOWS, kind_of_key
-from schemas.usage import NodeUsage
+from schemas.base.message import Message
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.usage import NodeUsage
+from schemas.storage.tables import WINDOWS, kind_of_key
+from schemas.topics.partitions import partition_for
 from simulation.cluster.cluster import Eviction, Observer, SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster
 from simulation.cluster.kubelet import PodEvent

@@ -14,12 +14,12 @@ from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.produce import Rejection, produce_lines, produce_messages, read_lines
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.partitions import partition_for
-from schemas.topics import TOPIC_BY_NAME
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.messages.clock import ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, delete_topic
 from tests.connectors.kafka.messages import NOW_MS, usage
 

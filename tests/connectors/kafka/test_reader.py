@@ -13,8 +13,8 @@ from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Cursor, Gap, Reader, Record
 from connectors.kafka.recent import newest, recent
-from schemas.codec import encode
-from schemas.topics import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import encode
 from streams.worker.reader import read_range
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS, usage

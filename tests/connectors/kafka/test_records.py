@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from connectors.kafka.records import place
-from schemas.collect import CollectPolicyRecord
-from schemas.topics import TOPIC_BY_NAME, TOPICS
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS
 from tests.connectors.kafka.messages import EXAMPLES
 
 KEYS = {

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from tests.connectors.kafka.conftest import KEY_PASSWORD, PASSWORD, PROFILES, USER, Secured
 
 pytestmark = pytest.mark.kafka
@@ -53,7 +53,7 @@ _FAUST_APP = """
 import sys
 import faust
 from pydantic import TypeAdapter
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.broker import broker_credentials, broker_urls
 
 settings = KafkaSettings.from_environment()

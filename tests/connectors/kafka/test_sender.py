@@ -7,10 +7,10 @@ from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.reader import Reader, Record
 from connectors.kafka.sender import Sender
-from schemas.clock import ClockTick
-from schemas.codec import decode
-from schemas.lists import ListBegin
-from schemas.partitions import partition_for
+from schemas.messages.clock import ClockTick
+from schemas.messages.lists import ListBegin
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS
 

@@ -5,9 +5,9 @@ from confluent_kafka import Producer
 from connectors.kafka.client import connect
 from connectors.kafka.table_rows import read_rows
 from connectors.kafka.topics import changelog_name
-from schemas.codec import encode
-from schemas.partitions import partition_for
-from schemas.rows import FailedClusterRow
+from schemas.storage.rows import FailedClusterRow
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
 

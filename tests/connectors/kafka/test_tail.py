@@ -20,11 +20,11 @@ from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
 from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
 from loadstream.__main__ import app
-from schemas.codec import decode, encode
-from schemas.connection import KafkaSettings
-from schemas.refusals import Refusal
-from schemas.topics import TOPIC_BY_NAME
-from schemas.usage import NodeUsage
+from schemas.base.refusals import Refusal
+from schemas.messages.usage import NodeUsage
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.codec import decode, encode
 from tests.conftest import RunningBroker, delete_topic
 from tests.connectors.kafka.messages import NOW_MS, usage
 

@@ -13,7 +13,7 @@ import pytest
 
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.tls_failures import refused_there
-from schemas.connection import KafkaSettings, SettingsError
+from schemas.settings.connection import KafkaSettings, SettingsError
 
 _CA_FILE = "LOADSTREAM_KAFKA_CA_FILE"
 _WRONG_CA = f"Check {_CA_FILE}: it must hold"

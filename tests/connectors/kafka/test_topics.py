@@ -25,9 +25,9 @@ from connectors.kafka.topics import (
     expected_topics,
     verdict,
 )
-from schemas.connection import KafkaSettings
-from schemas.tables import TABLES
-from schemas.topics import TOPICS
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.tables import TABLES
+from schemas.topics.catalog import TOPICS
 from tests.conftest import RunningBroker, clear, eventually, patient
 
 SETTINGS = KafkaSettings.local("a:1")

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka.wire import Wire, WireError
-from schemas.clock import ClockTick
-from schemas.lists import ListBegin
-from schemas.partitions import partition_for
+from schemas.messages.clock import ClockTick
+from schemas.messages.lists import ListBegin
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
 NOW_MS = 1_772_409_600_000

@@ -11,9 +11,9 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.node_agent import delivery as module
 from connectors.node_agent.delivery import SAMPLES_MAX, Delivery
-from schemas.announcement import announce
-from schemas.connection import KafkaSettings
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
+from schemas.settings.announcement import announce
+from schemas.settings.connection import KafkaSettings
 from tests.conftest import (
     KEEPS_OLD_RECORDS,
     RunningBroker,

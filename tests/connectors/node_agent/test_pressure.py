@@ -4,7 +4,7 @@ import pytest
 
 from connectors.node_agent.files import Files
 from connectors.node_agent.pressure import node_pressure, parse_pressure
-from schemas.pressure import ResourcePressure, Stalled
+from schemas.messages.usage import ResourcePressure, Stalled
 from tests.connectors.node_agent.trees import PRESSURE, NodeFiles
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.node_agent.source import AgentSource, Places
 from connectors.process import wall_clock
-from schemas.usage import NodeUsage, PodUsage
+from schemas.messages.usage import NodeUsage, PodUsage
 from tests.connectors.node_agent.trees import (
     MIB,
     UID_A,

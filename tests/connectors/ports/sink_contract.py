@@ -11,10 +11,10 @@ from typing import Any
 
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import Sink
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.evictions import DeleteOptions, EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.evictions import DeleteOptions, EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
 
 NOW_MS = 1_772_409_600_000
 MINUTE_MS = 60_000

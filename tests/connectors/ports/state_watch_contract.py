@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from connectors.ports.state_watch import LISTED, StateWatch
-from schemas.codec import decode, encode
-from schemas.lists import ListBegin, ListEnd
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.topics.codec import decode, encode
 
 
 class StateWatchWorld(ABC):

@@ -17,10 +17,10 @@ from connectors.ports.command_rules import (
     CommandRules,
 )
 from connectors.ports.sink import DONE, Answer, Sink, SinkError
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, decision, eviction
 
 

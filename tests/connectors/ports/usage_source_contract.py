@@ -6,10 +6,10 @@ A source's test module has a class `Test...(UsageSourceContract)` with a fixture
 from abc import ABC, abstractmethod
 
 from connectors.ports.usage_source import UsageSource
-from schemas.codec import decode, encode
-from schemas.metrics import NodeMetric
-from schemas.refusals import Refusal
-from schemas.usage import NodeUsage
+from schemas.base.refusals import Refusal
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
+from schemas.topics.codec import decode, encode
 
 
 class UsageSourceWorld(ABC):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from connectors.process.logs import BLOT, LogSettings, configure
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from connectors.queries.wording import sentence
 from connectors.units import amounts_text, bytes_text, duration_ms, duration_text, time_text
-from schemas import quantities
-from schemas.deadletters import DeadLetter
-from schemas.decisions import ReasonCount
-from schemas.refusals import Refusal
-from schemas.topics import TOPICS
+from schemas.base import quantities
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import ReasonCount
+from schemas.topics.catalog import TOPICS
 from tests.connectors.kafka.messages import EXAMPLES, decision
 from tests.streams.cluster.builders import container, pod, request
 

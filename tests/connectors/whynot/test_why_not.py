@@ -16,20 +16,18 @@ from connectors.process import wall_clock
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
 from loadstream.__main__ import app
-from schemas.base import Message
-from schemas.clock import ClockTick
-from schemas.codec import encode
-from schemas.deadletters import dead_letter
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
-from schemas.moves import MoveOutcome
-from schemas.nodes import NodeState
-from schemas.partitions import partition_for
-from schemas.pods import Pod, PodLifecycle, PodRef
-from schemas.policies import PolicyRecord
-from schemas.refusals import Refusal
-from schemas.rounds import (
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import dead_letter
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import (
     HotNode,
     PodVerdict,
     PoolRound,
@@ -37,8 +35,10 @@ from schemas.rounds import (
     RebalanceRound,
     ThresholdsInForce,
 )
-from schemas.topics import TOPIC_BY_NAME, key_of
-from schemas.workloads import DisruptionBudget
+from schemas.messages.workloads import DisruptionBudget
+from schemas.topics.catalog import TOPIC_BY_NAME, key_of
+from schemas.topics.codec import encode
+from schemas.topics.partitions import partition_for
 from streams.in_process.pipeline import Pipeline, Written
 from streams.migration.budgets import describe
 from streams.migration.workloads import Replicas

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.whynot.wording import readings_text, thresholds_text
-from schemas.rounds import RebalanceRound
+from schemas.messages.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from schemas.policies import DOCUMENT_BYTES_MAX
+from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.policy import BUILT_IN, Policy, effective_yaml, read_policy
 from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.parts import RESOURCES_MAX

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.policies import DOCUMENT_BYTES_MAX
+from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from schemas.policy.errors import PolicyError, Problem
 from schemas.policy.yamltext import (
     DEPTH_MAX,

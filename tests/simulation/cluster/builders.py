@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.pods import Pod, PodRef
+from schemas.messages.pods import Pod, PodRef
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan, container_of, requests_of
 from simulation.cluster.readings import Readings

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.evictions import EvictionCommand
+from schemas.messages.evictions import EvictionCommand
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster
 from simulation.cluster.fitted import ALIBABA_2018

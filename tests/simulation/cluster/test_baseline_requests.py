@@ -1,6 +1,6 @@
 """Placing by requests alone, for comparison."""
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from simulation.cluster.baseline_requests import most_free, usage_by_requests
 from simulation.cluster.kubelet import START_MS, Kubelets
 from simulation.cluster.machines import Machine

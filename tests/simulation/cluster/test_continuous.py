@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from schemas.clock import ClockTick
-from schemas.codec import decode, encode
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.pods import PodRef
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.pods import PodRef
+from schemas.topics.codec import decode, encode
 from simulation.cluster.continuous import (
     BACKLOG_MAX_MS,
     PATIENCE_MS,

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from schemas.quantities import amount_of, nanos
+from schemas.base.quantities import amount_of, nanos
 from simulation.cluster.fitted import ALIBABA_2018
 from simulation.cluster.machines import SHAPES, make_machines
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from schemas.pods import OwnerReference, Pod, PodRef
+from schemas.messages.pods import OwnerReference, Pod, PodRef
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.kubelet import GRACE_MS, START_MS
 from simulation.cluster.machines import Machine

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.ports.at_once import all_at_once
-from schemas.usage import MemoryReadings, NodeUsage
+from schemas.messages.usage import MemoryReadings, NodeUsage
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.usage import SimulatedUsage
 from tests.connectors.ports.sink_contract import NOW_MS

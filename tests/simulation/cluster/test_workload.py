@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.quantities import amount_of, nanos
+from schemas.base.quantities import amount_of, nanos
 from simulation.cluster.pods import BATCH_CPU
 from simulation.cluster.workload import HOUR_MS, KINDS, LIFE_MIN_MS, make_pods
 

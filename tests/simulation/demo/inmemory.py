@@ -4,10 +4,10 @@ from collections import defaultdict
 from typing import Any
 
 from connectors.kafka.records import place
-from schemas.codec import decode, encode
-from schemas.partitions import partition_for
-from schemas.refusals import Refusal
-from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from schemas.base.refusals import Refusal
+from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import partition_for
 from simulation.demo.scenario import CLUSTER, Scenario
 from simulation.demo.session import READ_TOPICS, Session
 from streams.aggregate.collect import AggregateLimits, Collecting

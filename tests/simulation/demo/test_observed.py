@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.metrics import AggregatedUsage, NodeMetric
-from schemas.pods import PodRef
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.metrics import AggregatedUsage, NodeMetric
+from schemas.messages.pods import PodRef
 from schemas.policy import read_policy
 from simulation.cluster.machines import Machine
 from simulation.demo.observed import Observed

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from schemas.decisions import AsOf
-from schemas.evictions import EvictionCommand
-from schemas.pods import Pod, PodRef
-from schemas.policies import PolicyRecord
+from schemas.messages.decisions import AsOf
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.pods import Pod, PodRef
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import HotNode, PoolRound, Reading, RebalanceRound
 from schemas.policy import read_policy
-from schemas.rounds import HotNode, PoolRound, Reading, RebalanceRound
 from simulation.cluster.cluster import Eviction
 from simulation.demo.rebalance_summary import hot_nodes, rebalanced, usage_staying
 from simulation.demo.relief import Relief, hot_above

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from loadstream.__main__ import app
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.rounds import RebalanceRound
 from schemas.policy import Policy, read_policy
-from schemas.rounds import RebalanceRound
+from schemas.topics.codec import decode
 from tests.simulation.cluster.traces import small_traces
 
 ROOT = Path(__file__).parents[3]

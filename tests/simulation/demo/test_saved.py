@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from simulation.cluster.cluster import Eviction
 from simulation.demo.grid import UsageGrid
 from simulation.demo.saved import ways

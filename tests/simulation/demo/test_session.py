@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from schemas.decisions import AsOf, PlacementDecision
-from schemas.pods import PodLifecycle, PodRef
+from schemas.messages.decisions import AsOf, PlacementDecision
+from schemas.messages.pods import PodLifecycle, PodRef
 from simulation.demo.scenario import CLUSTER, simulated_scenario
 from simulation.demo.session import Session
 from tests.simulation.demo.inmemory import InMemoryWorker

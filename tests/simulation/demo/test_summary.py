@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.deadletters import DeadLetter
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
 from simulation.cluster.machines import Machine
 from simulation.demo.grid import BINS, UsageGrid
 from simulation.demo.rebalance_summary import usage_staying

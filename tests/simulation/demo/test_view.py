@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from schemas.decisions import NodeScore, ReasonCount
+from schemas.messages.decisions import NodeScore, ReasonCount
 from simulation.demo.display import PlainDisplay, line_of
 from simulation.demo.rebalance_summary import usage_staying
 from simulation.demo.report import print_report

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from schemas.codec import decode, encode
-from schemas.collect import CollectPolicyRecord, NodeCollectPolicy
-from schemas.decisions import AsOf
-from schemas.partitions import partition_for, partition_numbers
-from schemas.topics import key_of
-from schemas.usage import NodeUsage
+from schemas.messages.collect import CollectPolicyRecord, NodeCollectPolicy
+from schemas.messages.decisions import AsOf
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import partition_for, partition_numbers
 from streams.aggregate.collect import Collecting, CollectPolicy
 from streams.stage.records import InputRecord
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from schemas.codec import decode, encode
-from schemas.deadletters import DeadLetter
-from schemas.metrics import NodeMetric
-from schemas.tables import WINDOWS, kind_of_key, table_of_key
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.metrics import NodeMetric
+from schemas.storage.tables import WINDOWS, kind_of_key, table_of_key
+from schemas.topics.codec import decode, encode
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

@@ -10,10 +10,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from schemas.codec import encode
-from schemas.connection import APP_ID, KafkaSettings
-from schemas.percentiles import Progress
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
+from schemas.settings.connection import APP_ID, KafkaSettings
+from schemas.storage.percentiles import Progress
+from schemas.topics.codec import encode
 from streams.aggregate.collect import Collecting
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.aggregate.harness import stage

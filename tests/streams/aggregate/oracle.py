@@ -10,10 +10,9 @@ from typing import Any
 
 import orjson
 
-from schemas.codec import encode
-from schemas.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
-from schemas.pressure import Pressure
-from schemas.usage import MemoryReadings, NodeUsage
+from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
+from schemas.messages.usage import MemoryReadings, NodeUsage, Pressure
+from schemas.topics.codec import encode
 from streams.aggregate.collect import Collecting, CollectPolicy
 
 Amounts = dict[str, int]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import PARTITIONS_DEFAULT
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import PARTITIONS_DEFAULT
 from tests.conftest import RunningBroker
 from tests.streams.aggregate.builders import MINUTE, SECOND, T0, pod, read, sample
 from tests.streams.aggregate.observer import CHANGELOG, AggregateWorker, Observer, observer

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import decode
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
+from schemas.topics.codec import decode
 from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.known_sample import decode_known
 from streams.aggregate.node import NodeState

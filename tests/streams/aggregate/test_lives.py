@@ -9,7 +9,7 @@ from random import Random
 import orjson
 import pytest
 
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
 from streams.aggregate.packed_column import packed
 from streams.stage.records import DamagedTable

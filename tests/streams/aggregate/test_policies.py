@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.collect import NodeCollectPolicy
-from schemas.tables import kind_of_key
+from schemas.messages.collect import NodeCollectPolicy
+from schemas.storage.tables import kind_of_key
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.policies import CHANGES_MAX
 from streams.aggregate.stage import AggregateStage

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import encode
-from schemas.tables import kind_of_key
+from schemas.storage.tables import kind_of_key
+from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import DamagedTable, read_row

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import decode, encode
-from schemas.collect import CollectPolicyRecord
-from schemas.deadletters import source_record
-from schemas.metrics import NodeMetric
-from schemas.partitions import partition_for
-from schemas.refusals import Category
-from schemas.usage import NodeUsage
+from schemas.base.refusals import Category
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.dead_letters import source_record
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import NodeUsage
+from schemas.topics.codec import decode, encode
+from schemas.topics.partitions import partition_for
 from streams.aggregate import partition as partition_module
 from streams.aggregate import rows as rows_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy

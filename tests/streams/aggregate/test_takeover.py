@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schemas.connection import KafkaSettings
-from schemas.tables import WINDOWS
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.tables import WINDOWS
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult

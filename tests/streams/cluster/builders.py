@@ -3,15 +3,14 @@
 import json
 from typing import Any
 
-from schemas.clock import ClockTick
-from schemas.decisions import PlacementDecision
-from schemas.metrics import AggregatedUsage, NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef
-from schemas.policies import PolicyRecord
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
-from schemas.requests import SchedulingRequest
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000

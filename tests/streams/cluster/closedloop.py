@@ -6,15 +6,15 @@ evicted pods go, their owners make new ones, pods are bound where decisions say 
 
 from collections.abc import Callable
 
-from schemas.base import Message
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.metrics import PodMetric
-from schemas.moves import MoveOutcome
-from schemas.pods import Pod
-from schemas.refusals import Refusal
-from schemas.rounds import RebalanceRound
+from schemas.base.message import Message
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import PodMetric
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.pods import Pod
+from schemas.messages.rounds import RebalanceRound
+from schemas.topics.codec import decode
 from tests.streams.cluster.builders import (
     at,
     controlled_by,

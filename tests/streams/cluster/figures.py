@@ -1,6 +1,6 @@
 """What the figures of every decision must add up to."""
 
-from schemas.decisions import PlacementDecision
+from schemas.messages.decisions import PlacementDecision
 
 _NOTES = ("pods of this kind", "the cluster is", "binding to")
 

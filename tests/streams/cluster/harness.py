@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schemas.clock import ClockTick
-from schemas.codec import decode, encode
-from schemas.deadletters import DeadLetter
-from schemas.decisions import PlacementDecision
-from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodLifecycle
-from schemas.policies import PolicyRecord
-from schemas.requests import SchedulingRequest
-from schemas.tables import kind_of_key
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
+from schemas.storage.tables import kind_of_key
+from schemas.topics.codec import decode, encode
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
 from streams.stage.packing import put

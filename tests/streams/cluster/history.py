@@ -11,16 +11,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.lists import ListBegin, ListEnd
-from schemas.metrics import PodLives
-from schemas.migrations import MigrationRequest
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.pods import OwnerReference, Pod
-from schemas.topics import CLUSTER_INPUTS
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import PodLives
+from schemas.messages.migrations import MigrationRequest
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.pods import OwnerReference, Pod
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.topics.catalog import CLUSTER_INPUTS
+from schemas.topics.codec import decode
 from streams.stage.records import InputRecord, OutputRecord
 from tests.streams.cluster.builders import (
     AFTER_SCHEDULED,

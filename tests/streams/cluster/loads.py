@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
 from schemas.policy.plugins import BUILT_IN, Plugin, PluginChoice, ScorePlugin
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.nodes import NodeState, Taint
-from schemas.pods import (
+from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pods import (
     Container,
     HostPort,
     NodeRequirement,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.codec import decode
-from schemas.collect import CollectPolicyRecord
-from schemas.metrics import NodeMetric
-from schemas.partitions import misplaced
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.metrics import NodeMetric
+from schemas.topics.codec import decode
+from schemas.topics.partitions import misplaced
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import decode, decode_as, encode_fields
-from schemas.deadletters import DeadLetter
-from schemas.decisions import PlacementDecision
-from schemas.rounds import RebalanceRound
-from schemas.rows import FailedClusterRow
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.rounds import RebalanceRound
+from schemas.storage.rows import FailedClusterRow
+from schemas.topics.codec import decode, decode_as, encode_fields
 from streams.cluster import batch_records, rebalancer
 from streams.cluster import stage as stage_module
 from streams.cluster.failures import FAILURES_MAX, FAILURES_MS

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.base import Message
+from schemas.base.message import Message
 from streams.cluster.stage import CLUSTERS_MAX
 from tests.streams.cluster.builders import (
     CLUSTER,

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decisions import PlacementDecision
-from schemas.pods import Pod
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.pods import Pod
 from streams.stage.records import InputRecord
 from tests.streams.cluster.builders import (
     at,

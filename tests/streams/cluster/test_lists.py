@@ -2,8 +2,8 @@
 
 import pytest
 
-from schemas.lists import ListBegin, ListEnd
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from streams.cluster import unlisted
 from tests.streams.cluster.builders import (
     full,

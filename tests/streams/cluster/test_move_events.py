@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.moves import FollowedEvictionRow, RecentMove
+from schemas.messages.moves import FollowedEvictionRow, RecentMove
 from tests.streams.cluster.builders import at, lifecycle, policy_record
 from tests.streams.migration.builders import ask, evicted, policy_text, replica
 from tests.streams.migration.harness import Moving, cluster

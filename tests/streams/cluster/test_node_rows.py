@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import encode
-from schemas.metrics import HostApplicationMetric, NodeMetric
-from schemas.nodes import NodeState
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.usage import Pressure, ResourcePressure, Stalled
 from schemas.policy import Policy
-from schemas.pressure import Pressure, ResourcePressure, Stalled
-from schemas.rows import NodeRow
+from schemas.storage.rows import NodeRow
+from schemas.topics.codec import encode
 from streams.cluster.inventory_rows import NodeRows
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import encode
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from schemas.rows import HeldPod
+from schemas.storage.rows import HeldPod
+from schemas.topics.codec import encode
 from streams.cluster import inventory_rows
 from streams.cluster.inventory_rows import PARTS_BYTES_MAX, PodRows, encode_held
 from streams.inventory.assigned import AssignedPod

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import decode, encode
-from schemas.evictions import EvictionCommand
-from schemas.metrics import PodMetric
-from schemas.migrations import MigrationStatus
-from schemas.pods import Container, HostPort
-from schemas.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import PodMetric
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.pods import Container, HostPort
+from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from schemas.topics.codec import decode, encode
 from streams.cluster import rebalancer
 from streams.cluster.rebalancer import AHEAD_MS
 from streams.cluster.statistics import figures_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import decode_as
-from schemas.deadletters import DeadLetter
+from schemas.messages.dead_letters import DeadLetter
+from schemas.topics.codec import decode_as
 from streams.cluster import rebalancer
 from streams.migration import arbitration, drains, execution, tracking
 from streams.placement import effort

@@ -2,11 +2,11 @@
 
 import pytest
 
-from schemas.codec import encode_fields
-from schemas.limits import VALUE_BYTES_MAX
-from schemas.pods import Pod
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.messages.pods import Pod
+from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from schemas.policy import PolicyError, read_policy
-from schemas.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
+from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import round_record
 from streams.inventory.cause import Cause, as_of
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict

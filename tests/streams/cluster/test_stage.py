@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.clock import AHEAD_MAX_MS, ClockTick
-from schemas.codec import decode_as, encode
-from schemas.deadletters import DeadLetter
-from schemas.lists import ListBegin
-from schemas.partitions import partition_for
-from schemas.rows import ClusterRow, NodeRow, PartitionRow
-from schemas.tables import kind_of_key
-from schemas.topics import CLUSTER_INPUTS, TOPIC_BY_NAME
+from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.lists import ListBegin
+from schemas.storage.rows import ClusterRow, NodeRow, PartitionRow
+from schemas.storage.tables import kind_of_key
+from schemas.topics.catalog import CLUSTER_INPUTS, TOPIC_BY_NAME
+from schemas.topics.codec import decode_as, encode
+from schemas.topics.partitions import partition_for
 from streams.cluster import stage as stage_module
 from streams.cluster.stage import ClusterStage
 from streams.stage import dead_letters

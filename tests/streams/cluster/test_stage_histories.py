@@ -14,13 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from schemas.decisions import PlacementDecision
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.base.quantities import amounts
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from schemas.policy import Policy, effective_yaml
-from schemas.quantities import amounts
-from schemas.topics import CLUSTER_INPUTS
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.inventory.demand import pod_demand
 from tests.streams.cluster.builders import (
     CLUSTER,

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from schemas.metrics import PodLives
-from schemas.refusals import Refusal
-from schemas.usage import NodeUsage
+from schemas.base.refusals import Refusal
+from schemas.messages.metrics import PodLives
+from schemas.messages.usage import NodeUsage
 from streams.cluster import state as state_module
 from streams.cluster.state import ClusterState, Position
 from tests.streams.cluster.builders import (

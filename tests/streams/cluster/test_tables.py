@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.codec import encode
-from schemas.rows import WaitingGroupRow
-from schemas.tables import kind_of_key
+from schemas.storage.rows import WaitingGroupRow
+from schemas.storage.tables import kind_of_key
+from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (

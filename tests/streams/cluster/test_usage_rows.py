@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from schemas.codec import decode_as
-from schemas.tables import kind_of_key
-from schemas.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.storage.tables import kind_of_key
+from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.topics.codec import decode_as
 from streams.cluster.stage import ClusterStage
 from streams.inventory.life import PARTS
 from streams.stage.records import DamagedTable

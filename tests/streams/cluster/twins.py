@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas.tables import of_cluster
+from schemas.storage.tables import of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, StageResult

@@ -2,13 +2,13 @@
 
 import pytest
 
-from schemas.clock import ClockTick
-from schemas.codec import decode, encode
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.policies import PolicyRecord
-from schemas.topics import key_of
-from schemas.usage import NodeUsage
+from schemas.messages.clock import ClockTick
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
 from streams.in_process.pipeline import Pipeline, Written
 from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
 

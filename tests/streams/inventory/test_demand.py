@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given
 
-from schemas.pods import Container, HostPort, Pod
-from schemas.quantities import amount_of, nanos
+from schemas.base.quantities import amount_of, nanos
+from schemas.messages.pods import Container, HostPort, Pod
 from streams.inventory.demand import pod_demand
 from tests.streams.cluster.builders import container, pod
 from tests.streams.cluster.strategies import pods

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator

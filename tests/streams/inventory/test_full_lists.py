@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.lists import ListBegin, ListEnd
+from schemas.messages.lists import ListBegin, ListEnd
 from streams.inventory.full_lists import FullLists
 
 _PODS = "pod-lifecycle"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from schemas.pods import (
+from schemas.messages.pods import (
     HostPort,
     NodeRequirement,
     NodeSelectorTerm,

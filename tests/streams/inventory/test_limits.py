@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
+from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
 from streams.inventory import limits
 from streams.inventory.limits import beyond_limits
 from streams.placement.plugins.columns import Interned

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import NodeMetric
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator

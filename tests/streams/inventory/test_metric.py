@@ -1,7 +1,7 @@
 import pytest
 
-from schemas.base import AMOUNT_MAX
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLives
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLives
 from schemas.policy import Policy
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.inventory import Inventory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.metrics import PodMetric
+from schemas.messages.metrics import PodMetric
 from tests.streams.cluster.builders import lifecycle, metric, node, pod, policy_record, tick
 from tests.streams.cluster.harness import Run
 

@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
 from streams.inventory.load import NodeLoad

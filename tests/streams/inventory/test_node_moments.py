@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodLives
-from schemas.pods import Container, Pod
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLives
+from schemas.messages.pods import Container, Pod
 from schemas.policy import OverutilizationRiskArgs
 from streams.inventory.demand import PodDemand, pod_demand
 from streams.inventory.fleet_in_force import FleetInForce

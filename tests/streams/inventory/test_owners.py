@@ -1,7 +1,7 @@
 """Pods by their controller, and nodes that are kept free of new pods."""
 
-from schemas.lists import ListBegin, ListEnd
-from schemas.pods import OwnerReference
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.pods import OwnerReference
 from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of

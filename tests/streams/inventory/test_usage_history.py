@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.decisions import PlacementDecision
+from schemas.messages.decisions import PlacementDecision
 from schemas.policy.moving import RecentPast
 from streams.inventory.usage_history import WHOLE_CLUSTER, UsageHistory, filter_in_force
 from tests.streams.cluster.builders import (

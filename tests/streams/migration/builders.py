@@ -4,12 +4,17 @@ from typing import Any
 
 import yaml
 
-from schemas.evictions import EvictionCommand
-from schemas.migrations import MigrationRequest, MigrationRow
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.outcomes import CommandOutcome
-from schemas.pods import Pod, PodRef
-from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.migrations import MigrationRequest, MigrationRow
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodRef
+from schemas.messages.workloads import (
+    DisruptionBudget,
+    PodSelector,
+    SelectorRequirement,
+    WorkloadState,
+)
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by, pod
 
 #: No limit that a test does not ask for.

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.collect import CollectPolicyRecord
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.lists import ListBegin, ListEnd
-from schemas.migrations import DrainStatus, MigrationStatus
-from schemas.pods import Pod
-from schemas.refusals import Refusal
-from schemas.rounds import RebalanceRound
+from schemas.base.refusals import Refusal
+from schemas.messages.collect import CollectPolicyRecord
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.migrations import DrainStatus, MigrationStatus
+from schemas.messages.pods import Pod
+from schemas.messages.rounds import RebalanceRound
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.cause import Cause, as_of
 from streams.rebalance.candidates import Candidate, Gate

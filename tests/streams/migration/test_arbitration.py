@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.evictions import SOFT_EVICTION_ANNOTATION
-from schemas.pods import Pod
+from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
+from schemas.messages.pods import Pod
 from streams.migration.protections import MIRROR_ANNOTATION
 from tests.streams.cluster.builders import at, lifecycle, policy_record
 from tests.streams.migration.builders import ask, policy_text, replica

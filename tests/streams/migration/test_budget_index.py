@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pods import Pod
-from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement
+from schemas.messages.pods import Pod
+from schemas.messages.workloads import DisruptionBudget, PodSelector, SelectorRequirement
 from streams.migration import budgets as budgets_module
 from streams.migration.budget_index import (
     SELECTOR_VALUES_MAX,

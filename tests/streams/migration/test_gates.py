@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.pods import OwnerReference, Pod, VolumeClaim
+from schemas.messages.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.concurrency_limits import share_of
 from streams.migration.protections import Protections, insists
 from streams.rebalance.candidates import Gate

@@ -14,14 +14,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.lists import ListBegin, ListEnd
-from schemas.migrations import MigrationRequest, MigrationStatus
-from schemas.pods import Pod
-from schemas.refusals import Refusal
-from schemas.workloads import DisruptionBudget, WorkloadState
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.migrations import MigrationRequest, MigrationStatus
+from schemas.messages.pods import Pod
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
+from schemas.topics.codec import decode
 from streams.inventory.owners import controller
 from streams.migration.concurrency_limits import share_of
 from tests.streams.cluster.builders import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
 from streams.cluster.state import ClusterState
 from streams.migration import named
 from tests.streams.cluster.builders import CLUSTER, policy_record

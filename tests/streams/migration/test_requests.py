@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.lists import ListBegin, ListEnd
-from schemas.pods import Pod
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.pods import Pod
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, request
 from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
 from tests.streams.migration.harness import Moving, cluster, refused

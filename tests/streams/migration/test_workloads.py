@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.workloads import PodSelector, SelectorRequirement
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.workloads import PodSelector, SelectorRequirement
 from streams.inventory.owners import Owners
 from streams.migration.budgets import Budgets, describe, left
 from streams.migration.workloads import Workloads

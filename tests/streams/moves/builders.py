@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.moves import FollowedEvictionRow, RecentMove
-from schemas.pods import Pod, PodRef
+from schemas.messages.moves import FollowedEvictionRow, RecentMove
+from schemas.messages.pods import Pod, PodRef
 from schemas.policy import Policy, read_policy
 from streams.inventory.cause import as_of
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by

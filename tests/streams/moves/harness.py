@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.base import Message
+from schemas.base.message import Message
 from schemas.policy import Policy
-from schemas.tables import kind_of_key, row_key
+from schemas.storage.tables import kind_of_key, row_key
 from streams.moves.history import Moves
 from streams.moves.memory import MoveMemory
 from streams.stage.packing import put

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.moves import MoveOutcome
+from schemas.messages.moves import MoveOutcome
 from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from tests.streams.cluster.builders import CLUSTER, at

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.messages.moves import HISTORY_MAX
 from schemas.policy import read_policy
-from schemas.policy.moves import HISTORY_MAX
 from streams.moves.history import Moves
 from tests.streams.cluster.builders import CLUSTER, at
 from tests.streams.moves.builders import policy

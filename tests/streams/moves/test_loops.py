@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.moves import RecentMove
+from schemas.messages.moves import RecentMove
 from streams.moves.loops import loop_of
 from tests.streams.moves.builders import chain
 

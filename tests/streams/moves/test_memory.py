@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.tables import kind_of_key, row_key
+from schemas.storage.tables import kind_of_key, row_key
 from tests.streams.cluster.builders import CLUSTER, START_MS, at
 from tests.streams.moves.builders import AS_OF, eviction, pod, policy
 from tests.streams.moves.harness import Kept

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import decode
-from schemas.moves import MoveOutcome
-from schemas.pods import Pod
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.pods import Pod
+from schemas.topics.codec import decode
 from streams.inventory.kind import kind_of
 from streams.placement.exclusions import Excluded
 from tests.streams.cluster.builders import (

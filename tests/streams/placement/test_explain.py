@@ -1,6 +1,6 @@
 import pytest
 
-from schemas.nodes import Taint
+from schemas.messages.nodes import Taint
 from streams.cluster.statistics import figures_of
 from streams.inventory.cause import Cause, as_of
 from streams.placement.explain import REASONS_MAX, Refusals

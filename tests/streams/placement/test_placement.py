@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.pods import OwnerReference
+from schemas.messages.pods import OwnerReference
 from streams.placement import effort
 from tests.streams.cluster.builders import (
     at,

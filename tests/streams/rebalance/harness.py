@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from schemas.base import Message
-from schemas.metrics import HostApplicationMetric, NodeMetric, PodMetric
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.base.message import Message
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from schemas.policy import Policy, read_policy
-from schemas.tables import kind_of_key, parse_row_key, row_key
+from schemas.storage.tables import kind_of_key, parse_row_key, row_key
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pods import Container
+from schemas.messages.pods import Container
 from streams.inventory.demand import pod_demand
 from streams.rebalance.costs import Keys, cost, eviction_keys, packed, quality_of_service
 from tests.streams.cluster.builders import container, pod

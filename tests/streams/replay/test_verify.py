@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import effective_yaml
-from schemas.tables import kind_of_key
-from schemas.topics import CLUSTER_INPUTS
+from schemas.storage.tables import kind_of_key
+from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.replay.recorded import NotReplayable
 from streams.replay.verify import Window
 from streams.stage import journal

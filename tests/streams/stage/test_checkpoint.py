@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import encode
-from schemas.journal import JournalRecord
-from schemas.limits import VALUE_BYTES_MAX
+from schemas.base.limits import VALUE_BYTES_MAX
+from schemas.messages.journal import JournalRecord
+from schemas.topics.codec import encode
 from streams.stage.checkpoint import (
     OPEN_MAX,
     PIECE_BYTES,

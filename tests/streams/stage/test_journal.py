@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import encode
-from schemas.nodes import NodeState
+from schemas.messages.nodes import NodeState
+from schemas.topics.codec import encode
 from streams.stage import journal
 from streams.stage.journal import JournalDamaged, Place
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.limits import BATCH_BYTES_MAX, PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
+from schemas.base.limits import BATCH_BYTES_MAX, PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
 from streams.stage import long_rows
 from streams.stage.long_rows import CHUNK_BYTES, is_chunk, joined, records, row_of
 from streams.stage.records import DamagedTable, RowChange

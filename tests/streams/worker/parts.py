@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.journal import Place
 from streams.stage.packing import Changes

@@ -5,7 +5,7 @@ import ssl
 import faust
 import pytest
 
-from schemas.connection import KafkaSettings, NoBroker
+from schemas.settings.connection import KafkaSettings, NoBroker
 from streams.worker.broker import broker_credentials, broker_urls
 
 LOGIN = {"sasl_username": "alice", "sasl_password": "kRh3-secret", "bootstrap_servers": "a:1"}

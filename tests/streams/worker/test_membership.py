@@ -26,7 +26,7 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.local_ports import free_port
-from schemas.connection import APP_ID
+from schemas.settings.connection import APP_ID
 from streams.worker.membership import CoordinatorEnded, Membership, Standing, standing
 from streams.worker.partitions import Notices
 from tests.conftest import eventually, running

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker import reader
 from streams.worker.reader import Unread, read_pieces, read_range
 from tests.conftest import RunningBroker

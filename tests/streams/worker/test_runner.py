@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.app import add_cluster
 from streams.cluster.stage import ClusterStage
 from streams.worker.consume.batches import BatchLimits

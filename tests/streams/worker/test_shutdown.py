@@ -10,7 +10,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from schemas.nodes import NodeState
+from schemas.messages.nodes import NodeState
 from tests.conftest import RunningBroker, running
 from tests.streams.worker_process import Worker, client
 

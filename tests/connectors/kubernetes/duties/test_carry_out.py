@@ -21,13 +21,13 @@ from connectors.kubernetes.duties.carry_out import (
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import DONE, Answer, Sink
 from connectors.process.wall_clock import now_ms
-from schemas.clock import ClockTick
-from schemas.codec import decode
-from schemas.decisions import PlacementDecision
-from schemas.evictions import EvictionCommand
-from schemas.outcomes import CommandOutcome
-from schemas.partitions import partition_for
-from schemas.pods import PodRef
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, decision
 

@@ -13,10 +13,10 @@ from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.sinks import migration_jobs
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
-from schemas.codec import encode
-from schemas.deadletters import DeadLetter, dead_letter
-from schemas.migrations import MigrationRequest
-from schemas.refusals import Refusal
+from schemas.base.refusals import Refusal
+from schemas.messages.dead_letters import DeadLetter, dead_letter
+from schemas.messages.migrations import MigrationRequest
+from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import until
 from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod

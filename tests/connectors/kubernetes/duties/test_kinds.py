@@ -11,11 +11,11 @@ from connectors.kubernetes.duties.kinds import Surroundings, watch
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.process.wall_clock import now_ms
-from schemas.clock import ClockTick
-from schemas.codec import decode
-from schemas.lists import ListEnd
-from schemas.partitions import partition_for
-from schemas.requests import SchedulingRequest
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.lists import ListEnd
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 from tests.connectors.kubernetes.watch.documents import OTHERS, node, pod
 from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served

@@ -9,7 +9,7 @@ from connectors.kubernetes.api.errors import AccessError
 from connectors.kubernetes.duties.process import run
 from connectors.kubernetes.duties.telemetry import Telemetry
 from connectors.process import event_loop
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 
 
 def test_clients_bear_the_loss_of_a_connection_before_any_duty_begins(

@@ -5,7 +5,7 @@ import pytest
 from connectors.kubernetes.duties.telemetry import STANDS_S, Telemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
-from schemas.outcomes import CommandOutcome
+from schemas.messages.outcomes import CommandOutcome
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
 

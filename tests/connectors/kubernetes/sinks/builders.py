@@ -3,7 +3,7 @@
 from typing import Any
 
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
-from schemas.pods import PodRef
+from schemas.messages.pods import PodRef
 from tests.connectors.kubernetes.sinks.played import Said, failure
 
 POD = PodRef(namespace="shop", name="web-1", uid="uid-1")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from connectors.kubernetes.api.server import ApiServer
-from schemas.pods import PodRef
+from schemas.messages.pods import PodRef
 from simulation.control_plane import cluster
 
 #: Longest wait for a controller or kwok, in seconds.

@@ -6,7 +6,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Answer
-from schemas.pods import PodRef
+from schemas.messages.pods import PodRef
 from tests.connectors.kubernetes.sinks.builders import (
     BINDING,
     CREATED,

@@ -8,7 +8,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Answer
-from schemas.evictions import DeleteOptions
+from schemas.messages.evictions import DeleteOptions
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
     EVICTION,

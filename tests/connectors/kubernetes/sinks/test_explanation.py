@@ -8,7 +8,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.events import Events
 from connectors.kubernetes.sinks.explanation import Explanations, sentence
 from connectors.kubernetes.sinks.throttle import Throttle
-from schemas.decisions import PlacementDecision, ReasonCount
+from schemas.messages.decisions import PlacementDecision, ReasonCount
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
     EVENTS,

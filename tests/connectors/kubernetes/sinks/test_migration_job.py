@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from connectors.kubernetes.sinks.migration_job import Job, read_job, request_of, status_of
-from schemas.migrations import Condition, MigrationStatus
-from schemas.pods import PodRef
+from schemas.messages.migrations import Condition, MigrationStatus
+from schemas.messages.pods import PodRef
 from tests.connectors.ports.sink_contract import _AS_OF, CLUSTER, NOW_MS
 
 POD = PodRef(namespace="shop", name="web-1", uid="uid-1")

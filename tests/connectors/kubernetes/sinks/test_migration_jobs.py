@@ -18,7 +18,7 @@ from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended,
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks import migration_jobs as module
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
-from schemas.migrations import MigrationRequest
+from schemas.messages.migrations import MigrationRequest
 from tests.connectors.kubernetes.sinks.builders import GONE, NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import LOST, UNAVAILABLE, Played, Said, failure
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status

@@ -22,11 +22,11 @@ from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, Migrat
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sinks.throttle import START
 from connectors.ports.command_rules import Command, CommandRules
-from schemas.decisions import ReasonCount
-from schemas.evictions import DeleteOptions
-from schemas.migrations import Condition
-from schemas.outcomes import CommandOutcome
-from schemas.pods import PodRef
+from schemas.messages.decisions import ReasonCount
+from schemas.messages.evictions import DeleteOptions
+from schemas.messages.migrations import Condition
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import PodRef
 from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane

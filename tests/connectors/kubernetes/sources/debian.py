@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.process.child_process import made_once
-from schemas.announcement import cache_directory
+from schemas.settings.announcement import cache_directory
 
 _FETCH_S = 300
 

@@ -16,7 +16,7 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.known import known_settings, make_sources
 from connectors.kubernetes.sources.settings import SourceSettings, read_sources
 from connectors.process.wall_clock import now_ms
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
 from tests.connectors.kubernetes.sources.builders import exposition, node_lines, pod_lines
 from tests.connectors.kubernetes.sources.harness import (
     api_server,

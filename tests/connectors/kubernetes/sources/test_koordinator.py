@@ -15,7 +15,7 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
 from connectors.process.wall_clock import now_ms
-from schemas.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sources.builders import document

@@ -22,7 +22,7 @@ from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResource
 from connectors.kubernetes.sources.scraper import Scraper
 from connectors.process.wall_clock import now_ms
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sources.builders import (

@@ -14,7 +14,7 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import Answer
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
-from schemas.usage import NodeUsage
+from schemas.messages.usage import NodeUsage
 from tests.connectors.kubernetes.sources.builders import document
 from tests.connectors.kubernetes.sources.harness import (
     api_server,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from connectors.kubernetes.sources.node_metric import message_of, removed
-from schemas.codec import decode, encode
+from schemas.topics.codec import decode, encode
 from tests.connectors.kubernetes.sources.builders import document
 
 GIB = 2**30

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.kubernetes.sources.precedence import Precedence
-from schemas.metrics import NodeMetric
-from schemas.usage import HostApplicationUsage, NodeUsage, PodUsage
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.usage import HostApplicationUsage, NodeUsage, PodUsage
 
 T0 = 1_770_000_000_000
 

@@ -19,9 +19,9 @@ from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSetti
 from connectors.kubernetes.sources.promql_presets import PRESETS
 from connectors.process.local_ports import free_port
 from connectors.process.wall_clock import now_ms
+from schemas.messages.usage import NodeUsage
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
-from schemas.usage import NodeUsage
 from tests.connectors.kubernetes.sources.debian import prometheus
 from tests.connectors.kubernetes.sources.harness import (
     api_server,

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from connectors.kubernetes.watch.kinds import KINDS, PODS
 from connectors.ports.state_watch import StateWatch
-from schemas.codec import decode, encode
-from schemas.lists import ListBegin, ListEnd
-from schemas.nodes import NodeState
-from schemas.pods import PodLifecycle
-from schemas.refusals import Refusal
-from schemas.requests import SchedulingRequest
+from schemas.base.refusals import Refusal
+from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodLifecycle
+from schemas.topics.codec import decode, encode
 
 
 class Fold:

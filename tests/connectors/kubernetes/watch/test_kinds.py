@@ -7,11 +7,16 @@ import pytest
 from connectors.kubernetes.api.list_watch import Changed, Deleted
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
-from schemas.namespaces import NamespaceState, PriorityClassState
-from schemas.nodes import NodeState, Taint
-from schemas.pods import NodeRequirement, NodeSelectorTerm
-from schemas.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.workloads import DisruptionBudget, PodSelector, SelectorRequirement, WorkloadState
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pods import NodeRequirement, NodeSelectorTerm
+from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
+from schemas.messages.workloads import (
+    DisruptionBudget,
+    PodSelector,
+    SelectorRequirement,
+    WorkloadState,
+)
 from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed
 
 ZONE = "topology.kubernetes.io/zone"

@@ -10,9 +10,9 @@ from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.pods import bare, claim_names
 from connectors.kubernetes.watch.pods import pod as values
 from connectors.kubernetes.watch.records import values_of
-from schemas.base import EPOCH_MS_MAX, EPOCH_MS_MIN
-from schemas.codec import encode
-from schemas.pods import (
+from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
+from schemas.base.refusals import Refusal
+from schemas.messages.pods import (
     Container,
     HostPort,
     NodeRequirement,
@@ -22,7 +22,7 @@ from schemas.pods import (
     Toleration,
     VolumeClaim,
 )
-from schemas.refusals import Refusal
+from schemas.topics.codec import encode
 from streams.inventory.demand import pod_demand
 from tests.connectors.kubernetes.watch.documents import POD, Object, changed
 

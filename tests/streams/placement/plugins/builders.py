@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import NodeRequirement, Pod, Toleration
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import NodeRequirement, Pod, Toleration
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.nodes import NodeState
-from schemas.pods import Pod
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import Pod
 from streams.inventory.change import Change
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 
-from schemas.pods import Pod
-from schemas.quantities import amounts
+from schemas.base.quantities import amounts
+from schemas.messages.pods import Pod
 from streams.inventory.demand import pod_demand
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node

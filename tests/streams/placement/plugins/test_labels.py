@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pods import NodeRequirement
+from schemas.messages.pods import NodeRequirement
 from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.labels import NAME_FIELD, OneOf, equals, on_field, on_label
 from tests.streams.cluster.strategies import requirements

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from schemas.policy import read_policy
 from schemas.policy.resourcesfit import ScoringStrategy
 from streams.inventory.estimate import Estimator

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from schemas.metrics import NodeMetric
-from schemas.nodes import NodeState
-from schemas.pods import OwnerReference, Pod
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import OwnerReference, Pod
 from streams.inventory.estimate import Estimator
 from streams.inventory.node import Node
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from schemas.pods import NodeRequirement, NodeSelectorTerm, Pod
+from schemas.messages.pods import NodeRequirement, NodeSelectorTerm, Pod
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins import node_affinity

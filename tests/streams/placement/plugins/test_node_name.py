@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from schemas.pods import Pod
+from schemas.messages.pods import Pod
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.node_name import NodeName

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.metrics import NodeMetric, PodMetric
-from schemas.pods import Pod
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.pods import Pod
 from schemas.policy import Policy, read_policy
 from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory

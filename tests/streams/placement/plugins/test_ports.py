@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from schemas.pods import Container, HostPort, Pod
+from schemas.messages.pods import Container, HostPort, Pod
 from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins.ports import NodePorts

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 
-from schemas.nodes import Taint
-from schemas.pods import Pod, Toleration
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Pod, Toleration
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.taints import TaintToleration, refusing, tolerates, untolerated

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from schemas.pods import Pod, Toleration
+from schemas.messages.pods import Pod, Toleration
 from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.unschedulable import NodeUnschedulable

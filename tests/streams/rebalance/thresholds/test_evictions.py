@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.base import INT64_MAX
+from schemas.base.message import INT64_MAX
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
 from streams.rebalance.candidates import Gate

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.metrics import NodeMetric, PodMetric
+from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
 from tests.streams.cluster.builders import CLUSTER, container
 from tests.streams.rebalance.builders import PERCENT

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.nodes import Taint
-from schemas.pods import Toleration
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Toleration
 from tests.streams.cluster.builders import GI, container
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world, targets

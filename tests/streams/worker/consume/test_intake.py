@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, StageResult
 from streams.worker import reader

@@ -8,9 +8,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from connectors.process.wall_clock import now_ms
-from schemas.clock import AHEAD_MAX_MS, ClockTick
-from schemas.codec import decode_as, encode
-from schemas.connection import KafkaSettings
+from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode_as, encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord
 from streams.worker.consume import ticker as under_test

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.consume.undelivered import LOOKS, UndeliveredWatch
 from streams.worker.store.topic_watch import TopicChanged
 from tests.conftest import RunningBroker

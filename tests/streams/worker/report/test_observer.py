@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
 from connectors.brokers.embedded import EmbeddedBroker
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.worker import brokers
 from streams.worker.partitions import Partitions

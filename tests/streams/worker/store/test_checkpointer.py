@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import encode
-from schemas.connection import KafkaSettings
-from schemas.rows import PartitionRow
-from schemas.tables import PARTITION, kind_of_key, row_key
+from schemas.settings.connection import KafkaSettings
+from schemas.storage.rows import PartitionRow
+from schemas.storage.tables import PARTITION, kind_of_key, row_key
+from schemas.topics.codec import encode
 from streams.stage.checkpoint import (
     PIECE_BYTES,
     TOPIC,

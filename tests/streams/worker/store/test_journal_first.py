@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
-from schemas.connection import KafkaSettings
-from schemas.partitions import partition_for
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.partitions import partition_for
 from streams.stage.journal import JournalDamaged
 from streams.stage.records import AppliedBatch, InputRecord, OutputRecord, RowChange, StageResult
 from streams.worker import event_loop

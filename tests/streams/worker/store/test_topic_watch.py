@@ -3,7 +3,7 @@
 import pytest
 from faust.types import TP
 
-from schemas.connection import KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from streams.worker.store.topic_watch import (
     TopicChanged,
     TopicFacts,

@@ -1,0 +1,58 @@
+"""What a node has to give: what its usage is a share of.
+
+Where nodes are overcommitted, `allocatable` is what pods may request, and an annotation of
+Koordinator says what the node really has.
+
+Source: docs/upstream.md A5.4, A6.10.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base.quantities import QuantityError, amount
+
+RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
+
+
+def node_capacity(
+    allocatable: Mapping[str, int], annotations: Mapping[str, str]
+) -> Mapping[str, int]:
+    """Allocatable amounts with the raw-allocatable annotation merged over them, by resource."""
+    return {**allocatable, **(raw_allocatable(annotations) or {})}
+
+
+def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
+    """Amounts of the raw-allocatable annotation; None: there is none, or one value is unreadable."""
+    text = annotations.get(RAW_ALLOCATABLE_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        # Pairs, since Go reads each value of a name that is given twice, and keeps the last.
+        listed = json.loads(
+            text,
+            object_pairs_hook=tuple,
+            parse_float=_Number,
+            parse_int=_Number,
+            parse_constant=_Number,
+        )
+        if not isinstance(listed, tuple):
+            return None
+        return {name: _quantity(name, value) for name, value in listed}
+    except (ValueError, RecursionError, QuantityError):
+        return None
+
+
+class _Number(str):
+    """A JSON number as it was written; Kubernetes reads it as a quantity."""
+
+    __slots__ = ()
+
+
+def _quantity(resource: str, value: Any) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, str):
+        raise ValueError(f"{resource}: not a quantity")  # noqa: TRY004 - one error for all bad JSON
+    return amount(resource, re.sub(r"^\s+|\s+$", "", value))

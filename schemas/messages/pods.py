@@ -1,0 +1,192 @@
+"""`pod-lifecycle`, and the pod itself as requests and table rows carry it.
+
+The fields are those of a Kubernetes pod that a decision can depend on. A requirement that
+loadstream does not understand is not dropped by the connector but named in `unsupported`: a pod
+with one is refused by that name, never misplaced.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base.message import (
+    ClusterName,
+    EpochMs,
+    Message,
+    NodeName,
+    ObjectName,
+    Part,
+    ResourceList,
+    StringMap,
+    Uid,
+)
+from schemas.messages.lists import ListId
+
+Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]
+_Text = Annotated[str, Field(max_length=512)]
+#: Most host ports of one container.
+HOST_PORTS_MAX = 256
+
+
+class HostPort(Part):
+    """A port that a container takes on its node."""
+
+    port: Annotated[int, Field(ge=1, le=65_535)]
+    """Number of the port on the node."""
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    """Protocol of the port."""
+    host_ip: Annotated[str, Field(max_length=64)] = ""
+    """Address of the node that it is bound to; empty: all of them."""
+
+
+class Container(Part):
+    """Requests, limits and host ports of one container."""
+
+    requests: ResourceList = Field(default_factory=dict)
+    """resources.requests."""
+    limits: ResourceList = Field(default_factory=dict)
+    """resources.limits."""
+    restart_policy: Literal["Always"] | None = None
+    """On an init container: "Always" makes it a sidecar that runs beside the pod."""
+    host_ports: Annotated[
+        tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)
+    ] = ()
+    """Ports that it takes on its node."""
+
+
+class Toleration(Part):
+    """A toleration of a pod; an empty key with Exists tolerates every taint."""
+
+    key: _Text = ""
+    """Name of the taint; empty: any."""
+    operator: Literal["Exists", "Equal", ""] = "Equal"
+    """Equal compares the values, Exists does not; empty: Equal."""
+    value: _Text = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+    """Effect of the taint; empty: any."""
+
+
+class NodeRequirement(Part):
+    """One expression of a node selector term."""
+
+    key: _Text
+    """Name of the label, or of the field."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    """How the node's value is compared with `values`."""
+    values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
+    """None for Exists and DoesNotExist, one integer for Gt and Lt."""
+
+
+class NodeSelectorTerm(Part):
+    """All expressions and all field expressions must hold; an empty term matches nothing."""
+
+    match_expressions: Annotated[
+        tuple[NodeRequirement, ...], Field(max_length=256, fail_fast=True)
+    ] = ()
+    """On labels of the node."""
+    match_fields: Annotated[tuple[NodeRequirement, ...], Field(max_length=16, fail_fast=True)] = ()
+    """On fields of the node; Kubernetes knows metadata.name."""
+
+
+class OwnerReference(Part):
+    """An owner of a pod."""
+
+    kind: _Text
+    """Kind of the owner: ReplicaSet, DaemonSet, StatefulSet, Job ..."""
+    name: _Text = ""
+    """Name of the owner."""
+    uid: Annotated[str, Field(max_length=128)] = ""
+    """metadata.uid of the owner."""
+    controller: bool = False
+    """This owner controls the pod."""
+
+
+class VolumeClaim(Part):
+    """A volume claim that a pod mounts."""
+
+    name: _Text
+    """Name of the claim."""
+    storage_class: _Text = ""
+    """Its storage class; empty: none, or not known."""
+
+
+class PodRef(Part):
+    """Which pod."""
+
+    namespace: Namespace
+    """Namespace of the pod."""
+    name: ObjectName
+    """Name of the pod."""
+    uid: Uid
+
+
+class Pod(PodRef):
+    """A pod, as far as decisions depend on it."""
+
+    node: NodeName | None = None
+    """spec.nodeName: the node that it is bound to."""
+    required_node: NodeName | None = None
+    """A node that an unbound pod insists on."""
+    scheduler: _Text = ""
+    """spec.schedulerName."""
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """spec.priority: higher goes first; none: 0."""
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
+    """status.phase."""
+    qos_class: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
+    """status.qosClass; none: computed from requests and limits."""
+    labels: StringMap = Field(default_factory=dict)
+    """metadata.labels."""
+    annotations: StringMap = Field(default_factory=dict)
+    """metadata.annotations; those of loadstream and Koordinator change the estimate."""
+    owners: Annotated[tuple[OwnerReference, ...], Field(max_length=64, fail_fast=True)] = ()
+    """metadata.ownerReferences."""
+    containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
+    """spec.containers."""
+    init_containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
+    """spec.initContainers, in their order."""
+    overhead: ResourceList = Field(default_factory=dict)
+    """spec.overhead."""
+    node_selector: StringMap = Field(default_factory=dict)
+    """spec.nodeSelector: labels that the node must have."""
+    required_node_affinity: (
+        Annotated[tuple[NodeSelectorTerm, ...], Field(max_length=256, fail_fast=True)] | None
+    ) = None
+    """Terms of requiredDuringSchedulingIgnoredDuringExecution: one must match; an empty list
+    matches no node."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=256, fail_fast=True)] = ()
+    """spec.tolerations."""
+    unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
+    """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology
+    spread" ..."""
+    local_storage: bool = False
+    """It has a volume of type emptyDir or hostPath, which an eviction loses."""
+    volume_claims: Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] = ()
+    """Volume claims that it mounts."""
+    resource_claims: bool = False
+    """It has resource claims (spec.resourceClaims)."""
+    created_at_ms: EpochMs | None = None
+    """metadata.creationTimestamp."""
+    scheduled_at_ms: EpochMs | None = None
+    """lastTransitionTime of the condition PodScheduled=True."""
+    initialized_at_ms: EpochMs | None = None
+    """lastTransitionTime of the condition Initialized=True."""
+    deleting_at_ms: EpochMs | None = None
+    """metadata.deletionTimestamp: the pod is terminating."""
+    ready: bool = False
+    """Condition Ready=True."""
+
+
+class PodLifecycle(Message):
+    """Something happened to a pod (key: cluster)."""
+
+    kind: Literal["pod"] = "pod"
+    """Says what the record is."""
+    cluster: ClusterName
+    event: Literal["seen", "bound", "initialised", "running", "changed", "finished", "deleted"]
+    """What happened; in a full list: seen."""
+    list_id: ListId | None = None
+    """Set while a full list is being sent."""
+    pod: Pod
+    """The pod as it is now; a deleted one as it was last."""

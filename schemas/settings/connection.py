@@ -1,0 +1,319 @@
+"""How to reach Kafka: one group of settings that every client is configured from.
+
+Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
+`librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust,
+so TLS and SASL mean the same everywhere. Secrets are kept out of `repr`, logs and error messages;
+the two option dictionaries hold them in clear, because the clients need them, and must not be
+logged.
+"""
+
+import os
+import re
+import ssl
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.settings.announcement import announced, announcement_file
+from schemas.settings.environment import problems_of, unknown_variables
+from schemas.topics.catalog import PARTITIONS_DEFAULT
+
+ENV_PREFIX = "LOADSTREAM_KAFKA_"
+
+#: Faust application: consumer group, and first part of the names of changelog topics.
+APP_ID = "loadstream"
+
+#: What the cluster ids of librdkafka's mock clusters begin with: the embedded broker is one.
+EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
+
+#: What OpenSSL answers where a key is another certificate's.
+_KEY_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+
+_SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
+
+
+class SettingsError(ValueError):
+    """Settings that cannot work; the message names every one by its environment variable."""
+
+
+class NoBroker(SettingsError):
+    """No address is configured and no local broker is running."""
+
+
+class KafkaSettings(BaseSettings):
+    """Address, encryption and identity of a Kafka cluster."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        # An error message would otherwise print all values, the password with them.
+        hide_input_in_errors=True,
+    )
+
+    bootstrap_servers: str = ""
+    """Addresses as `host:port`, separated by commas; any one that answers leads to all brokers.
+    Empty: the local broker that `loadstream broker` has announced."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Kafka's own names: SSL encrypts, SASL logs in. Plain by default, because the local broker is."""
+    ca_file: Path | None = None
+    """PEM file with the certificates of the authorities that brokers are trusted by. None: the
+    system's own."""
+    client_certificate_file: Path | None = None
+    """PEM file with the client's certificate chain, where brokers ask for one. None: none is shown."""
+    client_key_file: Path | None = None
+    """PEM file with the key of `client_certificate_file`."""
+    client_key_password: SecretStr | None = None
+    """Password of `client_key_file`. None: the key is not encrypted."""
+    check_hostname: bool = True
+    """Whether a broker's certificate must carry its name. Turned off, any holder of a trusted
+    certificate can pass for a broker: for test set-ups with addresses that no certificate names."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """How to log in. SCRAM by default, because it never sends the password itself."""
+    sasl_username: str = ""
+    """Name to log in with."""
+    sasl_password: SecretStr | None = None
+    """Password to log in with. None: it is in `sasl_password_file`."""
+    sasl_password_file: Path | None = None
+    """File with the password, as a mounted Kubernetes secret is; line ends after it are dropped.
+    None: it is in `sasl_password`."""
+    client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = APP_ID
+    """Name in the broker's logs and quotas."""
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
+    """Partitions of every topic: the most workers that a stage can spread over. It cannot be
+    changed once there are records, because keys would then hash to other partitions."""
+    replication_factor: Annotated[int, Field(ge=1, le=15)] | None = None
+    """Copies of every topic. None: the brokers' `default.replication.factor`."""
+    connect_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
+    """How long a command waits for an answer of a broker before it gives up, in seconds: long
+    enough for a broker that is starting."""
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _check_servers(cls, value: str) -> str:
+        for server in filter(None, (part.strip() for part in value.split(","))):
+            match = _SERVER.match(server)
+            if match is None or not 0 < int(match[2]) < 65_536:
+                raise ValueError(f"found {server!r}; expected host:port, for example kafka-0:9092")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        problems = [
+            *self._tls_problems(),
+            *self._sasl_problems(),
+            *(
+                f"{_variable(name)}: there is no readable file {path}"
+                for name, path in self._files().items()
+                if not os.access(path, os.R_OK) or not path.is_file()
+            ),
+        ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _tls_files(self) -> dict[str, Path]:
+        names = ("ca_file", "client_certificate_file", "client_key_file")
+        values = {name: getattr(self, name) for name in names}
+        return {name: path for name, path in values.items() if path is not None}
+
+    def _files(self) -> dict[str, Path]:
+        password = self.sasl_password_file
+        return self._tls_files() | ({"sasl_password_file": password} if password else {})
+
+    def _tls_problems(self) -> list[str]:
+        problems = []
+        given = self._tls_files()
+        if given and not self.encrypted:
+            problems.append(
+                f"{_variable(min(given))} is set, but {_variable('security_protocol')} is "
+                f"{self.security_protocol}, which does not encrypt; expected SSL or SASL_SSL"
+            )
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            problems.append(
+                f"{_variable('client_certificate_file')} and {_variable('client_key_file')} "
+                "are only of use together; one is missing"
+            )
+        if self.client_key_password is not None and self.client_key_file is None:
+            problems.append(
+                f"{_variable('client_key_password')} is set, but {_variable('client_key_file')} is not; "
+                "there is no key that it could open"
+            )
+        if not self.check_hostname and not self.encrypted:
+            problems.append(
+                f"{_variable('check_hostname')} is false, but {_variable('security_protocol')} is "
+                f"{self.security_protocol}, with which no broker shows a certificate; expected SSL or "
+                "SASL_SSL"
+            )
+        return problems
+
+    def _sasl_problems(self) -> list[str]:
+        sources = (self.sasl_password is not None) + (self.sasl_password_file is not None)
+        protocol = f"{_variable('security_protocol')} is {self.security_protocol}"
+        if not self.logs_in:
+            if sources or self.sasl_username or self._mechanism_given:
+                return [
+                    f"a SASL mechanism, name or password is set, but {protocol}, which does not log in; "
+                    "expected SASL_SSL or SASL_PLAINTEXT"
+                ]
+            return []
+        problems = []
+        if not self.sasl_username:
+            problems.append(f"{_variable('sasl_username')} is missing, but {protocol}")
+        if sources != 1:
+            problems.append(
+                f"exactly one of {_variable('sasl_password')} and "
+                f"{_variable('sasl_password_file')} is expected; found {sources}"
+            )
+        return problems
+
+    @property
+    def _mechanism_given(self) -> bool:
+        """A mechanism was chosen that is not the default one."""
+        return bool(self.sasl_mechanism != type(self).model_fields["sasl_mechanism"].default)
+
+    @classmethod
+    def from_environment(cls, **overrides: Any) -> Self:
+        """The settings in force; raises SettingsError with every problem at once."""
+        problems = unknown_variables(cls)
+        try:
+            settings = cls(**overrides)
+        except ValidationError as error:
+            problems += problems_of(cls, error)
+        if problems:
+            raise SettingsError("\n".join(problems)) from None
+        return settings
+
+    @classmethod
+    def local(cls, bootstrap_servers: str, **overrides: Any) -> "KafkaSettings":
+        """Settings for a local broker without encryption, whatever the environment says."""
+        return cls.model_construct(bootstrap_servers=bootstrap_servers, **overrides)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections use TLS."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether connections use SASL."""
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    def servers(self) -> tuple[str, ...]:
+        """Addresses to connect to first; raises NoBroker where there are none."""
+        listed = self.bootstrap_servers or announced() or ""
+        servers = tuple(filter(None, (part.strip() for part in listed.split(","))))
+        if not servers:
+            raise NoBroker(
+                f"no broker is known: {_variable('bootstrap_servers')} is empty and no local broker "
+                f"is announced in {announcement_file()}. Start one with `loadstream broker` in "
+                f"another terminal, or set {_variable('bootstrap_servers')} to host:port."
+            )
+        return servers
+
+    def password(self) -> str | None:
+        """The SASL password in clear; the file is read anew, because secrets rotate.
+
+        Raises SettingsError where the file has none.
+        """
+        if self.sasl_password is not None:
+            return self.sasl_password.get_secret_value()
+        if self.sasl_password_file is not None:
+            return self._password_of(self.sasl_password_file)
+        return None
+
+    def _password_of(self, file: Path) -> str:
+        name = f"{_variable('sasl_password_file')}={file}"
+        try:
+            password = file.read_bytes().decode().rstrip("\r\n")
+        except OSError as error:
+            raise SettingsError(f"{name} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:  # whose words would show the bytes
+            raise SettingsError(
+                f"{name} is no text in UTF-8; expected the password alone"
+            ) from None
+        if not password:
+            raise SettingsError(f"{name} is empty; expected the password alone")
+        return password
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must be shown to nobody, in clear, so that logs leave it out."""
+        key_password = self.client_key_password
+        found = (self.password(), key_password and key_password.get_secret_value())
+        return tuple(secret for secret in found if secret)
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """What encrypted connections trust and show; None where they are not encrypted.
+
+        Raises SettingsError where a certificate or key cannot be read.
+        """
+        if not self.encrypted:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            context.check_hostname = self.check_hostname
+            if self.client_certificate_file is not None:
+                key_password = self.client_key_password
+                context.load_cert_chain(
+                    self.client_certificate_file,
+                    self.client_key_file,
+                    # Never None: OpenSSL would ask for it on the terminal.
+                    key_password.get_secret_value() if key_password is not None else "",
+                )
+        except ssl.SSLError as error:
+            files = ", ".join(
+                f"{_variable(name)}={path}" for name, path in self._tls_files().items()
+            )
+            advice = f"expected PEM, and the key's password in {_variable('client_key_password')} if it is encrypted"
+            if error.reason in _KEY_OF_ANOTHER:
+                advice = "the key is that of another certificate"
+            raise SettingsError(
+                f"the TLS files cannot be used ({files or 'the system store'}): {error}; {advice}"
+            ) from error
+        return context
+
+    def aiokafka_options(self) -> dict[str, Any]:
+        """Arguments that aiokafka's producer, consumer and admin client have in common."""
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.servers()),
+            "client_id": self.client_id,
+            "security_protocol": self.security_protocol,
+        }
+        if self.encrypted:
+            options["ssl_context"] = self.ssl_context()
+        if self.logs_in:
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = self.password()
+        return options
+
+    def librdkafka_options(self) -> dict[str, str]:
+        """Properties that every client of confluent-kafka has in common."""
+        options = {
+            "bootstrap.servers": ",".join(self.servers()),
+            "client.id": self.client_id,
+            "security.protocol": self.security_protocol,
+        }
+        if self.encrypted:
+            options["ssl.endpoint.identification.algorithm"] = (
+                "https" if self.check_hostname else "none"
+            )
+            if self.ca_file is not None:
+                options["ssl.ca.location"] = str(self.ca_file)
+            if self.client_certificate_file is not None:
+                options["ssl.certificate.location"] = str(self.client_certificate_file)
+                options["ssl.key.location"] = str(self.client_key_file)
+            if self.client_key_password is not None:
+                options["ssl.key.password"] = self.client_key_password.get_secret_value()
+        if self.logs_in:
+            options["sasl.mechanism"] = self.sasl_mechanism
+            options["sasl.username"] = self.sasl_username
+            options["sasl.password"] = self.password() or ""
+        return options
+
+
+def _variable(field: str) -> str:
+    return ENV_PREFIX + field.upper()

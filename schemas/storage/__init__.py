@@ -1,0 +1,7 @@
+"""Rows of the tables.
+
+tables         all tables: kinds of rows and their keys
+rows           rows of the cluster stage
+percentiles    rows of table `node_percentiles`
+usage_moments  rows of what pods used over their lives, and a whole cluster
+"""

@@ -1,0 +1,7 @@
+"""The topics, and how messages become records of them.
+
+catalog         all topics: keys, classes, retention
+codec           bytes to messages and back
+partitions      keys and partitions, by Kafka's partitioner
+unknown_fields  fields that a reader passes over
+"""

@@ -1,0 +1,67 @@
+"""What a node has to give, by Kubernetes and by Koordinator's annotation."""
+
+import pytest
+
+from schemas.base.capacity import node_capacity, raw_allocatable
+
+RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
+GI = 1024**3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"cpu": "8", "memory": "16Gi"}', {"cpu": 8000, "memory": 16 * GI}),
+        ('{"cpu": 8}', {"cpu": 8000}),
+        ('{"cpu": 5.5}', {"cpu": 5500}),
+        ('{"cpu": 1e1}', {"cpu": 10_000}),
+        ('{"cpu": null}', {"cpu": 0}),
+        ('{"cpu": " 8 "}', {"cpu": 8000}),
+        ('{"cpu": "-2"}', {"cpu": -2000}),
+        ('{"memory": "1500m"}', {"memory": 2}),
+        ('{"memory": "9e99"}', {"memory": 2**63 - 1}),
+        ("{}", {}),
+        ("null", None),
+        ("", None),
+        ("{", None),
+        ("[]", None),
+        ('"8"', None),
+        ('{"cpu": "8", "memory": "many"}', None),
+        ('{"cpu": true}', None),
+        ('{"cpu": NaN}', None),
+        ('{"cpu": {"value": 8}}', None),
+        ('{"cpu": ' + "9" * 5000 + "}", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_one_unreadable_amount_voids_the_raw_allocatable(
+    text: str, expected: dict[str, int] | None
+) -> None:
+    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"cpu": "x", "cpu": "10"}', None),
+        ('{"cpu": true, "memory": "1", "cpu": "10"}', None),
+        ('{"cpu": "", "cpu": null}', None),
+        ('{"cpu": "4", "cpu": "10"}', {"cpu": 10_000}),
+        ('{"cpu": "4", "cpu": null}', {"cpu": 0}),
+    ],
+)
+def test_an_unreadable_amount_voids_the_raw_allocatable_also_where_a_later_one_follows(
+    text: str, expected: dict[str, int] | None
+) -> None:
+    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
+
+
+def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
+    assert raw_allocatable({}) is None
+
+
+def test_what_the_annotation_names_goes_before_what_pods_may_request() -> None:
+    allocatable = {"cpu": 20_000, "memory": 16 * GI}
+    raw = {RAW_ALLOCATABLE: '{"cpu": "10"}'}
+    assert node_capacity(allocatable, raw) == {"cpu": 10_000, "memory": 16 * GI}
+    assert node_capacity(allocatable, {}) == allocatable

@@ -1,0 +1,159 @@
+"""A dead letter keeps the record whole, however large it is."""
+
+import random
+from base64 import b64decode, b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.base.refusals import REASON_CHARS_MAX, Refusal
+from schemas.messages.dead_letters import (
+    PLAIN_BYTES_MAX,
+    DeadLetter,
+    cluster_of,
+    dead_letter,
+    in_parts,
+    joined,
+    node_of,
+    source_record,
+)
+from schemas.topics.codec import encode
+
+#: Least of Kafka's default limits: librdkafka's message.max.bytes.
+MESSAGE_BYTES_MAX = 1_000_000
+REFUSAL = Refusal("invalid", "node is missing")
+
+
+def letter(key: bytes | None, value: bytes | None, refusal: Refusal = REFUSAL) -> DeadLetter:
+    return dead_letter("node-usage", 2, 41, 1_760_000_000_000, key, value, refusal)
+
+
+def noise(size: int) -> bytes:
+    return random.Random(size).randbytes(size)
+
+
+def test_names_the_place_and_the_reason() -> None:
+    assert letter(b"c/n", b"{}") == DeadLetter(
+        topic="node-usage",
+        partition=2,
+        offset=41,
+        reason="node is missing",
+        category="invalid",
+        timestamp_ms=1_760_000_000_000,
+        key_base64="Yy9u",
+        value_base64="e30=",
+        encoding="base64",
+    )
+
+
+@pytest.mark.parametrize("key", [None, b"", b"c/n", b"\xff\x00"])
+@pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff" * 100])
+def test_key_and_value_come_back_and_none_is_not_empty(
+    key: bytes | None, value: bytes | None
+) -> None:
+    assert source_record(letter(key, value)) == (key, value)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "cluster", "node"),
+    [
+        ("node-usage", b"c/n", "c", "n"),
+        ("node-usage", b"c", "c", None),
+        ("node-usage", None, None, None),
+        ("node-metrics", b"c", "c", None),
+        ("clock", b"3", None, None),
+    ],
+)
+def test_a_letter_is_of_the_cluster_and_node_that_the_key_of_its_record_names(
+    topic: str, key: bytes | None, cluster: str | None, node: str | None
+) -> None:
+    buried = letter(key, b"{}").model_copy(update={"topic": topic})
+    assert (cluster_of(buried), node_of(buried)) == (cluster, node)
+
+
+def test_a_key_that_is_no_base64_names_nothing() -> None:
+    buried = letter(b"c/n", b"{}").model_copy(update={"key_base64": "?"})
+    assert (cluster_of(buried), node_of(buried)) == (None, None)
+
+
+def test_a_common_record_is_plain_base64() -> None:
+    value = b"{" + b" " * (PLAIN_BYTES_MAX - 1)
+    plain = letter(b"k", value)
+    assert plain.encoding == "base64"
+    assert b64decode(plain.value_base64) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"c/n", b'{"node":"n"},' * 80_000),
+        (b"c/n", noise(1_048_576)),
+        (b"c/n", noise(4_194_305)),
+        (noise(1_048_000), b""),
+        (noise(1_048_000), None),
+        (noise(600_000), noise(600_000)),
+        (None, noise(1_000_000)),
+        (b"", noise(1_000_000)),
+    ],
+    ids=["json", "noise", "over the limit", "key", "key alone", "both", "no key", "empty key"],
+)
+def test_a_large_record_comes_in_parts_that_fit_and_loses_no_byte(
+    key: bytes | None, value: bytes | None
+) -> None:
+    whole = letter(key, value, Refusal("limit", "x" * 5_000))
+    assert len(whole.reason) == REASON_CHARS_MAX
+    parts = list(in_parts(whole))
+    assert all(len(encode(part)) < MESSAGE_BYTES_MAX for part in parts)
+    assert [part.part for part in parts] == list(range(len(parts)))
+    assert {part.parts for part in parts} == {len(parts)}
+    assert joined(reversed(parts)) == whole
+    assert source_record(joined(parts)) == (key, value)
+
+
+def test_json_of_a_megabyte_is_compressed_into_one_message() -> None:
+    whole = letter(b"c/n", b'{"node":"n"},' * 80_000)
+    assert whole.encoding == "zlib+base64"
+    assert list(in_parts(whole)) == [whole]
+
+
+@given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=60), st.integers(1, 50))
+def test_parts_of_any_size_make_the_letter(
+    key: bytes | None, value: bytes | None, chars_max: int
+) -> None:
+    whole = letter(key, value)
+    parts = list(in_parts(whole, chars_max))
+    assert joined(parts) == whole
+    for part in parts:
+        assert len(part.value_base64) + len(part.key_base64 or "") <= chars_max
+        assert (part.key_base64 is None) == (key is None)
+
+
+def test_says_which_parts_are_missing_or_foreign() -> None:
+    parts = list(in_parts(letter(b"k", noise(3_000)), chars_max=1_000))
+    assert len(parts) == 5
+    with pytest.raises(ValueError, match=r"has the parts 0, 1, 3, 4; expected all of 0 to 4"):
+        joined(parts[:2] + parts[3:])
+    with pytest.raises(ValueError, match="no parts"):
+        joined([])
+    with pytest.raises(ValueError, match="several letters"):
+        joined([parts[0], parts[1].model_copy(update={"offset": 7})])
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [("not base64!", "base64"), (b64encode(b"no zlib").decode(), "not what zlib wrote")],
+)
+def test_a_letter_that_was_tampered_with_is_an_error(value: str, complaint: str) -> None:
+    changed = letter(b"k", b"v").model_copy(
+        update={"encoding": "zlib+base64", "value_base64": value}
+    )
+    with pytest.raises(ValueError, match=complaint):
+        source_record(changed)
+
+
+def test_a_compressed_value_that_was_cut_off_is_an_error() -> None:
+    whole = letter(b"k", b'{"node":"n"},' * 80_000)
+    cut = b64encode(b64decode(whole.value_base64)[:100]).decode()
+    with pytest.raises(ValueError, match="cut off"):
+        source_record(whole.model_copy(update={"value_base64": cut}))

@@ -1,0 +1,199 @@
+"""Settings of the connection: what they accept, what they say, and what they never say."""
+
+import logging
+import pickle
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.base.docstrings import field_docstrings
+from schemas.settings.announcement import announce
+from schemas.settings.connection import KafkaSettings, NoBroker, SettingsError
+
+SECRET = "kRh3-very-secret"  # noqa: S105 - it opens nothing
+
+LOGIN = {"security_protocol": "SASL_SSL", "sasl_username": "alice", "sasl_password": SECRET}
+
+
+def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    for name, value in values.items():
+        monkeypatch.setenv(f"LOADSTREAM_KAFKA_{name.upper()}", value)
+
+
+def test_without_any_setting_the_local_broker_is_meant(cache: Path) -> None:
+    settings = KafkaSettings.from_environment()
+    with pytest.raises(NoBroker, match="loadstream broker"):
+        settings.servers()
+    with announce("127.0.0.1:4711"):
+        assert settings.servers() == ("127.0.0.1:4711",)
+        assert settings.aiokafka_options()["bootstrap_servers"] == ["127.0.0.1:4711"]
+    with pytest.raises(NoBroker):
+        settings.librdkafka_options()
+
+
+def test_a_configured_address_goes_before_an_announced_one(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _environment(monkeypatch, bootstrap_servers=" kafka-0:9092, [::1]:9093 ,")
+    with announce("127.0.0.1:4711"):
+        assert KafkaSettings.from_environment().servers() == ("kafka-0:9092", "[::1]:9093")
+
+
+@pytest.mark.parametrize("server", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:70000", "a b:1"])
+def test_an_address_without_host_or_port_is_refused_by_name(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _environment(monkeypatch, bootstrap_servers=f"good:1,{server}")
+    with pytest.raises(SettingsError, match="LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS: found"):
+        KafkaSettings.from_environment()
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"security_protocol": "SASL_SSL"}, "SASL_USERNAME is missing"),
+        ({"security_protocol": "SASL_SSL", "sasl_username": "a"}, "exactly one of"),
+        (LOGIN | {"sasl_password_file": __file__}, "exactly one of"),
+        ({"sasl_username": "alice"}, "does not log in"),
+        ({"security_protocol": "SSL", "sasl_password": SECRET}, "does not log in"),
+        ({"sasl_mechanism": "PLAIN"}, "does not log in"),
+        ({"ca_file": __file__}, "does not encrypt"),
+        ({"check_hostname": False}, "no broker shows a certificate"),
+        ({"security_protocol": "SSL", "client_key_password": SECRET}, "no key that it could open"),
+        ({"security_protocol": "SSL", "client_key_file": __file__}, "one is missing"),
+        ({"security_protocol": "SSL", "client_certificate_file": __file__}, "one is missing"),
+        ({"security_protocol": "SSL", "ca_file": "/no/such/file"}, "no readable file /no/such"),
+        ({"security_protocol": "SSL", "ca_file": "/"}, "no readable file /"),
+    ],
+)
+def test_settings_that_cannot_work_together_are_refused(
+    values: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(SettingsError, match=complaint) as caught:
+        KafkaSettings.from_environment(**values)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_secret_is_in_no_text_about_the_settings(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = KafkaSettings(**LOGIN)  # type: ignore[arg-type]  # pydantic reads them
+    logging.getLogger(__name__).warning("connecting with %s %r", settings, settings)
+    texts = [repr(settings), str(settings), settings.model_dump_json(), caplog.text]
+    _environment(monkeypatch, security_protocol="WRONG", sasl_password=SECRET)
+    with pytest.raises(ValidationError) as refused:
+        KafkaSettings()
+    texts += [str(refused.value), repr(refused.value)]
+    assert [text for text in texts if SECRET in text] == []
+
+
+def test_a_wrong_value_in_a_password_field_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError) as caught:
+        KafkaSettings.from_environment(**(LOGIN | {"client_key_password": [SECRET]}))
+    assert "LOADSTREAM_KAFKA_CLIENT_KEY_PASSWORD" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
+def test_a_password_file_is_read_when_it_is_needed_and_without_its_line_end(
+    ending: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(b"before")
+    settings = KafkaSettings(
+        bootstrap_servers="a:1", security_protocol="SASL_PLAINTEXT", sasl_username="alice",
+        sasl_password_file=file,
+    )  # fmt: skip
+    file.write_bytes(f" {SECRET} {ending}".encode())
+    assert settings.aiokafka_options()["sasl_plain_password"] == f" {SECRET} "
+    assert settings.librdkafka_options()["sasl.password"] == f" {SECRET} "
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "is no text in UTF-8")],
+)
+def test_a_password_file_without_a_password_is_named(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    settings = KafkaSettings(
+        bootstrap_servers="a:1", security_protocol="SASL_PLAINTEXT", sasl_username="alice",
+        sasl_password_file=file,
+    )  # fmt: skip
+    for use in (settings.aiokafka_options, settings.librdkafka_options, settings.secrets):
+        with pytest.raises(SettingsError, match=f"LOADSTREAM_KAFKA_SASL_PASSWORD_FILE=.*{said}"):
+            use()
+
+
+def test_a_plain_connection_carries_no_security_options() -> None:
+    settings = KafkaSettings.local("a:1,b:2", client_id="reader")
+    assert settings.ssl_context() is None
+    assert settings.password() is None
+    assert settings.aiokafka_options() == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "client_id": "reader",
+        "security_protocol": "PLAINTEXT",
+    }
+    assert settings.librdkafka_options() == {
+        "bootstrap.servers": "a:1,b:2",
+        "client.id": "reader",
+        "security.protocol": "PLAINTEXT",
+    }
+
+
+def test_local_settings_do_not_listen_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    _environment(monkeypatch, security_protocol="SSL", partitions="9")
+    settings = KafkaSettings.local("a:1")
+    assert not settings.encrypted
+    assert settings.partitions == 4
+
+
+def test_trust_is_never_given_up_with_the_host_name() -> None:
+    settings = KafkaSettings(bootstrap_servers="a:1", security_protocol="SSL", check_hostname=False)
+    context = settings.ssl_context()
+    assert context is not None
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert not context.check_hostname
+    assert settings.librdkafka_options()["ssl.endpoint.identification.algorithm"] == "none"
+    assert "enable.ssl.certificate.verification" not in settings.librdkafka_options()
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    wrong = tmp_path / "ca.pem"
+    wrong.write_text("no certificate")
+    settings = KafkaSettings(bootstrap_servers="a:1", security_protocol="SSL", ca_file=wrong)
+    with pytest.raises(SettingsError, match=f"LOADSTREAM_KAFKA_CA_FILE={wrong}"):
+        settings.aiokafka_options()
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert set(KafkaSettings.model_fields) - field_docstrings(KafkaSettings).keys() == set()
+
+
+def test_every_setting_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "brokers.md").read_text(encoding="utf-8")
+    missing = [
+        name
+        for name in KafkaSettings.model_fields
+        if f"`LOADSTREAM_KAFKA_{name.upper()}`" not in page
+    ]
+    assert missing == []
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9.-]{1,20}:[1-9][0-9]{0,3}", fullmatch=True), min_size=1))
+def test_all_addresses_reach_both_libraries_in_their_order(servers: list[str]) -> None:
+    settings = KafkaSettings.local(" , ".join(servers))
+    assert settings.aiokafka_options()["bootstrap_servers"] == servers
+    assert settings.librdkafka_options()["bootstrap.servers"] == ",".join(servers)
+
+
+def test_settings_can_be_handed_to_another_process() -> None:
+    settings = KafkaSettings(**LOGIN)  # type: ignore[arg-type]  # pydantic reads them
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - our own bytes
