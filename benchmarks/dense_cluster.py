@@ -8,11 +8,11 @@ from time import process_time_ns
 from typing import Any
 
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, Stage, StageResult

@@ -1,7 +1,6 @@
 """What is decided. Each line imports only lines below it, and of ours otherwise `schemas` only.
 
-app        the worker: Faust's app, stages and endpoints, put together
-agents     the two Faust agents: a stage, its topics, its tables
+app        the worker: Faust's app, its agents and endpoints, put together
 in_process both stages joined without Kafka, for simulations
 replay     folds recorded inputs once more and compares
 cluster    one cluster's state, its tables, its stage

@@ -101,7 +101,7 @@ def test_shells_can_complete_commands_and_topics() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["demo", "--seconds", "500"], "found 500; expected a whole number of seconds, 10 to 80"),
+        (["demo", "--hours", "500"], "found 500; expected a whole number of hours, 1 to 72"),
         (["demo", "--nodes", "x"], "found x; expected a whole number of nodes, 3 to 1000"),
         (["simulate", "--period", "nan"], "found nan; expected a number of seconds, 1 to 600"),
         (["tail", "clock", "--last", "0"], "found 0; expected a whole number of records, 1 to"),

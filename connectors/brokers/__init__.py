@@ -1,7 +1,5 @@
 """Brokers to run.
 
-commands       `loadstream broker`
-foreground     a broker that runs until it is stopped, announced to other commands
 embedded       librdkafka's mock cluster, inside this process
 server         a real Apache Kafka, of one broker or several
 process        one Java process of it

@@ -15,8 +15,7 @@ else.
     source        one sample of the node and its pods
     delivery      samples to the broker; measuring never waits for it
     telemetry     what the agent counts of itself
-    commands      `loadstream agent`
 
 What cannot be read is left out of a sample and counted; a zero would be believed. No API server is
-asked, and nothing is written on the node. Only `delivery` and `commands` speak to Kafka.
+asked, and nothing is written on the node. Only `delivery` speaks to Kafka.
 """

@@ -18,7 +18,7 @@ from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import DeadLetter, node_of
-from schemas.messages.decisions import NodeScore, PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import NodeScore, PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.journal import JournalRecord
 from schemas.messages.lists import ListBegin, ListEnd
@@ -30,6 +30,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState

@@ -23,7 +23,7 @@ from schemas.base.message import (
     ResourceName,
     StateMs,
 )
-from schemas.messages.pods import Pod, PodRef
+from schemas.messages.pods import PodRef
 
 DecisionId = Annotated[str, Field(min_length=8, max_length=64)]
 
@@ -147,15 +147,3 @@ class PlacementDecision(Message):
     def waits(self) -> bool:
         """The pod waits for a node from then on."""
         return self.outcome in ("waiting", "expired")
-
-
-class SchedulingRequest(Message):
-    """A pod wants a node (key: cluster). A second request for the same uid replaces the first."""
-
-    cluster: ClusterName
-    pod: Pod
-    """The pod that is to be placed."""
-    requested_at_ms: EpochMs
-    """When the request was made."""
-    withdrawn: bool = False
-    """The pod does not want a node any more (deleted, bound by somebody else)."""

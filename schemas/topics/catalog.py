@@ -15,7 +15,7 @@ from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.journal import JournalRecord
 from schemas.messages.metrics import NodeMetric
@@ -24,6 +24,7 @@ from schemas.messages.moves import MoveOutcome
 from schemas.messages.nodes import NodeStateRecord
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.messages.workloads import PodLifecycleRecord

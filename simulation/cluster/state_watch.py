@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from connectors.ports.state_watch import LISTED, StateWatch
 from schemas.base.message import Message
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.requests import SchedulingRequest
 from simulation.cluster.cluster import MachineEvent, Observer, SimulatedCluster
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine

@@ -11,7 +11,6 @@ from weakref import proxy
 
 from schemas.base.refusals import Refusal, from_the_future
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import MigrationRequest
@@ -20,6 +19,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy

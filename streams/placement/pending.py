@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.requests import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
 from streams.inventory.kind import Kind

@@ -12,9 +12,9 @@ so may have come before the request.
 
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.refusals import Refusal
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
+from schemas.messages.requests import SchedulingRequest
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import LIVE, MigrationStatus
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode
 from streams.migration.execution import DRY_LASTS_MS
 from tests.chaos.history import History

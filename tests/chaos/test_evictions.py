@@ -11,12 +11,13 @@ from typing import TypeVar
 import pytest
 from pydantic import BaseModel
 
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationRequest, MigrationStatus
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import partition_for
 from streams.cluster.stage import ClusterStage

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, Pod
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.messages.usage import NodeUsage
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import POSITION, WINDOWS, row_key, table_of_key

@@ -8,7 +8,7 @@
   node would take.
 """
 
-from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import decode
 from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.world import World

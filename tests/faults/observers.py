@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from connectors.ports.at_once import all_at_once
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.lists import ListEnd
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.requests import SchedulingRequest
 from simulation.closed_loop.samples import Samples
 from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.world import World

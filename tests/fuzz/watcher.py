@@ -13,7 +13,7 @@ from typing import Any
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.quantities import amounts
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.lists import ListEnd
 from schemas.messages.migrations import MigrationStatus
@@ -21,6 +21,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.policy import Policy
 from streams.cluster.stage import ClusterStage
 from streams.inventory.demand import pod_demand

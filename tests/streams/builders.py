@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, Pod
+from schemas.messages.requests import SchedulingRequest
 
 #: A time of which nothing is special.
 NOW_MS = 1_790_000_000_000

@@ -23,8 +23,8 @@ from connectors.kubernetes.watch.pods import bare, claim_names, pod
 from connectors.kubernetes.watch.records import values_of
 from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
 from schemas.base.refusals import Refusal
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.requests import SchedulingRequest
 
 _FINISHED = ("Succeeded", "Failed")
 #: How far a pod has come.

@@ -2,7 +2,6 @@
 
     log ─▶ reading ─▶ history ─▶ summary ─▶ advice ─▶ document
 
-    commands  `policy init`
     reading   the newest records of a cluster, as a history
     history   what was seen of a cluster, as plain values
     load      what nodes used of a resource: percentiles, spread, hot spells

@@ -5,7 +5,6 @@
 Every field of a configuration has a rule in a table: it becomes a field of the policy, another part
 of the system handles it, or it is lost. A field without a rule is an error.
 
-commands     the command
 documents    finds configurations in a file: in ConfigMaps, Helm values, lists and JSON
 translation  the policy so far, the report, and rules of fields
 profiles     plugins and arguments of a profile; arguments whose names the policy has kept

@@ -8,14 +8,7 @@ from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.messages.clock import ClockTick
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import (
-    AsOf,
-    NodeScore,
-    PlacementDecision,
-    ReasonCount,
-    SchedulingRequest,
-    ScoreTerm,
-)
+from schemas.messages.decisions import AsOf, NodeScore, PlacementDecision, ReasonCount, ScoreTerm
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.journal import JournalRecord
 from schemas.messages.lists import ListBegin, ListEnd
@@ -27,6 +20,7 @@ from schemas.messages.nodes import NodeState, Taint
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Container, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState

@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 from schemas.messages.clock import ClockTick
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
 
 CLUSTER = "test"

@@ -5,13 +5,14 @@ from typing import Any
 
 from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import DeadLetter
-from schemas.messages.decisions import PlacementDecision, SchedulingRequest
+from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.policies import PolicyRecord
+from schemas.messages.requests import SchedulingRequest
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import decode, encode
 from streams.cluster.stage import ClusterStage

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.decisions import SchedulingRequest
+from schemas.messages.requests import SchedulingRequest
 from streams.inventory.kind import kind_of
 from streams.placement import effort
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting

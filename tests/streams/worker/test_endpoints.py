@@ -11,8 +11,8 @@ from prometheus_client.samples import Sample
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.process.local_ports import free_port
-from schemas.messages.decisions import SchedulingRequest
 from schemas.messages.nodes import NodeState
+from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, eventually
 from tests.streams.cluster.builders import START_MS, pod
 from tests.streams.worker_process import Worker, client
