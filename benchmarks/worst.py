@@ -19,7 +19,6 @@ _AIM_MS, _RARE_AIM_MS = 250, 3_000
 _RARE = (
     "policy_estimates",
     "policy_risk",
-    "policy_risk_resources",
     "list_end_pods",
     "list_end_nodes",
 )
@@ -41,8 +40,6 @@ def benchmarks() -> dict[str, Benchmark]:
         "policy_thresholds": (busy, partial(records.policy, records.THRESHOLDS)),
         "policy_estimates": (busy, partial(records.policy, records.ESTIMATES)),
         "policy_risk": (busy, records.policy_risk),
-        "policy_risk_resources": (busy, records.policy_risk_resources),
-        "tick_policy_risk": (busy, ticks.policy_risk),
         "tick_waiting_kinds": (busy, ticks.waiting_kinds),
         "tick_policy_waiting_kinds": (busy, ticks.policy_waiting_kinds),
         "tick_waiting_placed": (busy, ticks.waiting_placed),

@@ -146,12 +146,6 @@ def policy_risk(world: DenseCluster) -> float:
     return policy(BY_RISK, world)
 
 
-def policy_risk_resources(world: DenseCluster) -> float:
-    """A cluster that goes by risk looks at other resources: what is known of all pods is dropped."""
-    world.apply(world.policy(BY_RISK), *(world.tick_record(1) for _ in range(30)))
-    return policy(f"{BY_RISK}overutilizationRisk: {{resources: [{{name: cpu}}]}}\n", world)
-
-
 def _pools(count: int) -> str:
     pools = "".join(
         f"    - {{name: p{number}, nodeSelector: {{matchLabels: {{pool: p{number}}}}}}}\n"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from benchmarks import dense_cluster
 from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
-from benchmarks.worst_records import BY_LOAD, BY_RISK
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.pods import OwnerReference, PodRef
 from schemas.messages.workloads import (
@@ -81,18 +80,6 @@ def expiries(world: DenseCluster) -> float:
     for begin in range(0, _KINDS, 500):
         world.apply(*(world.request(pod(f"r-{begin + index}")) for index in range(500)))
     return world.timed_ms(world.tick_record(seconds) for seconds in (12, 1, 1))
-
-
-def policy_risk(world: DenseCluster) -> float:
-    """A cluster goes by risk from now on: mean and variance are summed up node by node."""
-    world.apply(world.policy(BY_LOAD), *(world.tick_record(1) for _ in range(3)))
-    world.apply(world.policy(BY_RISK))
-    # Each tick, and the request after it.
-    return world.timed_ms(
-        record
-        for number in range(30)
-        for record in (world.tick_record(1), world.request(pod(f"after-{number}")))
-    )
 
 
 # --- rounds and drains ---------------------------------------------------------------------------------

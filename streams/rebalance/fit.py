@@ -17,34 +17,48 @@ from streams.rebalance.columns import Columns
 Requests = tuple[tuple[str, int], ...]
 
 
+class FreeAmounts:
+    """What requests leave free on the targets, less what the round's moves take."""
+
+    def __init__(self, columns: Columns, rows: IntArray) -> None:
+        self._columns, self._rows = columns, rows
+        self._amounts: dict[str, IntArray] = {}
+
+    def of(self, resource: str) -> IntArray:
+        """Amounts of a resource, shape (targets,); moves change the array."""
+        if resource not in self._amounts:
+            self._amounts[resource] = self._columns.free.column(resource)[self._rows]
+        return self._amounts[resource]
+
+
 class Group:
     """Pods that may run on the same targets and request the same."""
 
-    def __init__(self, mask: BoolArray, requests: Requests, fit: "Fit") -> None:
+    def __init__(self, mask: BoolArray, requests: Requests, free: FreeAmounts) -> None:
         """`mask`: targets that affinity and taints allow, shape (targets,)."""
-        self.mask, self._requests, self._fit = mask, requests, fit
+        self.mask, self._requests, self._free = mask, requests, free
 
     def fitting(self) -> BoolArray:
         """Targets that could run one more of the pods now, shape (targets,)."""
         able = self.mask.copy()
         for resource, amount in self._requests:
-            able &= self._fit.free(resource) >= amount
+            able &= self._free.of(resource) >= amount
         return able
 
     def fits(self, position: int) -> bool:
         """Whether one target could run one more of the pods now."""
         return bool(self.mask[position]) and all(
-            self._fit.free(resource).item(position) >= amount for resource, amount in self._requests
+            self._free.of(resource).item(position) >= amount for resource, amount in self._requests
         )
 
     def take(self, position: int) -> None:
         """One of the pods moves to a target."""
         for resource, amount in self._requests:
-            self._fit.free(resource)[position] -= amount
+            self._free.of(resource)[position] -= amount
 
 
 class Fit:
-    """Groups of pods that ask for the same, and what requests leave free on the targets."""
+    """Groups of pods that ask for the same, and the targets that could run them."""
 
     def __init__(
         self,
@@ -67,16 +81,10 @@ class Fit:
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
-        self._free: dict[str, IntArray] = {}
+        self._free = FreeAmounts(columns, rows)
         self._groups: dict[tuple[Phase, int, int, int, int], Group] = {}
         self._asked: list[Held] = []
         """Keeps alive what the keys above are the ids of."""
-
-    def free(self, resource: str) -> IntArray:
-        """Free amounts by target, less what the round's moves take."""
-        if resource not in self._free:
-            self._free[resource] = self._columns.free.column(resource)[self._rows]
-        return self._free[resource]
 
     def group(self, held: Held, phase: Phase) -> Group:
         """The group of a pod. Pods of one kind share the objects that say what they ask for."""
@@ -98,7 +106,7 @@ class Fit:
 
     def _make(self, held: Held, phase: Phase) -> Group:
         if not self._node_fit:
-            return Group(self._allowed[phase], (), self)
+            return Group(self._allowed[phase], (), self._free)
         mask = self._allowed[phase].copy()
         for matching in (
             self._columns.affinity.mask(required_affinity(held.pod)),
@@ -107,6 +115,6 @@ class Fit:
             if matching is not None:
                 mask &= matching[self._rows]
         if self._as_koordinator:
-            return Group(mask, tuple(held.demand.requests.items()), self)
+            return Group(mask, tuple(held.demand.requests.items()), self._free)
         wanted = {name: amount for name, amount in held.demand.requests.items() if amount > 0}
-        return Group(mask, tuple(sorted({**wanted, "pods": 1}.items())), self)
+        return Group(mask, tuple(sorted({**wanted, "pods": 1}.items())), self._free)

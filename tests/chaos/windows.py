@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
-from schemas.storage.tables import WINDOWS
+from schemas.storage.tables import WINDOWS, row_key
 from schemas.topics.catalog import node_key
 from schemas.topics.codec import decode_as, encode
 from streams.aggregate.collect import AggregateLimits, Collecting
@@ -123,6 +123,7 @@ def _node(value: bytes) -> str:
 def _rows(history: History, partition: int, fold: AggregateStage) -> Iterator[str]:
     """Where a stage that starts from the rows is not where the fold is, or would not go on as it."""
     rows = rows_of(history.of(changelog(WINDOWS), partition))
+    rows.pop(row_key(partition, "", "topics"), None)  # the worker's own
     try:
         restored = _stage(history, partition, rows)
     except DamagedTable as error:

@@ -119,13 +119,13 @@ class Evictions:
             columns.universe,
             self.given.rules.leaving if own_leaving else (),
         )
-        used = self.pool.used(phase)[:, chosen].copy()
+        used = self.pool.readings.used(phase)[:, chosen].copy()
         if own_leaving:
             for index, place in pods.leaving.items():
                 if phase == "node" or pods.prod[index]:
                     less = used[:, place] - pods.amounts[index]
                     used[:, place] = np.maximum(less, -TOTAL_MAX)
-        limits = self.pool.high(phase)[:, chosen]
+        limits = self.pool.readings.high(phase)[:, chosen]
         order = pods.order((used - limits).astype(np.float64), self.weights)
         end = 0
         for place, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):

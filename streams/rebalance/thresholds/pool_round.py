@@ -13,6 +13,7 @@ import numpy as np
 from schemas.policy import LowNodeLoadArgs
 from streams.inventory.arrays import BoolArray, IntArray
 from streams.rebalance.candidates import Phase
+from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
 from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric
 from streams.rebalance.outcome import (
@@ -30,6 +31,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.limits import (
     UNLIMITED,
+    Limits,
     PoolNodes,
     classify,
     compute_limits,
@@ -49,6 +51,54 @@ class Shared:
     counters: Counters
 
 
+class PoolReadings:
+    """What the nodes of a pool use, and the most that they may use; positions are those of `nodes`."""
+
+    def __init__(self, columns: Columns, nodes: PoolNodes, limits: Limits) -> None:
+        self._columns, self._nodes, self._limits = columns, nodes, limits
+
+    def used(self, phase: Phase) -> IntArray:
+        """What a phase is about, shape (resources, nodes)."""
+        return self._nodes.usage if phase == "node" else self._nodes.prod_usage
+
+    def high(self, phase: Phase) -> IntArray:
+        """The most that may be used in a phase."""
+        if phase == "node" or self._limits.prod_high is None:
+            return self._limits.high
+        return self._limits.prod_high
+
+    def standing(self, name: str, phase: Phase) -> NodeStanding | None:
+        """How a node stands; None: it is not of the pool or was not measured."""
+        position = self.position(name)
+        if position is None:
+            return None
+        if phase == "prod" and self._limits.prod_high is None:
+            return NodeStanding({}, {}, {})
+        return self.standing_of(
+            self.used(phase)[:, position].tolist(),
+            self.high(phase)[:, position].tolist(),
+            self._nodes.capacity[:, position].tolist(),
+        )
+
+    def standing_of(
+        self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
+    ) -> NodeStanding:
+        """How a node stands with these amounts, by resource; unlimited resources are left out."""
+        limited = [limit < UNLIMITED for limit in limits]
+        names = list(compress(self._nodes.resources, limited))
+        return NodeStanding(
+            used=dict(zip(names, compress(used, limited), strict=True)),
+            limit=dict(zip(names, compress(limits, limited), strict=True)),
+            capacity=dict(zip(names, compress(capacity, limited), strict=True)),
+        )
+
+    def position(self, name: str) -> int | None:
+        """Where a node is; None: it is not of the pool or was not measured."""
+        row, rows = self._columns.row(name), self._nodes.rows
+        position = rows.size if row is None else int(np.searchsorted(rows, row))
+        return position if position < rows.size and int(rows[position]) == row else None
+
+
 class PoolRound:
     """One pool's part of a round; positions are those of `PoolNodes`."""
 
@@ -65,6 +115,7 @@ class PoolRound:
         self.given, self.nodes = given, nodes
         differences, columns = shared.differences, given.columns
         self.limits = compute_limits(thresholds, nodes, differences)
+        self.readings = PoolReadings(columns, nodes, self.limits)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[nodes.rows].tolist()
         self.acting: dict[Phase, list[int]] = {"node": [], "prod": []}
@@ -82,49 +133,10 @@ class PoolRound:
             names=columns.names[all_rows].tolist(),
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
-            readings=self.standing if differences.cooled_moves_end else None,
+            readings=self.readings.standing if differences.cooled_moves_end else None,
         )
 
     # --- figures ----------------------------------------------------------------------------------
-
-    def used(self, phase: Phase) -> IntArray:
-        """What a phase is about, shape (resources, nodes)."""
-        return self.nodes.usage if phase == "node" else self.nodes.prod_usage
-
-    def high(self, phase: Phase) -> IntArray:
-        """The most that may be used in a phase."""
-        if phase == "node" or self.limits.prod_high is None:
-            return self.limits.high
-        return self.limits.prod_high
-
-    def standing(self, name: str, phase: Phase) -> NodeStanding | None:
-        """How a node stands; None: it is not of the pool or was not measured."""
-        position = self._position(name)
-        if position is None:
-            return None
-        if phase == "prod" and self.limits.prod_high is None:
-            return NodeStanding({}, {}, {})
-        return self._standing(
-            self.used(phase)[:, position].tolist(),
-            self.high(phase)[:, position].tolist(),
-            self.nodes.capacity[:, position].tolist(),
-        )
-
-    def _standing(
-        self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
-    ) -> NodeStanding:
-        limited = [limit < UNLIMITED for limit in limits]
-        names = list(compress(self.nodes.resources, limited))
-        return NodeStanding(
-            used=dict(zip(names, compress(used, limited), strict=True)),
-            limit=dict(zip(names, compress(limits, limited), strict=True)),
-            capacity=dict(zip(names, compress(capacity, limited), strict=True)),
-        )
-
-    def _position(self, name: str) -> int | None:
-        row, rows = self.given.columns.row(name), self.nodes.rows
-        position = rows.size if row is None else int(np.searchsorted(rows, row))
-        return position if position < rows.size and int(rows[position]) == row else None
 
     def over_text(
         self, phase: Phase, position: int, used: Sequence[int], limits: Sequence[int]
@@ -207,15 +219,15 @@ class PoolRound:
         calm = [
             name
             for name in counters.watched(self.pool, phase)
-            if name not in hot and self._position(name) is not None
+            if name not in hot and self.readings.position(name) is not None
         ]
         counters.count_calm(calm, self.pool, phase, now_ms)
         order = order_nodes(self.nodes, over, self.pool.weights, phase)
         # One conversion for all of them: each costs as much for one node as for hundreds.
         figures = zip(
             order.tolist(),
-            self.used(phase)[:, order].T.tolist(),
-            self.high(phase)[:, order].T.tolist(),
+            self.readings.used(phase)[:, order].T.tolist(),
+            self.readings.high(phase)[:, order].T.tolist(),
             self.nodes.capacity[:, order].T.tolist(),
             strict=True,
         )
@@ -223,7 +235,7 @@ class PoolRound:
         for position, used, limits, capacity in figures:
             name = self.names[position]
             acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
-            standing = self._standing(used, limits, capacity)
+            standing = self.readings.standing_of(used, limits, capacity)
             hot_node = HotNode(
                 name=name,
                 phase=phase,

@@ -75,4 +75,4 @@ def test_the_cache_is_where_it_is_asked_to_be(
     monkeypatch.setenv("LOADSTREAM_CACHE", str(tmp_path))
     assert cache_directory() == tmp_path
     monkeypatch.delenv("LOADSTREAM_CACHE")
-    assert cache_directory() == Path(__file__).parents[2] / ".cache"
+    assert cache_directory() == Path(__file__).parents[3] / ".cache"

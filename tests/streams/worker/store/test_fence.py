@@ -14,7 +14,7 @@ from tests.conftest import RunningBroker
 
 _PARTITION = 0
 #: Changelogs of tables that one worker writes.
-_TOPICS = tuple(f"loadstream-{table}-changelog" for table in ("nodes", "clusters", "drains"))
+_TOPICS = tuple(f"loadstream-{table}-changelog" for table in ("nodes", "cluster", "migrations"))
 
 
 @pytest.fixture
