@@ -33,12 +33,7 @@ PRODUCT = ("schemas", "streams", "connectors", "loadstream")
 #: Clusters that are simulated or shown; counted apart from the product.
 SIMULATION = ("simulation",)
 #: Commands that run them.
-SIMULATION_COMMANDS = (
-    "loadstream/closed_loop.py",
-    "loadstream/demo.py",
-    "loadstream/kubernetes_demo.py",
-    "loadstream/simulate.py",
-)
+SIMULATION_COMMANDS = ("loadstream/*demo.py", "loadstream/closed_loop.py", "loadstream/simulate.py")
 
 
 def main(arguments: list[str]) -> int:

@@ -16,12 +16,7 @@ from benchmarks.dense_cluster import NODES, PODS_PER_NODE, DenseCluster, in_a_co
 from benchmarks.figures import Benchmark, Figure
 
 _AIM_MS, _RARE_AIM_MS = 250, 3_000
-_RARE = (
-    "policy_estimates",
-    "policy_risk",
-    "list_end_pods",
-    "list_end_nodes",
-)
+_RARE = ("policy_estimates", "policy_risk", "list_end_pods", "list_end_nodes")
 
 
 def benchmarks() -> dict[str, Benchmark]:
