@@ -58,7 +58,7 @@ def run_under(policy: str, scenario: Scenario) -> Session:
                     raise TypeError(f"the stages wrote a record of {answered} that cannot be read")
                 yield answer
 
-    course = Course(replace(scenario, policy_text=policy), deliver, 0, lambda: 0.0)
+    course = Course(replace(scenario, policy_text=policy), deliver, 0)
     for _ in course.steps():
         pass
     return course.session

@@ -12,8 +12,9 @@ from typing import Any
 from simulation.demo.scenario import Scenario
 from simulation.demo.session import Session
 
-#: Simulated time between two steps. Commands are carried out at the step at which they are read.
-STEP_MS = 180_000
+#: Simulated time between two steps, as between two metrics of a node and between two rounds. Commands
+#: are carried out at the step at which they are read.
+STEP_MS = 300_000
 
 #: Gives records of one topic to the stages and returns their answers, once all are applied.
 Deliver = Callable[[str, list[Any]], Iterable[Any]]
@@ -22,18 +23,15 @@ Deliver = Callable[[str, list[Any]], Iterable[Any]]
 class Course:
     """A session whose records go to stages."""
 
-    def __init__(
-        self, scenario: Scenario, deliver: Deliver, partition: int, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, scenario: Scenario, deliver: Deliver, partition: int) -> None:
         """Prepare a run.
 
         Args:
             scenario: what is run.
             deliver: gives records to the stages.
             partition: the partition of the demo's cluster.
-            clock: real time in seconds, for latencies.
         """
-        self.session = Session(scenario, self._send, partition, clock)
+        self.session = Session(scenario, self._send, partition)
         self._deliver = deliver
         self._unsent: dict[str, list[Any]] = {}
 

@@ -1,7 +1,6 @@
 """What the answers say: the newest metric of each node, the decisions, and counts of everything.
 
-Messages come in as they were read; nothing here knows where they came from, or what time it really
-is: real times are arguments.
+Messages come in as they were read; nothing here knows where they came from.
 """
 
 from collections import Counter, deque
@@ -63,18 +62,16 @@ class Observed:
     """Newest decision on each pod, by uid."""
     decisions: Counter[str] = field(default_factory=Counter)
     """Decisions by outcome."""
-    latencies_ms: list[float] = field(default_factory=list)
-    """Real time from a request to the first decision on it."""
     metrics: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    _asked_s: dict[str, float] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.nodes = {machine.name: ObservedNode(machine) for machine in self.machines}
 
-    def asked(self, uid: str, real_s: float) -> None:
+    def asked(self, uid: str) -> None:
         """A pod asks for a node."""
-        self._asked_s[uid] = real_s
+        self._asked.add(uid)
 
     def metric(self, metric: NodeMetric) -> None:
         """The worker reports what a node uses."""
@@ -89,14 +86,12 @@ class Observed:
             node.p95 = {**node.p95, **aggregate.usage.get("p95", {})}
         node.full = any(self._above(node, resource) for resource in ("cpu", "memory"))
 
-    def decision(self, decision: PlacementDecision, real_s: float) -> None:
+    def decision(self, decision: PlacementDecision) -> None:
         """The worker has decided."""
         self.decisions[decision.outcome] += 1
         self.latest.append(decision)
         self.outcomes[decision.pod.uid] = decision
-        asked_s = self._asked_s.pop(decision.pod.uid, None)
-        if asked_s is not None:
-            self.latencies_ms.append((real_s - asked_s) * 1000)
+        self._asked.discard(decision.pod.uid)
 
     def dead_letter(self, letter: DeadLetter) -> None:
         """The worker could not use a record."""
@@ -105,7 +100,7 @@ class Observed:
     @property
     def unanswered(self) -> int:
         """Pods that have asked and have no decision yet."""
-        return len(self._asked_s)
+        return len(self._asked)
 
     @property
     def full_nodes(self) -> list[str]:

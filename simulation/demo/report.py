@@ -39,13 +39,6 @@ def _summary(figures: Figures) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim")
-    latency = f"{figures.latency_p50_ms:.0f} ms" if figures.latency_p50_ms is not None else "-"
-    p99 = (
-        f"of real time, p99 {figures.latency_p99_ms:.0f} ms: request written to decision read; "
-        "the embedded broker's waits and this machine's load are in it"
-        if figures.latency_p99_ms is not None
-        else ""
-    )
     for row in (
         ("simulated time", f"{figures.simulated_h:.1f} h", f"in {figures.real_s:.0f} s"),
         ("requests", f"{figures.requests}", "pods that asked for a node"),
@@ -53,7 +46,6 @@ def _summary(figures: Figures) -> Table:
         ("waiting at the end", f"{figures.waiting}", _reasons(figures.waiting_reasons)),
         ("refused for good", f"{figures.refused}", _reasons(figures.refused_reasons)),
         ("decisions", f"{figures.decisions}", "repeated ones about waiting pods included"),
-        ("decided in", latency, p99),
         (
             "usage samples",
             f"{figures.samples}",

@@ -110,7 +110,7 @@ def run(scenario: Scenario, output: Path, display: Display) -> Run:
                     file.write(encode(answer) + b"\n")
                 yield answer
 
-        course = Course(scenario, deliver, stages.partition, time.monotonic)
+        course = Course(scenario, deliver, stages.partition)
         session, interrupted = course.session, False
         try:
             with display:
@@ -130,7 +130,8 @@ class _WorkerStages:
         self.digest = hashlib.sha256()
         self._worker = worker
         self._connection = connect(settings)
-        self._sender = Sender(self._connection, linger_ms=0)
+        # The embedded broker hands out one batch of records at a fetch: few large ones are faster.
+        self._sender = Sender(self._connection, linger_ms=5)
         self._reader = Reader(
             self._connection,
             {

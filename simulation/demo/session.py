@@ -8,7 +8,6 @@ scenario's time; it sends through a function and starts nothing itself.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,6 @@ class Session(Observer):
         scenario: Scenario,
         send: Send,
         partition: int,
-        clock: Callable[[], float],
     ) -> None:
         """Prepare a run.
 
@@ -55,7 +53,6 @@ class Session(Observer):
             scenario: what is run.
             send: sends a message to a topic.
             partition: the partition of the demo's cluster.
-            clock: real time in seconds, for latencies.
         """
         self.scenario = scenario
         self.observed = Observed(scenario.machines, scenario.policy)
@@ -90,7 +87,6 @@ class Session(Observer):
         """Bins of the grid that all samples are in."""
         self._send = send
         self._partition = partition
-        self._clock = clock
         self._connected = ConnectedCluster(self.cluster, send)
         self._usage = SimulatedUsage(self.cluster, scenario.readings)
         self._index = {machine.name: i for i, machine in enumerate(scenario.machines)}
@@ -166,7 +162,7 @@ class Session(Observer):
     def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
         """A pod asks for a node."""
         self._plans[plan.pod.uid] = plan
-        self.observed.asked(plan.pod.uid, self._clock())
+        self.observed.asked(plan.pod.uid)
 
     def happened(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""
@@ -194,7 +190,7 @@ class Session(Observer):
             case NodeMetric():
                 self.observed.metric(message)
             case PlacementDecision():
-                self.observed.decision(message, self._clock())
+                self.observed.decision(message)
                 self._decided(message)
             case DeadLetter():
                 self.observed.dead_letter(message)

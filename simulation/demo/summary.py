@@ -54,9 +54,6 @@ class Figures:
     refused_reasons: tuple[tuple[str, int], ...]
     unanswered: int
     decisions: int
-    latency_p50_ms: float | None
-    """Real time from a request to the decision on it."""
-    latency_p99_ms: float | None
     samples: int
     metrics: int
     full_nodes: tuple[str, ...]
@@ -90,8 +87,6 @@ def figures_of(
     `koordinator` the same run under Koordinator's policy.
     """
     observed = session.observed
-    latencies = observed.latencies_ms
-    p50, p99 = np.percentile(latencies, [50, 99]).tolist() if latencies else (None, None)
     waiting = observed.waiting()
     refused = list(observed.of_outcome("refused"))
     limits = thresholds(session)
@@ -108,8 +103,6 @@ def figures_of(
         refused_reasons=_counted(d.message for d in refused),
         unanswered=observed.unanswered,
         decisions=sum(observed.decisions.values()),
-        latency_p50_ms=p50,
-        latency_p99_ms=p99,
         samples=session.samples,
         metrics=observed.metrics,
         full_nodes=tuple(observed.full_nodes),

@@ -6,7 +6,6 @@ function of the session alone, so that it can be looked at without a run.
 
 from collections.abc import Iterable
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -107,7 +106,6 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
         _count(waiting, "waiting", "yellow" if waiting else ""),
         _count(sum(1 for _ in observed.of_outcome("refused")), "refused", ""),
         _count(len(session.relief.hot), "hot", "red" if session.relief.hot else ""),
-        (f"request to decision {_latency(session)}  ", ""),
         (f"{samples_per_s:.0f} samples/s  ", ""),
         _count(len(session.evictions), "evicted", "cyan"),
         _count(
@@ -122,14 +120,6 @@ def _head(session: Session, status: Status, width: int) -> RenderableType:
 
 def _count(number: int, what: str, style: str) -> tuple[str, str]:
     return (f"{number} {what}  ", style)
-
-
-def _latency(session: Session) -> str:
-    latencies = session.observed.latencies_ms[-500:]
-    if not latencies:
-        return "- ms"
-    p50, p99 = np.percentile(latencies, [50, 99]).tolist()
-    return f"{p50:.0f} ms (p99 {p99:.0f} ms)"
 
 
 def _busiest(nodes: list[ObservedNode], count: int) -> list[ObservedNode]:

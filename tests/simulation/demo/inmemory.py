@@ -26,8 +26,7 @@ class InMemoryWorker:
     def __init__(self, scenario: Scenario) -> None:
         collecting = Collecting.of(*scenario.policy.collect.of_nodes)
         partition = partition_for(CLUSTER.encode(), PARTITIONS)
-        self._real_s = 0.0
-        self.session = Session(scenario, self.send, partition, lambda: self._real_s)
+        self.session = Session(scenario, self.send, partition)
         self.sent: dict[str, list[Any]] = defaultdict(list)
         """Everything that the session has sent, by topic."""
         self._aggregate = [
@@ -64,7 +63,6 @@ class InMemoryWorker:
         self.settle()
         while self.session.now_ms < end_ms:
             self.session.advance(min(end_ms, self.session.now_ms + STEP_MS))
-            self._real_s += 0.01
             self.settle()
         return self.session
 

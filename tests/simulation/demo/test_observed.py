@@ -1,4 +1,4 @@
-"""What the answers say: nodes, heat, latencies and how far the worker is behind."""
+"""What the answers say: nodes, heat and decisions."""
 
 from typing import Any
 
@@ -85,21 +85,11 @@ def test_a_metric_without_figures_or_of_a_stranger_changes_nothing() -> None:
     assert observed.metrics == 2
 
 
-def test_latency_is_from_the_request_to_the_first_decision() -> None:
-    observed = Observed(MACHINES, read_policy(""))
-    observed.asked("a", 10.0)
-    assert observed.unanswered == 1
-    observed.decision(decision("waiting"), 10.02)
-    observed.decision(decision("placed"), 11.0)
-    assert observed.unanswered == 0
-    assert observed.latencies_ms == [pytest.approx(20.0)]
-
-
 def test_the_newest_decision_on_a_pod_is_its_outcome() -> None:
     observed = Observed(MACHINES, read_policy(""))
-    observed.decision(decision("waiting"), 0.0)
-    observed.decision(decision("waiting", uid="b"), 0.0)
-    observed.decision(decision("placed"), 0.0)
+    observed.decision(decision("waiting"))
+    observed.decision(decision("waiting", uid="b"))
+    observed.decision(decision("placed"))
     assert [d.pod.uid for d in observed.of_outcome("placed")] == ["a"]
     assert [d.pod.uid for d in observed.waiting()] == ["b"]
     assert observed.decisions == {"waiting": 2, "placed": 1}

@@ -16,7 +16,7 @@ from simulation.demo.session import Session
 def _session(hot_bins: int) -> Session:
     """A session of three nodes; the first node is hot in so many bins."""
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, lambda topic, message: None, 0, lambda: 0.0)
+    session = Session(scenario, lambda topic, message: None, 0)
     _fill(session.grid, hot_bins, session.relief.hot_above)
     return session
 

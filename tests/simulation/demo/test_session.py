@@ -116,7 +116,7 @@ def test_the_clock_goes_first_so_that_no_sample_comes_from_the_future() -> None:
             order.append((topic, at))
 
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, send, 0, lambda: 0.0)
+    session = Session(scenario, send, 0)
     session.begin()
     for _ in range(20):
         session.advance(session.now_ms + 100_000)
@@ -161,9 +161,7 @@ def _decision(uid: str, node: str | None, number: int = 1) -> PlacementDecision:
 def test_a_placement_that_cannot_be_carried_out_is_noticed_and_reported(known: bool) -> None:
     sent: list[tuple[str, object]] = []
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(
-        scenario, lambda topic, message: sent.append((topic, message)), 0, lambda: 0.0
-    )
+    session = Session(scenario, lambda topic, message: sent.append((topic, message)), 0)
     session.begin()
     session.advance(scenario.begin_ms + 3_600_000)
     uid = scenario.plans[0].pod.uid if known else "somebody-else"
@@ -176,7 +174,7 @@ def test_a_placement_that_cannot_be_carried_out_is_noticed_and_reported(known: b
 
 def test_a_pod_that_is_placed_twice_is_noticed() -> None:
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, lambda topic, message: None, 0, lambda: 0.0)
+    session = Session(scenario, lambda topic, message: None, 0)
     session.begin()
     session.advance(scenario.begin_ms + 3_600_000)
     small = min(scenario.plans[: session.requests], key=lambda plan: sum(plan.requests.values()))
@@ -189,7 +187,7 @@ def test_a_pod_that_is_placed_twice_is_noticed() -> None:
 
 def test_an_eviction_that_is_commanded_twice_is_noticed() -> None:
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, lambda topic, message: None, 0, lambda: 0.0)
+    session = Session(scenario, lambda topic, message: None, 0)
     session.begin()
     machine = scenario.machines[0]
     uid = machine.residents[0].pod.uid

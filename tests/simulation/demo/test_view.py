@@ -62,7 +62,7 @@ def test_the_view_tells_nodes_decisions_and_counts(finished: Session) -> None:
 
 def test_before_the_first_answer_the_view_says_that_the_worker_is_starting() -> None:
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, lambda topic, message: None, 0, lambda: 0.0)
+    session = Session(scenario, lambda topic, message: None, 0)
     text = "\n".join(_drawn(session, 100, 30, "starting"))
     assert "the worker is starting" in text
     assert line_of(session, _status("starting")) == "the worker is starting ..."
@@ -141,11 +141,11 @@ def test_decisions_are_put_in_words(made: object, text: str) -> None:
 
 def test_pods_that_wait_for_the_same_reasons_are_told_on_one_line() -> None:
     scenario = simulated_scenario(3, 1, 4)
-    session = Session(scenario, lambda topic, message: None, 0, lambda: 0.0)
+    session = Session(scenario, lambda topic, message: None, 0)
     reasons = (ReasonCount(reason="Insufficient cpu", nodes=3),)
     for uid in "abc":
-        session.observed.decision(decision("waiting", uid=uid, reasons=reasons), 0.0)
-    session.observed.decision(decision("refused", uid="d", message="needs x"), 0.0)
+        session.observed.decision(decision("waiting", uid=uid, reasons=reasons))
+    session.observed.decision(decision("refused", uid="d", message="needs x"))
     text = "\n".join(_drawn(session, 100, 30))
     assert "c and 2 more wait: 3 Insufficient cpu" in text
     assert "b waits" not in text
