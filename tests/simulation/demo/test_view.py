@@ -100,7 +100,7 @@ def test_the_report_tells_every_figure(finished: Session) -> None:
     out = io.StringIO()
     print_report(Console(file=out, width=120), figures, thresholds(finished))
     text = out.getvalue()
-    for word in ("simulated time", "placed", "waiting at the end", "refused for good", "decided in",
+    for word in ("simulated time", "placed", "waiting at the end", "refused for good",
                  "dead letters", "cpu: time above 65%", "by requests alone"):  # fmt: skip
         assert word in text
     assert f"{figures.cpu.deviation * 100:.1f} %" in text
