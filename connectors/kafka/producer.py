@@ -6,7 +6,7 @@ Kafka and all our consumers read it.
 
 from typing import Any
 
-from connectors.kafka.reconnect import connected, never_expire, started
+from connectors.kafka.reconnect import connected, never_expire, start_client
 from schemas.base.limits import BATCH_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 
@@ -29,7 +29,7 @@ async def start_producer(settings: KafkaSettings, **options: Any) -> Any:
 
     Raises KafkaError if no broker answers.
     """
-    return await started(lambda: _make(settings, options))
+    return await start_client(lambda: _make(settings, options))
 
 
 def _make(settings: KafkaSettings, options: dict[str, Any]) -> Any:

@@ -257,7 +257,7 @@ class PartitionReader:
         if missing > end:
             raise TopicReplaced(
                 f"{topic} partition {partition} ends at offset {end}; expected were records from "
-                f"{missing} on: the topic was deleted and made again. Start anew"
+                f"{missing} on: the topic was deleted and made again. Restart this process"
             )
         self._next[place] = max(missing, first)
         self._consumer.seek(self._places[place], self._next[place])

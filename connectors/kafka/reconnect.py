@@ -48,10 +48,10 @@ async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
 
 async def connected(make: Callable[[], Any]) -> Any:
     """Return a client of aiokafka that has started; waits while no broker answers."""
-    return await answered(lambda: started(make), "connecting")
+    return await answered(lambda: start_client(make), "connecting")
 
 
-async def started(make: Callable[[], Any]) -> Any:
+async def start_client(make: Callable[[], Any]) -> Any:
     """Return a client of aiokafka that has started. Raises KafkaError if no broker answers."""
     client = make()
     try:

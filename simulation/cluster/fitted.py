@@ -3,7 +3,7 @@
 They come from the machine usage of the Alibaba 2018 cluster trace (cluster-trace-v2018): 16
 production machines of 96 cores (m_1932 to m_1947) over 8 days, 100,002 readings, 14 of the machines
 busy. `simulation.cluster.fit` says how each number is computed; `python -m
-simulation.cluster.fit DIR` prints them anew from a directory with the trace. What no machine of
+simulation.cluster.fit DIR` prints them again from a directory with the trace. What no machine of
 the trace does, and is therefore chosen and not fitted, stands where the cluster is put together
 (`simulation.cluster.machines`).
 """

@@ -20,24 +20,24 @@ class RoundRules(Rules):
         rows = migrations.lifecycle.registry
         self.leaving = frozenset(row.pod.uid for row in rows if live(row))
 
-    def protected(self, held: Held) -> str | None:
+    def explain_protection(self, held: Held) -> str | None:
         """Why a pod may never be evicted; None: it may."""
         return self._migrations.forbidden(held)
 
-    def avoided(self, held: Held) -> Collection[str]:
+    def list_avoided_nodes(self, held: Held) -> Collection[str]:
         """Nodes that the pod's owner left and that have not cooled."""
         return self._memory.moves.avoided(held.pod, self._cause.now_ms)
 
-    def cooling(self) -> Collection[str]:
+    def list_cooling_nodes(self) -> Collection[str]:
         """Nodes that moves have left and that have not cooled."""
         return self._memory.moves.cooling(self._cause.now_ms)
 
-    def resting(self, held: Held, node: str, rest_ms: int) -> str | None:
+    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
         """Why a pod that came by a move lately is not moved on; None: it may be."""
         owner, now_ms = owner_key(held.pod), self._cause.now_ms
         return self._memory.moves.resting(owner, node, held.assigned_at_ms, rest_ms, now_ms)
 
-    def refused(self, held: Held) -> BoolArray | None:
+    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
         """Rows of nodes that placement refuses a pod like this."""
         return self._migrations.refused(held.pod)
 

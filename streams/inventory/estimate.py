@@ -90,11 +90,11 @@ class Estimator:
         """
         custom = self._custom(pod)
         if custom:
-            return _estimate(self._expected(custom, demand, of_class))
+            return _estimate(self._estimate_vector(custom, demand, of_class))
         key = id(demand), of_class
         known = self._known.get(key)
         if known is None:
-            known = demand, _estimate(self._expected({}, demand, of_class))
+            known = demand, _estimate(self._estimate_vector({}, demand, of_class))
             items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
             self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
         return known[1]
@@ -103,13 +103,13 @@ class Estimator:
         """Factors that the pod names itself, as far as pods may."""
         return own_factors(pod) if self.args.allow_customize_estimation else _NONE
 
-    def _expected(
+    def _estimate_vector(
         self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
     ) -> Vector:
         factors = {**self._factors, **custom} if custom else self._factors
         return tuple(
             [
-                _expected(form_of(resource, of_class), factors[resource], demand)
+                _estimate_resource(form_of(resource, of_class), factors[resource], demand)
                 if resource in factors
                 else 0
                 for resource in self.resources
@@ -121,7 +121,9 @@ class Estimator:
         key, expected = self._last
         if key != kind.key:
             # Not through the estimates of pods: few kinds are asked about again.
-            expected = self._expected(self._custom(kind.pod), kind.demand, kind.priority_class)
+            expected = self._estimate_vector(
+                self._custom(kind.pod), kind.demand, kind.priority_class
+            )
             self._last = kind.key, expected
         return expected
 
@@ -145,7 +147,7 @@ def _estimate(expected: Vector) -> Estimate:
     return Estimate(expected, tuple([max(0, amount) for amount in expected]))
 
 
-def _expected(resource: str | None, factor: int, demand: PodDemand) -> int:
+def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> int:
     if resource is None:
         return 0
     limit = demand.limits.get(resource, 0)

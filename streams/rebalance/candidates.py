@@ -50,19 +50,19 @@ class Rules:
     leaving: Collection[str] = ()
     """uids of pods that are on their way already: what they use counts as gone."""
 
-    def protected(self, held: Held) -> str | None:
+    def explain_protection(self, held: Held) -> str | None:
         """Why a pod may never be evicted; None: it may."""
         return None
 
-    def avoided(self, held: Held) -> Collection[str]:
+    def list_avoided_nodes(self, held: Held) -> Collection[str]:
         """Names of nodes that a pod's owner must stay away from."""
         return ()
 
-    def cooling(self) -> Collection[str]:
+    def list_cooling_nodes(self) -> Collection[str]:
         """Names of nodes that moves have left and that have not cooled."""
         return ()
 
-    def resting(self, held: Held, node: str, rest_ms: int) -> str | None:
+    def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
         """Why a pod that came by a move within a time is not moved on; None: it may be.
 
         Args:
@@ -72,7 +72,7 @@ class Rules:
         """
         return None
 
-    def refused(self, held: Held) -> BoolArray | None:
+    def find_refusing_nodes(self, held: Held) -> BoolArray | None:
         """Rows of nodes that placement refuses a pod like this, shape (nodes,); None: none."""
         return None
 

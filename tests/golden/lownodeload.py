@@ -112,7 +112,7 @@ class _Rules(Rules):
     def __init__(self, items: Json, *, dry_run: bool) -> None:
         self._items, self._dry_run = items, dry_run
 
-    def protected(self, held: Held) -> str | None:
+    def explain_protection(self, held: Held) -> str | None:
         return "not evictable" if self._items[held.pod.uid].get("notEvictable") else None
 
     def gate(self, candidate: Candidate) -> Gate | None:

@@ -1,6 +1,6 @@
 """What the stages need no more is free at once: nothing of it holds on to itself in a circle.
 
-A worker hardly ever looks for such circles (`streams.worker.garbage_collection`).
+A worker rarely collects cycles (`streams.worker.event_loop`).
 """
 
 import gc

@@ -29,7 +29,7 @@ class Produce:
     """The work of a watch or a collector during one term."""
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
-        """`messages` is called anew for each term: a term begins with all that there is."""
+        """`messages` is called once for each term, which begins with a full list."""
         self.left_out = 0
         """Messages that no reader would take."""
         self._outbox = outbox

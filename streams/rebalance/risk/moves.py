@@ -87,7 +87,9 @@ class _Round:
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
         self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
-        cooling = [self.place[name] for name in given.rules.cooling() if name in self.place]
+        cooling = [
+            self.place[name] for name in given.rules.list_cooling_nodes() if name in self.place
+        ]
         self.open: BoolArray = columns.schedulable[self.rows].copy()
         """Nodes that take pods, shape (nodes,)."""
         self.open[cooling] = False
@@ -277,19 +279,21 @@ class _Round:
             stopped = self.pod_filter(held)
             if stopped is not None:
                 return stopped
-        protected = given.rules.protected(held)
+        protected = given.rules.explain_protection(held)
         if protected is not None:
             return "filter", protected
-        why = given.rules.resting(held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS)
+        why = given.rules.explain_rest(
+            held, self.names[pod.source], self.args.rest_minutes * _MINUTE_MS
+        )
         return None if why is None else ("resting", why)
 
     def _allowed(self, pod: RiskPod) -> BoolArray:
         """Nodes that may run a pod and have room for it now, shape (nodes,)."""
         allowed = self.fit.group(pod.held, "node").fitting() & self.open
         allowed[pod.source] = False
-        avoided = self.given.rules.avoided(pod.held)
+        avoided = self.given.rules.list_avoided_nodes(pod.held)
         allowed[[self.place[name] for name in avoided if name in self.place]] = False
-        refused = self.given.rules.refused(pod.held)
+        refused = self.given.rules.find_refusing_nodes(pod.held)
         if refused is not None:
             allowed &= ~refused[self.rows]
         return allowed

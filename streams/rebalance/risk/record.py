@@ -12,7 +12,6 @@ from streams.inventory.arrays import IntArray
 from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
-    SKIPPED,
     Costs,
     HotNode,
     NodeStanding,
@@ -142,18 +141,6 @@ class RiskRecord:
             name: min(max(0, int(mean)), INT64_MAX)
             for name, (mean, _) in zip(self._resources, pod.figures, strict=True)
         }
-
-
-def not_judged(names: list[str], resources: Sequence[RiskResource], why: str) -> PoolOutcome:
-    """The outcome of a round that judges none of the nodes of these names."""
-    return PoolOutcome(
-        name=POOL,
-        thresholds=_thresholds(resources),
-        resources=tuple(resource.name for resource in resources),
-        names=names,
-        codes=np.full(len(names), SKIPPED, dtype=np.int8),
-        ended=why,
-    )
 
 
 def _thresholds(resources: Sequence[RiskResource]) -> Thresholds:

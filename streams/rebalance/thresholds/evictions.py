@@ -251,7 +251,7 @@ class _Turn:
         stopped = None if pod_filter.open else pod_filter(held)
         if stopped is not None:
             return stopped
-        protected = self.given.rules.protected(held)
+        protected = self.given.rules.explain_protection(held)
         return None if protected is None else ("filter", protected)
 
     def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
@@ -329,7 +329,7 @@ class _Turn:
         best = evictions.targets.find(amounts, group, phase, prod=prod)
         if best is None:
             return None
-        avoided = self.given.rules.avoided(held)
+        avoided = self.given.rules.list_avoided_nodes(held)
         if evictions.names[best] not in avoided:
             return best
         places = [place for place, name in enumerate(evictions.names) if name in avoided]

@@ -82,23 +82,23 @@ def test_what_placement_refuses_is_no_target() -> None:
         found: BoolArray = rows == "calm-2"
         return found
 
-    assert world.round(refused=refused) == ["a risky->calm-1"]
+    assert world.round(find_refusing_nodes=refused) == ["a risky->calm-1"]
 
 
 def test_nodes_that_are_cooling_take_nothing() -> None:
-    assert risky().round(cooling=lambda: ["calm-2"]) == ["a risky->calm-1"]
+    assert risky().round(list_cooling_nodes=lambda: ["calm-2"]) == ["a risky->calm-1"]
 
 
 def test_nodes_that_the_owner_must_avoid_take_nothing() -> None:
-    assert risky().round(avoided=lambda _: ["calm-2"]) == ["a risky->calm-1"]
+    assert risky().round(list_avoided_nodes=lambda _: ["calm-2"]) == ["a risky->calm-1"]
 
 
 def test_protected_resting_and_young_pods_stay_and_the_record_says_why() -> None:
     world = risky()
     stays = {"a": "protected"}
     moved = world.round(
-        protected=lambda held: stays.get(held.pod.uid),
-        resting=lambda held, _node, _ms: "resting" if held.pod.uid == "b" else None,
+        explain_protection=lambda held: stays.get(held.pod.uid),
+        explain_rest=lambda held, _node, _ms: "resting" if held.pod.uid == "b" else None,
     )
     assert moved == ["c risky->calm-2"]
     assert world.gates("risky")["a"] == "filter"
@@ -117,7 +117,7 @@ def test_the_policy_says_for_how_long_a_pod_rests_that_a_move_has_brought() -> N
     def resting(_: object, node: str, rest_ms: int) -> None:
         asked.add((node, rest_ms))
 
-    risky(BY_RISK.replace("maxMovesPerRound: 3", "restMinutes: 7")).round(resting=resting)
+    risky(BY_RISK.replace("maxMovesPerRound: 3", "restMinutes: 7")).round(explain_rest=resting)
     assert asked == {("risky", 420_000)}
 
 

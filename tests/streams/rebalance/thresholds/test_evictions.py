@@ -172,7 +172,7 @@ def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
 
 def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:
     world = hot_world()
-    assert world.round(protected=lambda held: f"{held.pod.name} is a bare pod") == []
+    assert world.round(explain_protection=lambda held: f"{held.pod.name} is a bare pod") == []
     (verdict,) = world.hot("hot").pods
     assert (verdict.gate, verdict.message) == ("filter", "a is a bare pod")
     assert world.round(gate=lambda candidate: f"not to {candidate.target}") == []
@@ -188,8 +188,8 @@ def test_a_pod_goes_to_the_next_best_target_where_its_owner_must_not_go_to_the_b
     world = hot_world()
     world.node("second", system=10)
     assert world.round() == ["a hot->calm"]
-    assert world.round(avoided=lambda held: {"calm"}) == ["a hot->second"]
-    assert world.round(avoided=lambda held: {"calm", "second"}) == []
+    assert world.round(list_avoided_nodes=lambda held: {"calm"}) == ["a hot->second"]
+    assert world.round(list_avoided_nodes=lambda held: {"calm", "second"}) == []
     assert world.gates("hot") == {"a": "room"}
     assert world.round() == ["a hot->calm"]
 

@@ -151,5 +151,5 @@ def test_many_targets_that_an_owner_must_not_go_to_hide_none_that_is_left() -> N
     best = [f"better-{number:02}" for number in range(40)]
     targets(world, best, system=0)
     world.node("calm", system=30)
-    assert world.round(avoided=lambda held: best) == ["a hot->calm"]
+    assert world.round(list_avoided_nodes=lambda held: best) == ["a hot->calm"]
     assert world.round() == ["a hot->better-00"]
