@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -193,10 +194,14 @@ class Client:
         deadline = time.monotonic() + PATIENCE_S
         while not enough():
             self._worker.check()
-            assert time.monotonic() < deadline, f"still waiting; the worker:\n{self._worker.log()}"
+            assert time.monotonic() < deadline, self._what_came()
             for records in (await self._consumer.getmany(timeout_ms=200)).values():
                 for record in records:
                     self.received.append((record.topic, _message_of(record), record.value))
+
+    def _what_came(self) -> str:
+        came = dict(Counter(topic for topic, *_ in self.received))
+        return f"still waiting; what came: {came}; the worker:\n{self._worker.log()}"
 
     def applied(self, topic: str) -> int:
         """Offset of an input topic up to which the cluster stage's rows are written; -1: none."""

@@ -29,7 +29,7 @@ from simulation.cluster.machines import Machine
 from tests.conftest import RunningBroker
 from tests.simulation.cluster.builders import GIB, machines, pod, reference
 from tests.streams.aggregate.builders import node_in
-from tests.streams.worker_process import Client, Worker, client
+from tests.streams.worker_process import POSITIONS, Client, Worker, client
 
 _HOME = partition_for(b"c", 4)
 _MEASURED = node_in(_HOME, 4)
@@ -151,8 +151,8 @@ async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_e
 ) -> None:
     broker = clean_kafka
     worker = Worker(broker.settings, tmp_path)
-    topics = "placement-decisions", "eviction-commands", "clock", "dead-letters", "node-metrics"
-    async with client(broker.settings, worker, *topics) as seen:
+    outputs = "placement-decisions", "eviction-commands", "clock", "dead-letters", "node-metrics"
+    async with client(broker.settings, worker, POSITIONS, *outputs) as seen:
         with worker:
             world = _World(seen)
             world.connected.begin("list-1")
@@ -165,6 +165,9 @@ async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_e
             await seen.until(lambda: len(_placed(seen)) == 10)
             # Of what is decided the binder carries out a half, and the evictor nothing.
             await world.carry_out([each for each in _placed(seen) if int(each.pod.uid[1:]) < 5])
+            # Topics are read in no order among each other: that p0 runs must be known before it is to migrate.
+            sent = extents_of(connect(broker.settings), "pod-lifecycle")[_HOME].next_offset
+            await seen.until(lambda: seen.applied("pod-lifecycle") >= sent - 1)
             await seen.send("migration-requests", [_migrate(1)])
             await seen.until(lambda: bool(seen.of("eviction-commands") and seen.of("node-metrics")))
             running = await asyncio.to_thread(_reset, broker, str(_HOME), "--yes")
