@@ -8,7 +8,6 @@ only.
 
 from schemas.policy import Policy
 from streams.inventory.cause import Cause
-from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import EFFORT_PER_KIND, Effort
 from streams.placement.exclusions import Excluded, Exclusions
@@ -23,12 +22,12 @@ class ExcludedRequests:
 
     def __init__(
         self,
-        moves: Moves,
+        exclusions: Exclusions,
         placer: Placer,
         pending: PendingRequests,
         changed_requests: dict[str, None],
     ) -> None:
-        self.exclusions = Exclusions(moves, placer.inventory.nodes)
+        self.exclusions = exclusions
         self._placer = placer
         self._pending = pending
         self._changed = changed_requests

@@ -7,7 +7,8 @@ ticks, as far as the effort of a tick allows (see `effort`). A decision takes it
 two requests never see the same room. The room is given back when the binding fails, when the pod
 goes, or when the reservation expires without confirmation. A request ends without a node when it is
 withdrawn, when its pod goes, and when a binding finds that the pod has gone: the record that says
-so may have come before the request.
+so may have come before the request. A pod that replaces a migrating pod gets the room that
+migrations hold for it.
 """
 
 from schemas.base.message import EPOCH_MS_MAX
@@ -19,11 +20,12 @@ from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Held
-from streams.moves.history import Moves
+from streams.migration.migrations import Migrations
 from streams.placement import explain
 from streams.placement.due_groups import DueGroups
 from streams.placement.effort import Effort
 from streams.placement.excluded_requests import ExcludedRequests
+from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
@@ -34,7 +36,7 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
+from streams.placement.reservations import Reservations, preferred
 from streams.placement.unplaceable import unplaceable
 from streams.stage.records import OutputMessage
 
@@ -46,19 +48,20 @@ _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
 class Placement:
     """Decides for the pods of one cluster."""
 
-    def __init__(self, inventory: Inventory, moves: Moves | None = None) -> None:
-        self.inventory = inventory
-        self.placer = Placer(inventory)
+    def __init__(
+        self,
+        inventory: Inventory,
+        placer: Placer,
+        exclusions: Exclusions,
+        migrations: Migrations,
+    ) -> None:
+        self.inventory, self.placer, self.migrations = inventory, placer, migrations
         self.pending = PendingRequests()
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
-        self.kept: KeptRoom = NoKeptRoom()
         self.excluded_requests = ExcludedRequests(
-            Moves("", inventory.policy) if moves is None else moves,
-            self.placer,
-            self.pending,
-            self.changed_requests,
+            exclusions, placer, self.pending, self.changed_requests
         )
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ class Placement:
             self.changed_requests[pod.uid] = None
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
-        behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
+        behind = self.pending.group(kind) is not None and not self.migrations.awaits(pod)
         waits = behind or self.inventory.context.paused
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
@@ -195,10 +198,10 @@ class Placement:
         return [self._report(waiting, group, why, cause)]
 
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
-        """The kind's ranking, and a node: where room was kept, or the best; None: none."""
-        kept = self.kept.claim(waiting.request.pod, cause)
+        """The kind's ranking, and a node: where room was held, or the best; None: none."""
+        held = self.migrations.claim(waiting.request.pod, cause)
         ranking = self.placer.rank(waiting.kind)
-        return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
+        return ranking, preferred(ranking, self.inventory.nodes.get(held or ""))
 
     def _retry(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
