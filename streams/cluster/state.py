@@ -38,7 +38,6 @@ from streams.inventory.pod_change import PodChange, pod_change
 from streams.inventory.pod_events import observe
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.effort import Effort
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.placement.plugins.registry import KNOWN
@@ -297,8 +296,8 @@ class ClusterState:
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        part = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
-        decisions = self.placement.tick(cause, Effort(part))
+        share = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
+        decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
         collect = []

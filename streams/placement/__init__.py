@@ -9,8 +9,6 @@ request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ plugins
 replacement gets the room that a migration holds for it.
 
 pending            requests that wait for a node, by kind
-due_groups         the groups that one tick tries, each in its turn
-effort             how much one tick may do for pods that wait
 placer             the best node for a kind of pod; looks only at nodes that have changed
 ranking            what all filters and scores say of all nodes, for one kind of pod
 exact_ranking      the same where the only score is fine enough to decide as it is
