@@ -81,7 +81,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "nodes",
-        "Nodes with their newest metrics, and what their pods used over their lives.",
+        "Nodes with their newest metrics, and usage of their pods over their lifetimes.",
         {"nodes": NodeRow, "pod_usage": PodUsageRow},
     ),
     Table("reserved_pods", "Pods that take room, per node.", {"reserved_pods": ReservedPodsRow}),

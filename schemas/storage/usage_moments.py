@@ -1,4 +1,4 @@
-"""Rows of what pods used over their lives, and of what a whole cluster uses of its requests.
+"""Rows of usage of pods over their lifetimes, and of what a whole cluster uses of its requests.
 
 Means and deviations are in thousandths of the resource's unit: of a millicore, of a byte. They are
 kept as integers, so that sums of them do not depend on the order in which they are added up.
@@ -49,16 +49,16 @@ class UsageColumns(Part):
 
 
 class PodUsageRow(Message):
-    """Kind `pod_usage`: what the pods of one node, and its system part, used over their lives."""
+    """Kind `pod_usage`: usage of the pods of one node, and its system part, over their lifetimes."""
 
     cluster: ClusterName
     node: NodeName
-    folded_at_ms: EpochMs
-    """Update time of the metric that was added last."""
+    extended_at_ms: EpochMs
+    """Update time of the metric that extended the lifetimes last."""
     whole: bool = False
     """That metric said what the node used and named no pod: the system part is the whole node."""
     reported: bool = False
-    """That metric said what pods used over their lives."""
+    """That metric had lifetimes of pods."""
     uids: Annotated[tuple[Uid, ...], Field(fail_fast=True)] = ()
     """The pods, in ascending order of their uids."""
     minutes: _Counts

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory

@@ -32,11 +32,10 @@ from streams.cluster.unlisted import Unlisted
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
 from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
+from streams.inventory.lifetimes import check_lifetime_columns
 from streams.inventory.limits import beyond_limits
 from streams.inventory.metric import beyond_any_machine
-from streams.inventory.metric_lives import uneven
-from streams.inventory.pod_change import PodChange, pod_change
-from streams.inventory.pod_events import observe
+from streams.inventory.pod_events import PodChange, observe, pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
@@ -179,7 +178,7 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or beyond_any_machine(metric) or uneven(metric)
+        wrong = self._early(metric) or beyond_any_machine(metric) or check_lifetime_columns(metric)
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")

@@ -1,6 +1,6 @@
 """A pod as a node counts it, and what it adds to the node's sums.
 
-Source: docs/upstream.md A3, A4; see `load`.
+Source: docs/upstream.md A3, A4; see `node_usage`.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Share(NamedTuple):
     prod_delta: Vector
 
 
-def same_for_estimation(cached: Pod, pod: Pod) -> bool:
+def is_same_for_estimation(cached: Pod, pod: Pod) -> bool:
     """Tell whether a pod still counts as before; a change of labels or annotations alone does not
     matter."""
     return (

@@ -23,12 +23,16 @@ All figures are integers in millionths (ppm), so no sum depends on the order of 
 recomputed every 5 minutes of log time and stay constant in between.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
+from schemas.messages.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.storage.usage_moments import FleetFigures
+from streams.inventory.demand import PodDemand
+from streams.inventory.need import FLAT, asked, nominal
+from streams.inventory.priority import priority_class
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,
@@ -145,3 +149,63 @@ def decode_fleet_usage(
         else:
             usages.append(FleetUsage(stored.usage_ppm, stored.variance_ppm, stored.spread_ppm))
     return tuple(usages)
+
+
+class Fleet:
+    """Arguments of the risk score and figures of one cluster's fleet, which all its nodes use."""
+
+    __slots__ = ("_least", "args", "figures", "renewed_at_ms", "resources")
+
+    def __init__(self, args: OverutilizationRiskArgs, before: "Fleet | None" = None) -> None:
+        """Start with the priors of the policy, or with the figures of `before`.
+
+        Args:
+            args: of the score by risk.
+            before: the fleet under earlier arguments; not used if these have other resources.
+        """
+        self.args = args
+        self.resources = tuple(resource.name for resource in args.resources)
+        self.renewed_at_ms: int | None = None
+        """The log's time at which the figures were computed; None: they are priors."""
+        self.figures = prior_usage(args)
+        """By resource."""
+        if before is not None and before.resources == self.resources and before.renewed_at_ms:
+            self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
+        self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Tell whether it is time to compute the figures again."""
+        return self.renewed_at_ms is None or now_ms - self.renewed_at_ms >= RECOMPUTE_INTERVAL_MS
+
+    def renew(
+        self,
+        node_sums: Iterable[tuple[int, ...]],
+        tiny_request_sums: Iterable[tuple[int, ...]],
+        now_ms: int,
+    ) -> bool:
+        """Compute the figures from the sums of all nodes; return whether they have changed."""
+        figures = compute_fleet_usage(node_sums, self.args, tiny_request_sums)
+        self.renewed_at_ms = now_ms
+        if figures == self.figures:
+            return False
+        self.figures = figures
+        return True
+
+    def resolve_demand(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
+        """Return a pod's demand by resource: request, else limit, else default."""
+        of_class = priority_class(pod, demand)
+        return tuple([nominal(resource, demand, of_class) for resource in self.resources])
+
+    def select_asked(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
+        """Return a pod's sums with 0 for resources of which it requests less than the default."""
+        requests = demand.requests
+        for resource, least in self._least:
+            if requests.get(resource, 0) < least:
+                break
+        else:
+            return sums
+        of_class = priority_class(pod, demand)
+        enough = [asked(resource, demand, of_class) >= least for resource, least in self._least]
+        return [
+            each if enough[index // SUMS_PER_RESOURCE] else 0 for index, each in enumerate(sums)
+        ]

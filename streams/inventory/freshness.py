@@ -1,4 +1,4 @@
-"""Which nodes have a fresh metric, and which statistics of it are missing that nodes are judged by.
+"""Which nodes have a fresh metric, and which statistics that a policy uses the metrics lack.
 
 A metric expires by time alone: when to look again is noted for each node, and the counts follow.
 """
@@ -6,7 +6,7 @@ A metric expires by time alone: when to look again is noted for each node, and t
 import heapq
 from collections import Counter
 
-from streams.inventory.load import Lacking
+from streams.inventory.missing_statistics import MissingStatistic, find_missing_statistics
 from streams.inventory.node import Node
 
 
@@ -16,7 +16,7 @@ class Freshness:
     def __init__(self) -> None:
         self.nodes = 0
         """How many nodes have a fresh metric."""
-        self.lacking: Counter[Lacking] = Counter()
+        self.missing: Counter[MissingStatistic] = Counter()
         """Nodes that are judged by estimates, by the statistic that their metrics lack."""
         self._filtered = self._scored = False
         self._expiries: list[tuple[int, str]] = []
@@ -29,24 +29,24 @@ class Freshness:
         self._filtered, self._scored = filtered, scored
         self._expiries, self._expected = [], {}
         self.nodes = 0  # no node has a place now
-        self.lacking.clear()
+        self.missing.clear()
 
     def enter(self, node: Node, now_ms: int) -> None:
         """A node has got a place beside those that are counted."""
-        node.fresh = not node.load.expired(now_ms)
+        node.fresh = not node.usage.is_expired(now_ms)
         self.nodes += node.fresh
-        node.lacking = ()
-        self.judge_lacking(node)
+        node.missing = ()
+        self.judge_missing(node)
 
     def leave(self, node: Node) -> None:
         """A node that was counted has no place any more."""
         self.nodes -= node.fresh
-        self.lacking.subtract(node.lacking)
-        node.lacking = ()
+        self.missing.subtract(node.missing)
+        node.missing = ()
 
     def expect(self, node: Node) -> None:
         """Look again when its metric expires."""
-        at_ms = node.load.expires_at_ms
+        at_ms = node.usage.expires_at_ms
         if at_ms is not None and at_ms < self._expected.get(node.name, at_ms + 1):
             self._expected[node.name] = at_ms
             heapq.heappush(self._expiries, (at_ms, node.name))
@@ -63,26 +63,28 @@ class Freshness:
 
     def judge(self, node: Node, now_ms: int) -> None:
         """Its metric is another one, or time has passed."""
-        fresh = not node.load.expired(now_ms)
+        fresh = not node.usage.is_expired(now_ms)
         if node.row >= 0:
             self.nodes += fresh - node.fresh
         node.fresh = fresh
 
-    def lacking_of(self, node: Node, *, fresh: bool) -> tuple[Lacking, ...]:
-        """Statistics that a node is judged by and its metric lacks; also of one without a place.
+    def find_missing(self, node: Node, *, fresh: bool) -> tuple[MissingStatistic, ...]:
+        """Return the statistics that a node's metric lacks; also of a node without a place.
 
         Args:
             node: the node.
             fresh: its metric has not expired.
         """
         # The score goes by no metric that has expired; the filter does where the policy says so.
-        old = fresh or not node.load.estimator.args.filter_expired_node_metrics
-        return node.load.lacking(filtered=self._filtered and old, scored=self._scored and fresh)
+        old = fresh or not node.usage.estimator.args.filter_expired_node_metrics
+        return find_missing_statistics(
+            node.usage, filtered=self._filtered and old, scored=self._scored and fresh
+        )
 
-    def judge_lacking(self, node: Node) -> None:
-        """Whether its metric has the statistics that it is judged by."""
-        lacking = self.lacking_of(node, fresh=node.fresh)
-        if lacking != node.lacking:
-            self.lacking.subtract(node.lacking)
-            self.lacking.update(lacking)
-            node.lacking = lacking
+    def judge_missing(self, node: Node) -> None:
+        """Update the statistics that a node's metric lacks."""
+        missing = self.find_missing(node, fresh=node.fresh)
+        if missing != node.missing:
+            self.missing.subtract(node.missing)
+            self.missing.update(missing)
+            node.missing = missing

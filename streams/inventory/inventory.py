@@ -1,8 +1,8 @@
 """Nodes and pods of one cluster.
 
-In come node states and node metrics, and pods by `pod_events`; what changes is noted in the index
-of nodes, and the names of changed table rows are collected until they are written. Room is taken in
-`hold` and given back in `release`, wherever the pod came from.
+Takes in node states and node metrics; `pod_events` takes in pods. A `Node` keeps its parts in step.
+What must agree across nodes is kept here: places in the index, where pods are, their owners, which
+metrics are fresh, and the names of changed table rows until they are written.
 """
 
 from dataclasses import replace
@@ -12,17 +12,15 @@ from weakref import proxy
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.policy import LOAD_AWARE, Policy
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.change import Change
 from streams.inventory.context import Context
-from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
+from streams.inventory.fleet_usage import Fleet
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, unlisted_nodes
-from streams.inventory.load import NodeLoad
-from streams.inventory.metric import without_lives
-from streams.inventory.moments import Moments
-from streams.inventory.node import Held, Node
+from streams.inventory.held import Held
+from streams.inventory.node import Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
 from streams.inventory.owners import Owners
 from streams.inventory.record_numbers import RecordNumbers
@@ -51,6 +49,10 @@ class Inventory:
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
         """Items of table `reserved_pods` to write: node and uid of pods."""
+        self.changed_lifetimes: dict[str, None] = {}
+        """Rows of table `pod_usage` to write, by node."""
+        self.fleet_changed = False
+        """The row of table `fleet_usage` is to be written."""
         self.held_pods = 0
         """How many pods take room, one that does on two nodes counted twice."""
         self.touched: dict[str, None] = {}
@@ -60,7 +62,8 @@ class Inventory:
         self.context = Context(policy)
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
-        self.moments = Moments()
+        self.fleet: Fleet | None = None
+        """Figures of the fleet; None: no plugin uses statistics of usage."""
         self._judged_by: tuple[object, ...] = ()
         """What of the policy the columns depend on."""
         self.set_policy(policy)
@@ -106,14 +109,27 @@ class Inventory:
             filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
         )
         self.index.judge_anew(self.nodes.values())
-        self.moments.judge_anew(policy, self.nodes.values())
+        self._set_fleet(policy)
         for node in self.nodes.values():
-            if node.load.set_estimator(self.estimator):
+            if node.set_estimator(self.estimator):
                 # Rounds look at estimates too.
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.layout_stale = True
         """A node has come or gone since places were given."""
+
+    def _set_fleet(self, policy: Policy) -> None:
+        plugins, before = policy.plugins, self.fleet
+        used = plugins.scores(OVERUTILIZATION_RISK) or plugins.balances(OVERUTILIZATION_RISK)
+        args = policy.overutilization_risk if used else None
+        if args == (None if before is None else before.args):
+            return
+        self.fleet = None if args is None else Fleet(args, before)
+        if before is None or self.fleet is None or self.fleet.resources != before.resources:
+            self.fleet_changed = True
+        for node in self.nodes.values():
+            if node.set_fleet(self.fleet):
+                self.changed_lifetimes[node.name] = None
 
     def watch(self, watcher: NodeWatcher) -> None:
         """Let something keep arrays over the nodes, as long as it lives; it is given all of them
@@ -130,7 +146,7 @@ class Inventory:
         for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
                 continue
-            if not node.load.expired(now_ms):
+            if not node.usage.is_expired(now_ms):
                 self.freshness.expect(node)
             elif node.fresh:
                 self.freshness.judge(node, self.now_ms)
@@ -146,12 +162,19 @@ class Inventory:
             return
         self.estimator.thresholds = self.in_force.thresholds
         for node in self.nodes.values():
-            node.load.set_thresholds()
+            node.update_thresholds()
             self._touch(node, Change.METRIC)
 
     def renew_fleet(self) -> None:
         """A tick has passed: bring what is expected of pods that are not measured up to date."""
-        if self.moments.renew(self.nodes.values(), self.now_ms):
+        if self.fleet is None or not self.fleet.is_due(self.now_ms):
+            return
+        self.fleet_changed = True
+        nodes = self.nodes.values()
+        statistics = [node.statistics for node in nodes if node.statistics is not None]
+        sums = [each.fleet_sums for each in statistics]
+        tiny_request_sums = [each.tiny_request_sums for each in statistics]
+        if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
                     self.index.touch(node.row, Change.FLEET)
@@ -199,12 +222,9 @@ class Inventory:
             again: it was applied before, and the state is put together from rows.
         """
         node = self.node(metric.node)
-        if metric.removed:
-            node.load.delete_metric()
-        else:
-            node.load.set_metric(without_lives(metric))
-            self.freshness.expect(node)
-        self.moments.measure(node, None if metric.removed else metric, fold=not again)
+        if node.set_metric(None if metric.removed else metric, extend=not again):
+            self.changed_lifetimes[node.name] = None
+        self.freshness.expect(node)
         self.freshness.judge(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
@@ -233,11 +253,12 @@ class Inventory:
 
     def _forget_empty(self, node: Node) -> None:
         """A node of which nothing is known any more is no node."""
-        if node.state is None and not node.held and node.load.metric is None:
+        if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
             self._unnamed.pop(node.name, None)
             self.changed_nodes[node.name] = None
-            self.moments.forget(node.name)
+            if self.fleet is not None:
+                self.changed_lifetimes[node.name] = None
 
     def forget_gone(self) -> None:
         """A tick has passed: nodes that Kubernetes does not name, on which no pod is held, are not
@@ -249,7 +270,7 @@ class Inventory:
         gone = [
             name
             for name in self._unnamed
-            if not nodes[name].held and nodes[name].load.outdated(now_ms)
+            if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
         ]
         # By name, not in the order of their coming, which a restored state does not know.
         for name in sorted(gone)[:_FORGOTTEN_MAX]:
@@ -259,7 +280,8 @@ class Inventory:
     def empty(self) -> bool:
         """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
         return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
-            node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
+            node.state is None and node.usage.is_expired(self.now_ms)
+            for node in self.nodes.values()
         )
 
     def forget_metrics(self) -> None:
@@ -274,10 +296,9 @@ class Inventory:
         """A node, known or not yet."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
+            node = self.nodes[name] = Node(name, self.estimator, self.fleet)
             node.cordoned = name in self.cordoned
             self._unnamed[name] = None
-            self.moments.begin(node)
         return node
 
     def cordon(self, name: str, *, cordoned: bool) -> None:
@@ -295,7 +316,7 @@ class Inventory:
         self.touched[node.name] = None
         if node.row >= 0:
             if change != Change.PODS:
-                self.freshness.judge_lacking(node)
+                self.freshness.judge_missing(node)
             self.index.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------
@@ -319,46 +340,39 @@ class Inventory:
         uid = held.pod.uid
         if not held.place:
             held = replace(held, place=self.numbers.next_place())
-        node = self.node(name)
-        self._take_room(node, held)
-        self.where[uid] = name
-        self.owners.add(held.pod)
-        if first_seen:
-            node.load.pods.assign(held.pod, held.demand, self.now_ms)
-        else:
-            node.load.pods.update(held.pod, held.demand, self.now_ms)
+        node = self._register(name, held)
+        node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS)
 
-    def _take_room(self, node: Node, held: Held) -> None:
+    def _register(self, name: str, held: Held) -> Node:
+        """Note where a pod is about to be held; return the node."""
+        node = self.node(name)
         self.held_pods += held.pod.uid not in node.held
-        node.hold(held)
+        self.where[held.pod.uid] = name
+        self.owners.add(held.pod)
+        return node
 
     def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
         """Take room for a pod as a table row has it, counted by the state that the row names."""
-        node = self.node(name)
-        self._take_room(node, held)
-        self.where[held.pod.uid] = name
-        self.owners.add(held.pod)
-        if counted_at_ms is not None:
-            demand = held.demand if counted is held.pod else pod_demand(counted)
-            node.load.pods.assign(counted, demand, counted_at_ms)
+        self._register(name, held).restore(held, counted, counted_at_ms)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
         """Give a pod's room back, on the node where it was held last or on a given one."""
         name = name or self.where.get(uid)
         node = None if name is None else self.nodes.get(name)
-        held = None if node is None else node.release(uid)
-        if node is None or held is None:
+        if node is None:
+            return None
+        metric_time_ms = node.usage.metric_time_ms
+        held = node.release(uid)
+        if held is None:
             return None
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)
-        metric_time_ms = node.load.pods.metric_time_ms
-        node.load.pods.unassign(uid)
         self.changed_pods[node.name, uid] = None
-        if node.load.pods.metric_time_ms != metric_time_ms:
+        if node.usage.metric_time_ms != metric_time_ms:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
         self._forget_empty(node)

@@ -96,9 +96,9 @@ class MetricVectors:
         return self._aggregated
 
 
-def without_lives(metric: NodeMetric) -> NodeMetric:
-    """The metric as it is kept: its lives are kept by `node_lives`."""
-    return metric if metric.lives is None else metric.model_copy(update={"lives": None})
+def without_lifetimes(metric: NodeMetric) -> NodeMetric:
+    """Return the metric as a node keeps it: lifetimes are part of its statistics."""
+    return metric if metric.lifetimes is None else metric.model_copy(update={"lifetimes": None})
 
 
 def beyond_any_machine(metric: NodeMetric) -> Refusal | None:

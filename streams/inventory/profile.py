@@ -5,12 +5,10 @@ Made when Kubernetes' word on the node changes (annotations are read here and no
 a change of its usage or pods costs additions only.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amounts
-from schemas.messages.nodes import NodeState
 from streams.inventory.estimate import Vector
 from streams.inventory.rounding import UNBOUNDED, largest_within
 from streams.inventory.thresholds import Thresholds, node_thresholds
@@ -24,7 +22,7 @@ class NodeProfile:
     """Vectors over the resources of the policy."""
 
     total: Vector
-    """What `node_total` says."""
+    """Capacity of the node."""
     most: Vector | None
     """The most that may be used, by the thresholds for all pods; None: nothing is checked.
 
@@ -37,30 +35,22 @@ class NodeProfile:
     """Duration of that statistic; 0: the longest one measured."""
 
 
-def node_total(state: NodeState | None, resources: tuple[str, ...]) -> Vector:
-    """What a node has in all; one that Kubernetes has not named yet has nothing."""
-    if state is None:
-        return (0,) * len(resources)
-    capacity = node_capacity(amounts(state.allocatable), state.annotations)
-    return tuple(capacity.get(name, 0) for name in resources)
-
-
 def node_profile(
-    state: NodeState | None,
+    capacity: Mapping[str, int],
+    annotations: Mapping[str, str],
     resources: tuple[str, ...],
     defaults: Thresholds,
-    total: Vector | None = None,
 ) -> NodeProfile:
-    """Profile of a node.
+    """Return the profile of a node.
 
     Args:
-        state: what Kubernetes says of it; none: nothing yet.
+        capacity: of the node, by resource; empty: Kubernetes has not named it.
+        annotations: of the node.
         resources: of the policy.
         defaults: thresholds of nodes that do not override them.
-        total: what `node_total` says of it; none: it is asked.
     """
-    total = node_total(state, resources) if total is None else total
-    thresholds = node_thresholds({} if state is None else state.annotations, defaults)
+    total = tuple([capacity.get(name, 0) for name in resources])
+    thresholds = node_thresholds(annotations, defaults)
     aggregated = thresholds.aggregated
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(

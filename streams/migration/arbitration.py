@@ -8,7 +8,7 @@ first. Then each is let through unless a gate holds it back. Source: docs/upstre
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.inventory.owners import controller
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal

@@ -12,7 +12,8 @@ from bisect import bisect_left
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.node import Held, Node
+from streams.inventory.held import Held
+from streams.inventory.node import Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal

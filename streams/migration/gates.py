@@ -16,8 +16,9 @@ from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets, left
 from streams.migration.concurrency_limits import Limits

@@ -25,9 +25,9 @@ from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
 from streams.inventory.arrays import BoolArray
 from streams.inventory.cause import Cause
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
-from streams.inventory.pod_change import PodChange
+from streams.inventory.pod_events import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution

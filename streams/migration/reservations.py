@@ -8,9 +8,9 @@ placement.
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.arrays import BoolArray
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from streams.placement.exclusions import Excluded
 from streams.placement.placement import Placement
 

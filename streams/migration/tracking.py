@@ -16,7 +16,7 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause, reference
 from streams.inventory.owners import controller
-from streams.inventory.pod_change import PodChange
+from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms

@@ -16,9 +16,9 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.requests import SchedulingRequest
 from streams.inventory.cause import Cause
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of, shared
-from streams.inventory.node import Held
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.due_groups import DueGroups

@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol
 
 from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.ranking import Ranking
 
 

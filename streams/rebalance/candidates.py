@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from schemas.messages.migrations import Mode
 from streams.inventory.arrays import BoolArray
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 
 Phase = Literal["node", "prod"]
 Scope = Literal["pod", "node", "round"]

@@ -8,7 +8,7 @@ placement uses.
 from collections.abc import Mapping
 
 from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.placement.plugins.node_affinity import required_affinity
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns

@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.messages.pods import Pod
 from streams.inventory.arrays import IntArray
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.inventory.priority import priority_class
 from streams.rebalance.costs import eviction_keys, packed
 

@@ -14,8 +14,8 @@ from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.inventory.demand import pod_demand
+from streams.inventory.held import Held
 from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds

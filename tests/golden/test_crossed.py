@@ -169,7 +169,7 @@ class Plain(lownodeload.World):
 
     def _plain(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         node = self.inventory.nodes[name]
-        metric = node.load.metric
+        metric = node.usage.metric
         assert metric is not None
         index = self.balancer.columns.universe.index
         figures = self.balancer.columns.nodes[self.balancer.columns.row(name) or 0]

@@ -142,11 +142,10 @@ class OverutilizationRiskScore(ExactScore):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out what the node costs as it is."""
-        moments, figures = node.moments, node.usage_figures()
-        if moments is not None:
-            self._fleet = moments.fleet.figures
-        if figures is None:
-            figures = [(0.0, 0.0)] * len(self._resources)
+        figures = [(0.0, 0.0)] * len(self._resources)
+        if node.statistics is not None:
+            self._fleet = node.statistics.fleet.figures
+            figures = node.statistics.figures()
         given = [
             (node.capacity.get(resource, 0), mean, variance)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)

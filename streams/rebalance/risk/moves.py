@@ -135,8 +135,8 @@ class _Round:
                 continue
             self.taking.add(target)
             self.fit.group(move.held, "node").take(target)
-            if source is not None and source.moments is not None:
-                self.risk.add(target, source.moments.figures_of(move.held))
+            if source is not None and source.statistics is not None:
+                self.risk.add(target, source.statistics.figures_of(move.held))
 
     # --- the round --------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class _Round:
     def _look_at(self, place: int) -> None:
         """A node has its turn: count pods that leave already as gone, and rank the others."""
         node = self.nodes[place]
-        if node is None or node.moments is None:
+        if node is None or node.statistics is None:
             return
         before = float(self.risk.costs[place])
         figures = self.given.columns.nodes[int(self.rows[place])]
@@ -187,7 +187,7 @@ class _Round:
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, place, node.moments.figures_of(held))
+            pod = RiskPod(held, place, node.statistics.figures_of(held))
             if held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving:
                 self.risk.remove(place, pod.figures)
             else:

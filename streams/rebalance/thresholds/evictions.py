@@ -16,7 +16,7 @@ the same.
 import numpy as np
 
 from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.inventory.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION

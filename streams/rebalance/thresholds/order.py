@@ -15,7 +15,7 @@ import numpy as np
 
 from schemas.base.message import INT64_MAX
 from streams.inventory.arrays import FloatArray, IntArray
-from streams.inventory.node import Held
+from streams.inventory.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.thresholds.limits import PoolNodes

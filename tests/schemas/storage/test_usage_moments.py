@@ -12,7 +12,7 @@ from schemas.topics.codec import decode_as
 _ROW: dict[str, Any] = {
     "cluster": "prod-eu1",
     "node": "node-0001",
-    "folded_at_ms": 1_700_000_000_000,
+    "extended_at_ms": 1_700_000_000_000,
     "uids": ["a", "b"],
     "minutes": [5, 10, 15],
     "usage": {

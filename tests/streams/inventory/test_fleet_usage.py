@@ -11,7 +11,7 @@ from streams.inventory.fleet_usage import (
     measure_pod,
     prior_usage,
 )
-from streams.inventory.life import PARTS
+from streams.inventory.lifetimes import PARTS
 
 _CPU = OverutilizationRiskArgs(resources=(RiskResource(name="cpu"),))
 

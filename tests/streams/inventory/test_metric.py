@@ -1,11 +1,11 @@
 import pytest
 
 from schemas.base.message import AMOUNT_MAX
-from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLives
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
 from schemas.policy import Policy
 from streams.inventory.estimate import Estimator, Vector
 from streams.inventory.inventory import Inventory
-from streams.inventory.metric import MetricVectors, beyond_any_machine, without_lives
+from streams.inventory.metric import MetricVectors, beyond_any_machine, without_lifetimes
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 
@@ -99,10 +99,10 @@ def test_the_largest_amount_is_taken() -> None:
     )
 
 
-def test_a_metric_is_kept_without_what_it_says_of_lives() -> None:
+def test_a_metric_is_kept_without_its_lifetimes() -> None:
     plain = metric(pods=(pod_metric("a", cpu=1), pod_metric("b", cpu=2)))
-    lives = PodLives(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
+    lifetimes = PodLifetimes(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
     inventory = Inventory(Policy())
-    inventory.apply_metric(plain.model_copy(update={"lives": lives}))
-    assert inventory.nodes["node-1"].load.metric == plain
-    assert without_lives(plain) is plain
+    inventory.apply_metric(plain.model_copy(update={"lifetimes": lifetimes}))
+    assert inventory.nodes["node-1"].usage.metric == plain
+    assert without_lifetimes(plain) is plain

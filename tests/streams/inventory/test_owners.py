@@ -3,9 +3,9 @@
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import OwnerReference
 from streams.inventory.full_lists import unlisted_pods
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from streams.inventory.owners import Owners, controller
 from streams.inventory.pod_events import observe
 from streams.placement.placer import Placer

@@ -11,9 +11,9 @@ from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.inventory import node_index
 from streams.inventory.demand import pod_demand
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held
 from streams.placement import placer
 from streams.placement.placer import Placer
 from tests.streams.cluster.builders import (

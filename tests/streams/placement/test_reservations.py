@@ -1,8 +1,8 @@
 from typing import Any
 
 from streams.inventory.demand import pod_demand
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
 from streams.placement.reservations import Reservations
 from tests.streams.cluster.builders import node, pod, policy
 

@@ -10,9 +10,10 @@ from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.demand import pod_demand
+from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
 from tests.streams.cluster.builders import container, node, pod

@@ -11,14 +11,12 @@ from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.demand import pod_demand
 from streams.inventory.estimate import Estimator
-from streams.inventory.load import NodeLoad
-from streams.inventory.pod_sums import terminated
+from streams.inventory.node_usage import NodeUsage
 from tests.streams.cluster.builders import (
     aggregated,
     at,
     load_args,
     metric,
-    node,
     pod,
     pod_metric,
 )
@@ -26,25 +24,23 @@ from tests.streams.cluster.loads import load_aware_arguments, loading_pods, metr
 from tests.streams.cluster.strategies import UIDS
 
 
-def load(**args: Any) -> NodeLoad:
-    load = NodeLoad(Estimator(load_args(**args)))
-    load.describe(node(cpu="10"))
-    return load
+def load(**args: Any) -> NodeUsage:
+    return NodeUsage(Estimator(load_args(**args)))
 
 
-def assigned(to: NodeLoad, of: Pod, seconds: float = 0) -> NodeLoad:
-    to.pods.assign(of, pod_demand(of), at(seconds))
+def assigned(to: NodeUsage, of: Pod, seconds: float = 0) -> NodeUsage:
+    to.assign(of, pod_demand(of), at(seconds))
     return to
 
 
-def cpu_delta(of: NodeLoad) -> int:
-    return of.pods.delta[0]
+def cpu_delta(of: NodeUsage) -> int:
+    return of.delta[0]
 
 
 def test_a_pod_that_no_metric_knows_is_estimated() -> None:
     here = assigned(load(), pod(cpu="1"))
-    assert here.pods.delta == here.pods.prod_delta == here.pods.estimated == (850, 751_619_277)
-    assert here.pods.prod_usage == (0, 0)
+    assert here.delta == here.prod_delta == here.estimated == (850, 751_619_277)
+    assert here.prod_usage == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,7 @@ def test_a_measured_pod_is_estimated_until_its_metric_is_old_enough(
         )
     )
     # What it uses beyond its estimate takes nothing away, and is in the node's usage already.
-    assert here.pods.delta == (expected, 0)
+    assert here.delta == (expected, 0)
     assert here.expected(None, 0)[0] == 5000 + expected
 
 
@@ -105,18 +101,18 @@ def test_a_metric_without_a_time_keeps_the_time_before_it() -> None:
     here.set_metric(metric(seconds=500))
     here.set_metric(metric(updated_at_ms=None, pods=usage))
     assert cpu_delta(here) == 0
-    assert here.expired(at(0))
+    assert here.is_expired(at(0))
 
 
 def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     here = assigned(load(), pod(cpu="1"), 100)
     here.set_metric(metric(seconds=500))
-    here.delete_metric()
-    assert here.pods.metric_time_ms == at(500)
+    here.set_metric(None)
+    assert here.metric_time_ms == at(500)
     assigned(here, pod(cpu="2"), 100)
-    assert here.pods.metric_time_ms == at(500)
-    here.pods.unassign("pod-1")
-    assert here.pods.metric_time_ms is None
+    assert here.metric_time_ms == at(500)
+    here.unassign("pod-1")
+    assert here.metric_time_ms is None
 
 
 @pytest.mark.parametrize(
@@ -133,14 +129,14 @@ def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
 ) -> None:
     here = assigned(load(prodUsageThresholds={"cpu": 50}), pod(cpu="1", labels=pod_class))
     here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
-    assert (here.pods.prod_usage[0], here.pods.prod_delta[0]) == (usage, delta)
+    assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
     assert here.expected_prod()[0] == usage + delta
 
 
 def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
     here = assigned(load(), pod(cpu="1"))
     here.set_metric(metric(seconds=9999, pods=(pod_metric("pod-1", "koord-batch", cpu=200),)))
-    assert (cpu_delta(here), here.pods.prod_delta[0]) == (0, 850)
+    assert (cpu_delta(here), here.prod_delta[0]) == (0, 850)
 
 
 def test_prod_usage_may_start_from_the_systems() -> None:
@@ -177,7 +173,7 @@ def test_asking_for_usage_that_is_unknown_is_an_error() -> None:
 )
 def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: bool) -> None:
     of = pod(**fields)
-    assert load().pods.assign(of, pod_demand(of), at(0)) is counted
+    assert load().assign(of, pod_demand(of), at(0)) is counted
 
 
 @pytest.mark.parametrize(
@@ -204,7 +200,7 @@ def test_a_change_counts_if_spec_or_conditions_changed(
     of = pod()
     here = assigned(load(), of)
     changed = of.model_copy(update=fields)
-    assert here.pods.update(changed, pod_demand(changed), at(50)) is noticed
+    assert here.update(changed, pod_demand(changed), at(50)) is noticed
 
 
 @pytest.mark.parametrize(
@@ -213,14 +209,14 @@ def test_a_change_counts_if_spec_or_conditions_changed(
 def test_a_metric_expires_when_its_age_reaches_the_limit(seconds: float, expired: bool) -> None:
     here = load()
     here.set_metric(metric(seconds=0))
-    assert here.expired(at(seconds)) is expired
+    assert here.is_expired(at(seconds)) is expired
 
 
 def test_no_metric_and_a_metric_without_a_time_count_as_expired() -> None:
     here = load()
-    assert here.expired(at(0))
+    assert here.is_expired(at(0))
     here.set_metric(metric(updated_at_ms=None))
-    assert here.expired(at(0))
+    assert here.is_expired(at(0))
 
 
 _EVENTS = st.one_of(
@@ -234,30 +230,28 @@ _EVENTS = st.one_of(
 def test_sums_kept_up_to_date_equal_sums_made_anew(
     before: LoadAwareSchedulingArgs, after: LoadAwareSchedulingArgs, history: list[Any]
 ) -> None:
-    here = NodeLoad(Estimator(before))
+    here = NodeUsage(Estimator(before))
     for name, what, seconds in history:
         if isinstance(what, NodeMetric):
-            here.delete_metric() if what.removed else here.set_metric(what)
+            here.set_metric(None if what.removed else what)
         elif name == "unassign":
-            here.pods.unassign(what)
+            here.unassign(what)
         else:
-            getattr(here.pods, name)(what, pod_demand(what), at(seconds))
-    kept = (here.pods.delta, here.pods.prod_usage, here.pods.prod_delta, here.pods.estimated)
+            getattr(here, name)(what, pod_demand(what), at(seconds))
+    kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
     here.set_estimator(Estimator(after))
     here.set_estimator(Estimator(before))
     assert (
-        here.pods.delta,
-        here.pods.prod_usage,
-        here.pods.prod_delta,
-        here.pods.estimated,
+        here.delta,
+        here.prod_usage,
+        here.prod_delta,
+        here.estimated,
     ) == kept
-    for uid in list(here.pods.assigned):
-        here.pods.unassign(uid)
-    assert not any(
-        map(any, (here.pods.delta, here.pods.prod_usage, here.pods.prod_delta, here.pods.estimated))
-    )
+    for uid in list(here.assigned):
+        here.unassign(uid)
+    assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))
 
 
 def test_only_two_phases_are_an_end() -> None:
     phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    assert [phase for phase in phases if terminated(pod(phase=phase))] == ["Succeeded", "Failed"]
+    assert [phase for phase in phases if pod(phase=phase).has_finished] == ["Succeeded", "Failed"]

@@ -1,4 +1,4 @@
-"""A policy that asks for mean and variance has them summed up node by node, a few at each record."""
+"""Mean and variance of usage under policies that use them, and the figures of the fleet."""
 
 import pytest
 
@@ -14,6 +14,11 @@ PODS = 3
 USED = 100
 #: Shares that the policy expects pods to use of their requests, as long as none is measured.
 _EXPECTED = 0.85
+
+
+def renewed_at_ms(run: Run) -> int | None:
+    fleet = run.state.inventory.fleet
+    return None if fleet is None else fleet.renewed_at_ms
 
 
 def busy(nodes: int, document: str = BY_LOAD) -> Run:
@@ -37,17 +42,16 @@ def busy(nodes: int, document: str = BY_LOAD) -> Run:
 
 def means(run: Run) -> list[int]:
     """Millicores that each node is going to use."""
-    found = []
+    result = []
     for _, each in sorted(run.state.inventory.nodes.items()):
-        figures = each.usage_figures()
-        assert figures is not None
-        found.append(round(figures[0][0]))
-    return found
+        assert each.statistics is not None
+        result.append(round(each.statistics.figures()[0][0]))
+    return result
 
 
 def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_start() -> None:
     run = busy(4)
-    assert [each.usage_figures() for each in run.state.inventory.nodes.values()] == [None] * 4
+    assert [each.statistics for each in run.state.inventory.nodes.values()] == [None] * 4
     run.say(policy_record(BY_RISK))
     assert means(run) == means(busy(4, BY_RISK))
 
@@ -66,13 +70,13 @@ def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(restarts: bo
         assert means(run) == [10 * percent, 0, 0]
     for second in range(1, 5):
         run.say(tick(second))
-    before = run.state.inventory.moments.renewed_at_ms
+    before = renewed_at_ms(run)
     assert before is not None
     # Once they are worked out, those in force hold until it is time again.
     run.say(policy_record("plugins: {score: [OverutilizationRisk]}"))
     if restarts:
         run.restart()
-    assert run.state.inventory.moments.renewed_at_ms == before
+    assert renewed_at_ms(run) == before
     assert means(run) == [600, 0, 0]
 
 
@@ -86,13 +90,13 @@ def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:
     ]
     run = busy(2, policies[0])
     before = run.state.policy.digest
-    (life,) = {
-        each.moments.lives.of["n-0-0"]
+    (lifetime,) = {
+        each.statistics.lifetimes["n-0-0"]
         for each in run.state.inventory.nodes.values()
-        if each.moments is not None and "n-0-0" in each.moments.lives.of
+        if each.statistics is not None and "n-0-0" in each.statistics.lifetimes
     }
     run.say(policy_record(policies[1]))
-    moments = run.state.inventory.nodes["n-0"].moments
-    assert moments is not None
-    assert moments.lives.of["n-0-0"] == life
+    statistics = run.state.inventory.nodes["n-0"].statistics
+    assert statistics is not None
+    assert statistics.lifetimes["n-0-0"] == lifetime
     assert run.state.policy.digest == before

@@ -1,4 +1,4 @@
-"""What pods used over their lives: kept with their samples, and said once in a window."""
+"""Lifetimes of pods: kept with their samples, and reported once in a window."""
 
 import math
 from collections import Counter
@@ -36,34 +36,36 @@ class _Node(Run):
         self.minute += minutes
 
 
-def _lives(of: _Node) -> list[tuple[int, str, int, int, int]]:
-    """Minute, pod, minutes of its life, mean and deviation of cpu."""
+def _lifetimes(of: _Node) -> list[tuple[int, str, int, int, int]]:
+    """Minute, pod, minutes of its lifetime, mean and deviation of cpu."""
     return [
         (
             ((metric.updated_at_ms or 0) - T0) // MINUTE,
             each.name,
             minutes,
-            metric.lives.mean["cpu"][index],
-            metric.lives.deviation["cpu"][index],
+            metric.lifetimes.mean["cpu"][index],
+            metric.lifetimes.deviation["cpu"][index],
         )
         for metric in of.said
-        if metric.lives is not None
-        for index, (each, minutes) in enumerate(zip(metric.pods, metric.lives.minutes, strict=True))
+        if metric.lifetimes is not None
+        for index, (each, minutes) in enumerate(
+            zip(metric.pods, metric.lifetimes.minutes, strict=True)
+        )
         if minutes
     ]
 
 
-def test_a_life_is_said_once_in_a_window() -> None:
+def test_a_lifetime_is_said_once_in_a_window() -> None:
     node = _Node()
     node.measure(17, a=lambda _: 300)
-    assert _lives(node) == [(minute, "a", minute + 1, 300, 0) for minute in (5, 10, 15)]
+    assert _lifetimes(node) == [(minute, "a", minute + 1, 300, 0) for minute in (5, 10, 15)]
 
 
 def test_mean_and_deviation_are_those_of_all_samples() -> None:
     random, node = Random(5), _Node()
     used = [random.randint(0, 2_000) for _ in range(121)]
     node.measure(121, a=lambda minute: used[minute])
-    (_, _, minutes, mean, deviation) = _lives(node)[-1]
+    (_, _, minutes, mean, deviation) = _lifetimes(node)[-1]
     assert minutes == 121
     expected = math.fsum(used) / len(used)
     spread = math.sqrt(math.fsum((each - expected) ** 2 for each in used) / len(used))
@@ -80,7 +82,7 @@ def _restart_after(minutes: int, restart: Callable[[_Node], None]) -> None:
             restart(node)
         node.measure(14, a=lambda minute: 7 * minute, b=lambda _: 90)
     assert steady.said == restarted.said
-    assert len(_lives(steady)) >= 6
+    assert len(_lifetimes(steady)) >= 6
 
 
 @pytest.mark.parametrize("minutes", [3, 5, 6, 13])
@@ -94,28 +96,30 @@ def test_a_pod_that_comes_later_is_younger_and_one_that_comes_back_begins_anew()
     node.measure(8, a=lambda _: 100, b=lambda _: 50)
     node.measure(10, b=lambda _: 50)
     node.measure(15, a=lambda _: 700, b=lambda _: 50)
-    last = {name: (minutes, mean) for _, name, minutes, mean, _ in _lives(node)}
+    last = {name: (minutes, mean) for _, name, minutes, mean, _ in _lifetimes(node)}
     assert last == {"a": (15, 700), "b": (33, 50)}
 
 
-def test_another_pod_of_the_same_name_has_a_life_of_its_own() -> None:
+def test_another_pod_of_the_same_name_has_a_lifetime_of_its_own() -> None:
     node = _Node()
     node.measure(11, a=lambda _: 900)
     node.measure(15, uid="another", a=lambda _: 10)
-    (_, _, minutes, mean, _) = _lives(node)[-1]
+    (_, _, minutes, mean, _) = _lifetimes(node)[-1]
     assert (minutes, mean) == (15, 10)
 
 
-def test_a_window_without_pods_ends_all_lives() -> None:
+def test_a_window_without_pods_ends_all_lifetimes() -> None:
     node = _Node()
     node.measure(11, a=lambda _: 900)
     node.measure(7)
     node.measure(6, a=lambda _: 10)
-    assert _lives(node)[-1][2:] == (6, 10, 0)
+    assert _lifetimes(node)[-1][2:] == (6, 10, 0)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_lives_that_have_ended_are_not_said_however_records_are_cut_into_batches(size: int) -> None:
+def test_lifetimes_that_have_ended_are_not_said_however_records_are_cut_into_batches(
+    size: int,
+) -> None:
     node = Run(Collecting(replace(QUICK, report_ms=5 * MINUTE)))
     records = [
         *node.log.add(*(sample(T0 + at * MINUTE, pods=[pod("a", 100)]) for at in (0, 1))),
@@ -130,7 +134,7 @@ def test_lives_that_have_ended_are_not_said_however_records_are_cut_into_batches
         for metric in metrics(node.apply(records[begin : begin + size]).outputs)
     ]
     assert [[each.name for each in metric.pods] for metric in said] == [["a"]]
-    assert [metric.lives for metric in said] == [None]
+    assert [metric.lifetimes for metric in said] == [None]
 
 
 def test_a_late_sample_is_in_no_life() -> None:
@@ -139,7 +143,7 @@ def test_a_late_sample_is_in_no_life() -> None:
     late = node.log.add(sample(T0 + 3 * MINUTE + 1, pods=[pod("a", 60_000)]))
     store(node.table, node.stage.apply(late).rows)
     node.measure(6, a=lambda _: 100)
-    assert {life[3:] for life in _lives(node)} == {(100, 0)}
+    assert {life[3:] for life in _lifetimes(node)} == {(100, 0)}
 
 
 def test_the_largest_amounts_can_be_written_and_read_again() -> None:
@@ -147,8 +151,8 @@ def test_the_largest_amounts_can_be_written_and_read_again() -> None:
     node.measure(11, a=lambda minute: (2**63 - 1) * (minute % 2))
     node.restart()
     node.measure(6, a=lambda _: 0)
-    assert all(life[3] <= 2**50 for life in _lives(node))
-    assert len(_lives(node)) == 3
+    assert all(life[3] <= 2**50 for life in _lifetimes(node))
+    assert len(_lifetimes(node)) == 3
 
 
 def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_on() -> None:
@@ -162,36 +166,38 @@ def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_
         node.said += metrics(result.outputs)
         store(node.table, result.rows)
         node.restart()
-    lives = [each.lives for each in node.said if each.lives is not None]
-    assert [life.minutes for life in lives] == [(6,), (11,), (16,), (21,)]
-    assert [life.mean.get("gpu") for life in lives] == [(2,), None, (13,), (14,)]
+    lifetimes = [each.lifetimes for each in node.said if each.lifetimes is not None]
+    assert [life.minutes for life in lifetimes] == [(6,), (11,), (16,), (21,)]
+    assert [life.mean.get("gpu") for life in lifetimes] == [(2,), None, (13,), (14,)]
 
 
-def test_a_column_of_lives_that_is_of_other_pods_names_its_row() -> None:
+def test_a_column_of_lifetimes_that_is_of_other_pods_names_its_row() -> None:
     node = _Node()
     node.measure(3, a=lambda _: 300, b=lambda _: 90)
-    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)
     row = orjson.loads(value)
-    row["lives"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
+    row["lifetimes"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
     node.table[key] = orjson.dumps(row)
-    said = "a column of lives cannot be read: found 8 bytes of 19 bits a number; expected 5, for 2"
+    said = (
+        "a column of lifetimes cannot be read: found 8 bytes of 19 bits a number; expected 5, for 2"
+    )
     with pytest.raises(DamagedTable, match=said) as refused:
         node.restart()
     assert refused.value.row == key
 
 
-def test_lives_of_a_sample_that_is_not_there_name_it() -> None:
+def test_lifetimes_of_a_sample_that_is_not_there_name_it() -> None:
     node = _Node()
     node.measure(3, a=lambda _: 300)
-    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lives"' in value)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)
     row = orjson.loads(value)
-    row["lives"]["lived"] = [7]
+    row["lifetimes"]["samples"] = [7]
     node.table[key] = orjson.dumps(row)
     with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
         node.restart()
 
 
-def test_lives_are_not_written_again_with_each_small_batch() -> None:
+def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
     log, subject = Log(), stage(collecting=Collecting())
     written = Counter[int]()
     for minute in range(30):
@@ -201,7 +207,7 @@ def test_lives_are_not_written_again_with_each_small_batch() -> None:
             for row in subject.apply(record).rows:
                 if row.value is not None and "/pod_samples/" in row.key:
                     columns = orjson.loads(row.value)
-                    lived = columns.get("lives", {}).get("lived", ())
+                    lived = columns.get("lifetimes", {}).get("samples", ())
                     written.update(columns["offset"][index] for index in lived)
     assert len(written) == 6 * 20
     assert max(written.values()) <= 5
