@@ -20,10 +20,10 @@ from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
 from streams.migration.round_limits import RoundLimits
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Gate, Rules
 from streams.rebalance.outcome import RoundOutcome

@@ -46,7 +46,7 @@ from schemas.storage.rows import (
     ReservedPodsRow,
     WaitingGroupRow,
 )
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow
 
 #: Kind of the row that says up to where in the journal all other rows reflect it. It is written
 #: after them.

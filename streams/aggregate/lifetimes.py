@@ -16,8 +16,8 @@ import numpy as np
 from schemas.base.message import AMOUNT_MAX
 from streams.aggregate.packed_column import packed
 from streams.aggregate.percentile import Figures
-from streams.inventory.arrays import IntArray
-from streams.inventory.lifetimes import NOT_MEASURED, PARTS, Lifetime, merge_lifetimes
+from streams.risk.lifetimes import NOT_MEASURED, PARTS, Lifetime, merge_lifetimes
+from streams.stage.arrays import IntArray
 
 _MINUTE_MS = 60_000
 #: Mean and standard deviation.
@@ -127,7 +127,7 @@ def pack_lifetimes(by_sample: Mapping[int, MemberLifetimes]) -> dict[str, object
     pairs = {name: each for name, each in pairs.items() if any(mean >= 0 for mean, _ in each)}
     return {
         "samples": list(by_sample),
-        "minutes": packed([life.minutes for each in samples for life in each.of.values()]),
+        "minutes": packed([lifetime.minutes for each in samples for lifetime in each.of.values()]),
         "mean": {name: packed([mean for mean, _ in each]) for name, each in pairs.items()},
         "deviation": {name: packed([spread for _, spread in each]) for name, each in pairs.items()},
     }

@@ -16,7 +16,7 @@ from schemas.storage.percentiles import PodColumns, SampleColumns
 from streams.aggregate.packed_column import unpacked
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
-from streams.inventory.lifetimes import Lifetime
+from streams.risk.lifetimes import Lifetime
 from streams.stage.records import DamagedTable
 
 

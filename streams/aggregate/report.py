@@ -18,7 +18,7 @@ from streams.aggregate.collect import CollectPolicy
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeState
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
-from streams.inventory.lifetimes import PARTS
+from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 #: What lines of a summary are.

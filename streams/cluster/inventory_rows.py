@@ -1,4 +1,4 @@
-"""Rows of nodes, of the pods that take room on them, and of what pods used over their lives.
+"""Rows of nodes and of the pods that take room on them.
 
 Rows of nodes are written with each metric, and rows of pods with each decision, so both are put
 together from encoded parts:
@@ -22,14 +22,14 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
 from schemas.topics.codec import encode
-from streams.inventory.assigned import AssignedPod
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
 from streams.inventory.node import Node
 from streams.placement.reservations import Reservations
+from streams.pods.held import Held
+from streams.pods.kind import kind_of, shared
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.assigned_pods import AssignedPod
 
 #: Encoded states of nodes that are kept, and bytes of them; the one that came first is dropped first.
 STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024

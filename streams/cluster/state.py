@@ -30,19 +30,19 @@ from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.unlisted import Unlisted
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
-from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
-from streams.inventory.lifetimes import check_lifetime_columns
-from streams.inventory.limits import beyond_limits
-from streams.inventory.metric import beyond_any_machine
 from streams.inventory.pod_events import PodChange, observe, pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.effort import Effort
 from streams.placement.placement import Placement
 from streams.placement.plugins.registry import KNOWN
+from streams.pods.limits import beyond_limits
+from streams.risk.lifetimes import check_lifetime_columns
+from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.metric import beyond_any_machine
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
-from streams.inventory.fleet_usage import decode_fleet_usage, encode_fleet_usage
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow, UsageColumns
 from streams.inventory.inventory import Inventory
-from streams.inventory.lifetimes import RECENT_FIGURES, Lifetime
-from streams.inventory.node_statistics import SYSTEM
+from streams.risk.fleet_usage import decode_fleet_usage, encode_fleet_usage
+from streams.risk.lifetimes import RECENT_FIGURES, Lifetime
+from streams.risk.node_statistics import SYSTEM
 from streams.stage.tracked_rows import TrackedRows
 
 

@@ -6,8 +6,8 @@ A metric expires by time alone: when to look again is noted for each node, and t
 import heapq
 from collections import Counter
 
-from streams.inventory.missing_statistics import MissingStatistic, find_missing_statistics
 from streams.inventory.node import Node
+from streams.usage.missing_statistics import MissingStatistic, find_missing_statistics
 
 
 class Freshness:

@@ -15,16 +15,16 @@ from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.change import Change
 from streams.inventory.context import Context
-from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, unlisted_nodes
-from streams.inventory.held import Held
 from streams.inventory.node import Node
 from streams.inventory.node_index import NodeIndex, NodeWatcher
-from streams.inventory.owners import Owners
 from streams.inventory.record_numbers import RecordNumbers
-from streams.inventory.usage_history import UsageHistory, filter_in_force
+from streams.pods.held import Held
+from streams.pods.owners import Owners
+from streams.risk.fleet_usage import Fleet
+from streams.usage.estimate import Estimator
+from streams.usage.moving_thresholds import UsageHistory, filter_in_force
 
 #: Nodes that a tick forgets at most.
 _FORGOTTEN_MAX = 1_000

@@ -14,14 +14,14 @@ from schemas.base.quantities import amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.demand import PodDemand, pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet
-from streams.inventory.held import Held
-from streams.inventory.metric import without_lifetimes
-from streams.inventory.missing_statistics import MissingStatistic
-from streams.inventory.node_statistics import NodeStatistics
-from streams.inventory.node_usage import NodeUsage
+from streams.pods.demand import PodDemand, pod_demand
+from streams.pods.held import Held
+from streams.risk.fleet_usage import Fleet
+from streams.risk.node_statistics import NodeStatistics
+from streams.usage.estimate import Estimator
+from streams.usage.metric import without_lifetimes
+from streams.usage.missing_statistics import MissingStatistic
+from streams.usage.node_usage import NodeUsage
 
 
 class Node:

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from streams.inventory.arrays import IntArray
 from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.stage.arrays import IntArray
 
 #: Changes remembered; what is further behind is computed anew.
 LOG_ROWS_MAX = 65_536

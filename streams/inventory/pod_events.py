@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from schemas.messages.pods import Pod, PodLifecycle
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
+from streams.pods.held import Held
+from streams.pods.kind import kind_of, shared
 
 
 @dataclass(frozen=True, slots=True)

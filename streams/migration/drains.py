@@ -11,14 +11,14 @@ then the drain is over. A drain that began before waits until evictions are carr
 from bisect import bisect_left
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
-from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.held import Held
 from streams.inventory.node import Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
+from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 

@@ -23,9 +23,6 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray
-from streams.inventory.cause import Cause
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import PodChange
 from streams.migration.arbitration import Arbitration
@@ -39,7 +36,10 @@ from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.placement.placement import Placement
+from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate
+from streams.stage.arrays import BoolArray
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 

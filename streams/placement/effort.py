@@ -5,7 +5,7 @@ It counts questions and answers, never the time that they took: a worker whose c
 the same as one that has run for days. What is left over waits for the next tick.
 """
 
-from streams.inventory.kind import Kind
+from streams.pods.kind import Kind
 
 #: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.
 EFFORT_PER_TICK_MAX = 750

@@ -7,7 +7,6 @@ only.
 """
 
 from schemas.policy import Policy
-from streams.inventory.cause import Cause
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.effort import EFFORT_PER_KIND, Effort
@@ -15,6 +14,7 @@ from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.kind import Kind
-from streams.inventory.missing_statistics import MissingStatistic, get_pods_bit
 from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.pods.kind import Kind
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
+from streams.usage.missing_statistics import MissingStatistic, get_pods_bit
 
 #: Longest list of reasons in a decision.
 REASONS_MAX = 20

@@ -15,10 +15,7 @@ from schemas.base.refusals import Refusal
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.requests import SchedulingRequest
-from streams.inventory.cause import Cause
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
 from streams.moves.history import Moves
 from streams.placement import explain
 from streams.placement.due_groups import DueGroups
@@ -36,6 +33,9 @@ from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
 from streams.placement.unplaceable import unplaceable
+from streams.pods.held import Held
+from streams.pods.kind import kind_of, shared
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 #: Shares of a tick's effort that are left when it is the turn of what comes next: after

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from schemas.messages.pods import Pod
-from streams.inventory.cause import Cause
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.ranking import Ranking
+from streams.pods.held import Held
+from streams.stage.cause import Cause
 
 
 class KeptRoom(Protocol):

@@ -1,8 +1,8 @@
 """Pods that are not to be placed, whatever nodes there are."""
 
 from schemas.messages.pods import Pod
-from streams.inventory.limits import beyond_limits
 from streams.placement.plugins.unsupported import refusal
+from streams.pods.limits import beyond_limits
 
 
 def unplaceable(pod: Pod) -> str | None:

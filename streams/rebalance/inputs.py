@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
-from streams.inventory.arrays import BoolArray
-from streams.inventory.held import Held
+from streams.pods.held import Held
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.rebalance.looks import Looks
+from streams.stage.arrays import BoolArray
 
 
 @dataclass(frozen=True, slots=True)

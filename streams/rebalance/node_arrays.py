@@ -26,10 +26,10 @@ from schemas.base.capacity import raw_allocatable
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
 from streams.rebalance.differences import Differences
 from streams.rebalance.packed_pods import PackedPods
+from streams.stage.arrays import IntArray
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
 TOTAL_MAX = 2**60

@@ -15,7 +15,7 @@ the others in turn (`streams.stage.fair_turns`), and of their pods as many are c
 targets as `COSTS_MAX` costs of nodes allow, half of them those that save most and the others in
 turn.
 
-The cost is that of `streams.placement.overutilization`. Equal gains: by the node's name, then the pod's uid.
+The cost is that of `streams.risk.overutilization`. Equal gains: by the node's name, then the pod's uid.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Node
-from streams.placement.overutilization import TIE
 from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric, measured
 from streams.rebalance.outcome import (
@@ -39,6 +37,8 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods
 from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
+from streams.risk.overutilization import TIE
+from streams.stage.arrays import BoolArray
 from streams.stage.fair_turns import fair_order
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.

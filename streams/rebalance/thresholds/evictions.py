@@ -15,9 +15,8 @@ the same.
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.held import Held
-from streams.inventory.priority import priority_class
+from streams.pods.held import Held
+from streams.pods.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
@@ -27,6 +26,7 @@ from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNode, RoundOut
 from streams.rebalance.thresholds.order import HotPods, pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
 from streams.rebalance.thresholds.targets import Targets
+from streams.stage.arrays import BoolArray, FloatArray
 
 #: Classes of pods that may leave without a target, where a window says so.
 _WITHOUT_TARGET = ("free", "batch")

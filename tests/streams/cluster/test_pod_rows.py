@@ -11,13 +11,13 @@ from schemas.storage.rows import HeldPod
 from schemas.topics.codec import encode
 from streams.cluster import inventory_rows
 from streams.cluster.inventory_rows import PARTS_BYTES_MAX, PodRows, encode_held
-from streams.inventory.assigned import AssignedPod
-from streams.inventory.demand import pod_demand
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.placement.reservations import Reservations
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
 from streams.stage.sized_cache import SizedCache
+from streams.usage.assigned_pods import AssignedPod
 from tests.streams.cluster.builders import START_MS, lifecycle, pod
 from tests.streams.cluster.strategies import pods
 

@@ -4,10 +4,10 @@ import orjson
 import pytest
 
 from schemas.storage.tables import kind_of_key
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow
 from schemas.topics.codec import decode_as
 from streams.cluster.stage import ClusterStage
-from streams.inventory.lifetimes import PARTS
+from streams.risk.lifetimes import PARTS
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     lifecycle,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from schemas.messages.requests import SchedulingRequest
-from streams.inventory.kind import kind_of
 from streams.placement import effort
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
 from streams.placement.plugins.fit import NodeResourcesFit
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
     full,

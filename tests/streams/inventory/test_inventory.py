@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.node_usage import NodeUsage
 from streams.inventory.pod_events import observe
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.usage.node_usage import NodeUsage
 from tests.streams.cluster.builders import (
     at,
     lifecycle,

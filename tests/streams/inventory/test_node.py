@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.held import Held
 from streams.inventory.node import Node
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod
 from tests.streams.cluster.strategies import UIDS, pods
 

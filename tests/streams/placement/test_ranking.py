@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import BoolArray, FloatArray
 from streams.inventory.change import Change
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.plugins.base import ExactScore, Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
+from streams.stage.arrays import BoolArray, FloatArray
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod, policy
 
 

@@ -14,11 +14,11 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import NodeRequirement, Pod, Toleration
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.held import Held
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import CLUSTER, at, container, pod
 from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
 

@@ -7,13 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.inventory.assigned import plus
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
-from streams.inventory.rounding import usage_percent
-from streams.inventory.thresholds import node_thresholds
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
+from streams.pods.kind import Kind, kind_of
+from streams.usage.assigned_pods import plus
+from streams.usage.estimate import Estimator
+from streams.usage.rounding import usage_percent
+from streams.usage.thresholds import node_thresholds
 from tests.streams.cluster.builders import (
     at,
     load_args,

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
 from schemas.policy import Policy, read_policy
-from streams.inventory.demand import pod_demand
-from streams.inventory.held import Held
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
 from streams.placement.placer import Placer
 from streams.placement.plugins.overutilization_risk import OverutilizationRiskScore
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 

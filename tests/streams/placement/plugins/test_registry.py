@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from schemas.policy import BUILT_IN, OverutilizationRiskArgs, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import Fleet, FleetUsage
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement import plugins
 from streams.placement.plugins import registry
 from streams.placement.plugins.base import Filter, Score
 from streams.placement.plugins.registry import FILTERS, SCORES, build_filters, build_scores
+from streams.pods.kind import Kind, kind_of
+from streams.risk.fleet_usage import Fleet, FleetUsage
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
 from tests.streams.cluster.oracle import refresh_all

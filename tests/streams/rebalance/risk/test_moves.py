@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.inventory.arrays import BoolArray
 from streams.rebalance.candidates import Gate
 from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
+from streams.stage.arrays import BoolArray
 from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
 from tests.streams.rebalance.harness import World, costs, risky, settled

@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from streams.pods.demand import pod_demand
+from streams.pods.priority import PRIORITY_CLASS_LABEL, QOS_CLASS_LABEL, priority_class
+from tests.streams.cluster.builders import container, pod
+
+
+def labelled(value: str, qos: str | None = None) -> dict[str, str]:
+    return {PRIORITY_CLASS_LABEL: value} | ({} if qos is None else {QOS_CLASS_LABEL: qos})
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # The label, whatever else is said.
+        ({"labels": labelled("koord-prod"), "priority": 5500, "qos_class": "BestEffort"}, "prod"),
+        ({"labels": labelled("koord-mid")}, "mid"),
+        ({"labels": labelled("koord-batch")}, "batch"),
+        ({"labels": labelled("koord-free"), "priority": 9500}, "free"),
+        # A label that says nothing keeps the priority from being looked at.
+        ({"labels": labelled("koord-prodd"), "priority": 3500}, "prod"),
+        ({"labels": labelled(""), "priority": 3500}, "prod"),
+        ({"labels": labelled("nothing", "BE"), "priority": 9500}, "batch"),
+        # Bands of priorities, ends included.
+        ({"priority": 9000}, "prod"),
+        ({"priority": 9999}, "prod"),
+        ({"priority": 7000}, "mid"),
+        ({"priority": 7999}, "mid"),
+        ({"priority": 5000}, "batch"),
+        ({"priority": 5999}, "batch"),
+        ({"priority": 3000}, "free"),
+        ({"priority": 3999}, "free"),
+        # Outside of every band the quality of service decides.
+        ({"priority": 8999}, "prod"),
+        ({"priority": 10_000}, "prod"),
+        ({"priority": 0, "containers": ()}, "batch"),
+        ({"priority": 2**31 - 1, "containers": ()}, "batch"),
+        ({"priority": -(2**31)}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "LSE"}, "containers": ()}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "LSR"}, "containers": ()}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "LS"}, "containers": ()}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "SYSTEM"}, "containers": ()}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "BE"}}, "batch"),
+        ({"labels": {QOS_CLASS_LABEL: "be"}}, "prod"),
+        ({"labels": {QOS_CLASS_LABEL: "BE"}, "qos_class": "Guaranteed"}, "batch"),
+        # Then what Kubernetes computed, then what it would compute.
+        ({"qos_class": "BestEffort"}, "batch"),
+        ({"qos_class": "Burstable", "containers": ()}, "prod"),
+        ({"qos_class": "Guaranteed", "containers": ()}, "prod"),
+        ({}, "prod"),
+        ({"containers": ()}, "batch"),
+        ({"containers": (container({"kubernetes.io/batch-cpu": "1000"}),)}, "batch"),
+        ({"containers": (), "init_containers": (container({}, {"memory": "1"}),)}, "prod"),
+    ],
+)
+def test_a_pod_has_the_class_that_koordinator_gives_it(
+    fields: dict[str, Any], expected: str
+) -> None:
+    of = pod(**fields)
+    assert priority_class(of, pod_demand(of)) == expected
