@@ -5,7 +5,7 @@ What must agree across nodes is kept here: places in the index, where pods are, 
 metrics are fresh, and the names of changed table rows until they are written.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from weakref import proxy
 
@@ -13,12 +13,10 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
-from streams.inventory.change import Change
-from streams.inventory.context import Context
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, unlisted_nodes
 from streams.inventory.node import Node
-from streams.inventory.node_index import NodeIndex, NodeWatcher
+from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.held import Held
 from streams.pods.owners import Owners
@@ -28,6 +26,19 @@ from streams.usage.moving_thresholds import UsageHistory, filter_in_force
 
 #: Nodes that a tick forgets at most.
 _FORGOTTEN_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every part of a cluster reads of its inventory and none keeps for itself."""
+
+    policy: Policy
+    now_ms: int = 0
+    """The log's time; 0 before its first tick."""
+    begun: bool = False
+    """The clock has ticked."""
+    paused: bool = False
+    """The cluster is paused: it notes what comes, and decides nothing."""
 
 
 class Inventory:

@@ -9,9 +9,9 @@ changed.
 from collections.abc import Callable, Sequence
 
 from schemas.policy import Policy
-from streams.inventory.change import Change
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.exact_ranking import ExactRanking
 from streams.placement.plugins.base import ExactScore, Filter, Plugin, Score
 from streams.placement.plugins.registry import build_filters, build_scores

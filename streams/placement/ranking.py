@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.inventory.change import Change
-from streams.inventory.node_index import NodeIndex
+from streams.inventory.node_index import Change, NodeIndex
 from streams.placement.normalize import bounds_of, stretch, stretch_all
 from streams.placement.plugins.base import Filter, Score
 from streams.pods.kind import Kind

@@ -1,8 +1,7 @@
 """A pod as the decision core sees it. Pure.
 
 demand    requests, limits and host ports, summed as Kubernetes sums them
-priority  Koordinator's classes of pods
-need      what a class of pods requests of a node, under which names
+priority  Koordinator's classes of pods, and what each class requests of a node
 kind      kinds of pods: pods that every filter and score treats alike
 limits    what one pod may ask for at most
 owners    which pods belong to one controller

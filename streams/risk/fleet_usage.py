@@ -1,7 +1,7 @@
 """Estimate from the measured pods of a cluster what an unmeasured pod uses.
 
 There are three figures per resource, each a share of the pod's demand. The demand is the request,
-else the limit, else a default (see `need`).
+else the limit, else a default (`streams.pods.priority`).
 
     usage       mean usage of a pod
     variance    variance of one pod's usage over time
@@ -31,8 +31,7 @@ from schemas.messages.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
 from streams.pods.demand import PodDemand
-from streams.pods.need import FLAT, asked, nominal
-from streams.pods.priority import priority_class
+from streams.pods.priority import FLAT, asked, nominal, priority_class
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,

@@ -3,13 +3,13 @@
 Source: docs/upstream.md A3, A4; see `node_usage`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
-from streams.usage.estimate import Estimate, Vector
+from streams.usage.estimate import Estimate
+from streams.usage.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,3 @@ def is_same_for_estimation(cached: Pod, pod: Pod) -> bool:
         and cached.init_containers == pod.init_containers
         and cached.overhead == pod.overhead
     )
-
-
-def plus(left: Vector, right: Vector) -> Vector:
-    """Sum per resource."""
-    return tuple(map(int.__add__, left, right))
-
-
-def minus(left: Vector, right: Vector) -> Vector:
-    """Difference per resource."""
-    return tuple(map(int.__sub__, left, right))
-
-
-def total(zero: Vector, vectors: Sequence[Vector]) -> Vector:
-    """Sum per resource; `zero` is that of no vectors."""
-    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else zero

@@ -2,9 +2,11 @@
 
 Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
 most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
-Source: docs/upstream.md A4.1, A4.2, A6.5.
+Annotations of a pod change its estimate if the policy allows it. They are read like Go reads them;
+an annotation that cannot be read is ignored. Source: docs/upstream.md A4.1, A4.2, A6.5.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,20 +15,18 @@ from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.pods.demand import PodDemand
 from streams.pods.kind import Kind
-from streams.pods.need import FLAT, form_of
-from streams.pods.priority import PriorityClass
+from streams.pods.priority import FLAT, PriorityClass, form_of
 from streams.stage.sized_cache import SizedCache
-from streams.usage.estimate_annotations import (
-    AFTER_INITIALIZED_ANNOTATION,
-    AFTER_SCHEDULED_ANNOTATION,
-    own_factors,
-    own_seconds,
-)
+from streams.usage.go_json import as_integers, decode
 from streams.usage.rounding import round_half_away
 from streams.usage.thresholds import policy_thresholds
+from streams.usage.vectors import Vector
 
-#: Amounts over the resources of a policy, in ascending order of their names.
-Vector = tuple[int, ...]
+SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+
+_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 #: Estimates that are kept, and bytes of the demands that are kept with them.
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
@@ -163,3 +163,24 @@ def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> 
     if -INT64_MAX <= expected <= INT64_MAX:
         return expected
     return INT64_MAX if expected > 0 else -INT64_MAX
+
+
+# --- annotations of pods ------------------------------------------------------------------------
+
+
+def own_factors(pod: Pod) -> dict[str, int]:
+    """Scaling factors that a pod names, in percent, by resource."""
+    text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
+    try:
+        return {} if text is None else as_integers(decode(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def own_seconds(pod: Pod, annotation: str, default: int) -> int:
+    """How long a pod says it is estimated although it is measured, in seconds."""
+    text = pod.annotations.get(annotation)
+    if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
+        return default
+    seconds = int(text)
+    return seconds if 0 <= seconds <= INT64_MAX else default

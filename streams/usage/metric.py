@@ -10,7 +10,8 @@ from itertools import chain
 from schemas.base.message import AMOUNT_MAX
 from schemas.base.refusals import Refusal
 from schemas.messages.metrics import NodeMetric
-from streams.usage.estimate import Estimator, Vector
+from streams.usage.estimate import Estimator
+from streams.usage.vectors import Vector
 
 #: Report interval of a metric that does not name its own.
 REPORT_INTERVAL_DEFAULT_MS = 60_000

@@ -14,17 +14,11 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
 from streams.pods.priority import priority_class
-from streams.usage.assigned_pods import (
-    AssignedPod,
-    Share,
-    is_same_for_estimation,
-    minus,
-    plus,
-    total,
-)
-from streams.usage.estimate import Estimator, Vector
+from streams.usage.assigned_pods import AssignedPod, Share, is_same_for_estimation
+from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors
-from streams.usage.profile import node_profile
+from streams.usage.thresholds import node_profile
+from streams.usage.vectors import Vector, minus, plus, total
 
 #: A pod's usage, and whether the node's agent knows it as prod.
 _Measured = tuple[Vector, bool]

@@ -1,16 +1,23 @@
-"""Usage thresholds of a node: the policy's, overridden part by part by the node's annotation.
+"""Usage thresholds of a node, and its profile: the most usage that they allow.
 
-Source: docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11. Annotations are read when a node's state
-changes, never in a decision.
+The thresholds are the policy's, overridden part by part by the node's annotation. Annotations are read
+when a node's state changes, so that a change of its usage or pods costs additions only. Source:
+docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from schemas.policy import LoadAwareSchedulingArgs
 from schemas.policy.durations import parse_duration_ms
 from streams.usage.go_json import as_integers, decode, fields
+from streams.usage.rounding import UNBOUNDED, largest_within
+from streams.usage.vectors import Vector
+
+#: Cached pairs of capacity and thresholds; a cluster has few.
+_MOST_MAX = 4_096
 
 THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
 
@@ -118,3 +125,61 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("not a text")  # noqa: TRY004 - one error for all bad JSON
     return value
+
+
+# --- profile of a node ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProfile:
+    """Vectors over the resources of the policy."""
+
+    total: Vector
+    """Capacity of the node."""
+    most: Vector | None
+    """The most that may be used, by the thresholds for all pods; None: nothing is checked.
+
+    `UNBOUNDED` for a resource without a threshold, or of which the node has nothing."""
+    most_prod: Vector | None
+    """The most that prod pods may use; None: prod pods are judged as all others."""
+    aggregation: str | None
+    """Statistic that `most` is about; None: the average usage."""
+    aggregated_ms: int
+    """Duration of that statistic; 0: the longest one measured."""
+
+
+def node_profile(
+    capacity: Mapping[str, int],
+    annotations: Mapping[str, str],
+    resources: tuple[str, ...],
+    defaults: Thresholds,
+) -> NodeProfile:
+    """Return the profile of a node.
+
+    Args:
+        capacity: of the node, by resource; empty: Kubernetes has not named it.
+        annotations: of the node.
+        resources: of the policy.
+        defaults: thresholds of nodes that do not override them.
+    """
+    total = tuple([capacity.get(name, 0) for name in resources])
+    thresholds = node_thresholds(annotations, defaults)
+    aggregated = thresholds.aggregated
+    checked = thresholds.plain if aggregated is None else aggregated.thresholds
+    return NodeProfile(
+        total=total,
+        most=_most(total, thresholds.vector(checked, resources)),
+        most_prod=_most(total, thresholds.vector(thresholds.prod, resources)),
+        aggregation=None if aggregated is None else aggregated.aggregation,
+        aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
+    )
+
+
+@lru_cache(maxsize=_MOST_MAX)
+def _most(total: Vector, thresholds: Vector) -> Vector | None:
+    if not any(thresholds):
+        return None
+    return tuple(
+        largest_within(capacity, threshold) if threshold and capacity > 0 else UNBOUNDED
+        for capacity, threshold in zip(total, thresholds, strict=True)
+    )

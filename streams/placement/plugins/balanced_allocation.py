@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
 from streams.placement.plugins.least_allocated import ALWAYS
 from streams.pods.kind import Kind

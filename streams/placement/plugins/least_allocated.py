@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from schemas.policy.resourcesfit import ScoringStrategy
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray

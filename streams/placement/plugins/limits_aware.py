@@ -17,8 +17,8 @@ import numpy as np
 
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import FloatArray

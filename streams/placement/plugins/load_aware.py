@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter, Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray, IntArray
-from streams.usage.estimate import Estimator, Vector
+from streams.usage.estimate import Estimator
 from streams.usage.node_usage import NodeUsage
 from streams.usage.rounding import UNBOUNDED
+from streams.usage.vectors import Vector
 
 EXPIRED = "node(s) nodeMetric expired"
 

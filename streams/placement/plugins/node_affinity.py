@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.messages.pods import NodeSelectorTerm, Pod
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Census, Interned, OnDemand
 from streams.placement.plugins.labels import (

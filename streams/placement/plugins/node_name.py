@@ -1,7 +1,7 @@
 """Filter NodeName: a pod that insists on one node goes nowhere else."""
 
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Interned
 from streams.pods.kind import Kind

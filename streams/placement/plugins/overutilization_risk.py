@@ -23,11 +23,11 @@ from typing import Self
 import numpy as np
 
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import ExactScore
 from streams.pods.kind import Kind
-from streams.pods.need import nominal
+from streams.pods.priority import nominal
 from streams.risk.fleet_usage import FleetUsage, prior_usage
 from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
 from streams.stage.arrays import FloatArray, IntArray

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray

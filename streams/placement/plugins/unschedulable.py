@@ -5,8 +5,8 @@ pods of a DaemonSet do, tolerates the flag as well.
 """
 
 from schemas.messages.nodes import Taint
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.taints import untolerated

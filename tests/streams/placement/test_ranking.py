@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streams.inventory.change import Change
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.placer import Placer
 from streams.placement.plugins.base import ExactScore, Filter, Score
 from streams.placement.ranking import REFUSED, Ranking

@@ -4,8 +4,9 @@ from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
-from streams.usage.estimate import Estimator, Vector
+from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors, beyond_any_machine, without_lifetimes
+from streams.usage.vectors import Vector
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 

@@ -5,9 +5,8 @@ import pytest
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amounts
 from schemas.messages.nodes import NodeState
-from streams.usage.profile import NodeProfile, node_profile
 from streams.usage.rounding import UNBOUNDED
-from streams.usage.thresholds import AggregatedThresholds, Thresholds
+from streams.usage.thresholds import AggregatedThresholds, NodeProfile, Thresholds, node_profile
 from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, node
 
 RESOURCES = ("cpu", "gpu", "memory")

@@ -12,8 +12,8 @@ import numpy as np
 
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter, Score
 from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import at

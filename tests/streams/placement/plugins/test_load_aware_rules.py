@@ -10,10 +10,10 @@ from schemas.policy import LoadAwareSchedulingArgs
 from streams.inventory.node import Node
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
 from streams.pods.kind import Kind, kind_of
-from streams.usage.assigned_pods import plus
 from streams.usage.estimate import Estimator
 from streams.usage.rounding import usage_percent
 from streams.usage.thresholds import node_thresholds
+from streams.usage.vectors import plus
 from tests.streams.cluster.builders import (
     at,
     load_args,

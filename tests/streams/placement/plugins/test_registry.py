@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schemas.policy import BUILT_IN, OverutilizationRiskArgs, Policy, read_policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement import plugins
 from streams.placement.plugins import registry
 from streams.placement.plugins.base import Filter, Score
