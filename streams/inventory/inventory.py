@@ -30,7 +30,7 @@ _FORGOTTEN_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every part of a cluster reads of its inventory and none keeps for itself."""
+    """Policy, time and pause of a cluster; its parts read them here and keep no copy."""
 
     policy: Policy
     now_ms: int = 0
@@ -38,11 +38,11 @@ class Context:
     begun: bool = False
     """The clock has ticked."""
     paused: bool = False
-    """The cluster is paused: it notes what comes, and decides nothing."""
+    """The cluster takes in records and decides nothing."""
 
 
 class Inventory:
-    """What there is in a cluster."""
+    """Nodes and pods of one cluster."""
 
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
@@ -65,9 +65,9 @@ class Inventory:
         self.fleet_changed = False
         """The row of table `fleet_usage` is to be written."""
         self.held_pods = 0
-        """How many pods take room, one that does on two nodes counted twice."""
+        """Number of pods that take room; a pod that does so on two nodes counts twice."""
         self.touched: dict[str, None] = {}
-        """Nodes that have changed since rebalancing looked at them last."""
+        """Nodes that have changed since rebalancing read them last."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -75,15 +75,15 @@ class Inventory:
         """Mean usage in the newest rounds, for thresholds that follow it."""
         self.fleet: Fleet | None = None
         """Figures of the fleet; None: no plugin uses statistics of usage."""
-        self._judged_by: tuple[object, ...] = ()
-        """What of the policy the columns depend on."""
+        self._policy_parts: tuple[object, ...] = ()
+        """Parts of the policy that nodes and columns depend on."""
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
-        """By which nodes are judged."""
+        """The policy in force."""
         return self.context.policy
 
     @property
@@ -92,14 +92,14 @@ class Inventory:
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
-        """From now on the cluster is paused, or not."""
+        """Pause the cluster, or resume it."""
         self.context = replace(self.context, paused=paused)
 
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy: everything anew, unless it judges as the last one did."""
-        judged_by = (
+        """Use another policy; nodes are judged again if a part that they depend on has changed."""
+        parts = (
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -107,8 +107,8 @@ class Inventory:
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
-        if judged_by != self._judged_by:
-            self._judged_by = judged_by
+        if parts != self._policy_parts:
+            self._policy_parts = parts
             self._judge_anew(policy)
 
     def _judge_anew(self, policy: Policy) -> None:
@@ -127,7 +127,7 @@ class Inventory:
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.layout_stale = True
-        """A node has come or gone since places were given."""
+        """A node was added or removed since `lay_out` gave places."""
 
     def _set_fleet(self, policy: Policy) -> None:
         plugins, before = policy.plugins, self.fleet
@@ -143,16 +143,16 @@ class Inventory:
                 self.changed_lifetimes[node.name] = None
 
     def watch(self, watcher: NodeWatcher) -> None:
-        """Let something keep arrays over the nodes, as long as it lives; it is given all of them
-        anew."""
-        # Not kept alive: it holds the inventory, and in a circle neither would be let go of at once.
+        """Keep the arrays of `watcher` up to date; it is given all nodes again."""
+        # A weak reference: the watcher refers to the inventory, and reference cycles are not freed
+        # at once.
         self.index.watcher = proxy(watcher)
         for node in self.index.nodes:
             self._take_place(node)
         self.layout_stale = True
 
     def advance(self, now_ms: int) -> None:
-        """Metrics that have become too old turn unknown."""
+        """Set the time; metrics that have become too old are unknown from now on."""
         self.context = replace(self.context, now_ms=now_ms, begun=True)
         for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
@@ -165,7 +165,7 @@ class Inventory:
         self.move_thresholds()
 
     def move_thresholds(self) -> None:
-        """A tick or a round has passed: bring thresholds that move up to date."""
+        """Update thresholds that follow the time or the usage history, after a tick or a round."""
         if self.policy.moving_thresholds.filter is None:
             return
         self.in_force = filter_in_force(self.policy, self.history, self.now_ms)
@@ -177,7 +177,7 @@ class Inventory:
             self._touch(node, Change.METRIC)
 
     def renew_fleet(self) -> None:
-        """A tick has passed: bring what is expected of pods that are not measured up to date."""
+        """Compute the figures of the fleet again if it is time; called at each tick."""
         if self.fleet is None or not self.fleet.is_due(self.now_ms):
             return
         self.fleet_changed = True
@@ -191,7 +191,7 @@ class Inventory:
                     self.index.touch(node.row, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
-        """The index, with a place for every node that Kubernetes has named."""
+        """Return the index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             new = [node for node in nodes if node.row < 0]
@@ -203,13 +203,13 @@ class Inventory:
 
     @property
     def stale_nodes(self) -> int:
-        """Nodes with a place whose usage is not known."""
+        """Number of nodes with a place whose usage is unknown."""
         return self.index.size - self.freshness.nodes
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def apply_node(self, state: NodeState) -> None:
-        """Kubernetes says something of a node."""
+        """Take over the state of a node from Kubernetes."""
         node = self.node(state.node)
         list_id = self.lists.named("node-state", state.list_id)
         if list_id is None and node.state is None and state.event != "removed":
@@ -226,11 +226,11 @@ class Inventory:
         self._touch(node, Change.STATE | Change.METRIC)
 
     def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
-        """A node's usage was reported, or is not reported any more.
+        """Take over a metric of a node, or its removal.
 
         Args:
-            metric: it takes the place of the node's metric before.
-            again: it was applied before, and the state is put together from rows.
+            metric: replaces the metric of its node.
+            again: the metric was applied before, and the state is restored from rows.
         """
         node = self.node(metric.node)
         if node.set_metric(None if metric.removed else metric, extend=not again):
@@ -249,13 +249,13 @@ class Inventory:
         self._forget_empty(node)
 
     def _take_place(self, node: Node) -> None:
-        """A node has no place any more, if it had one."""
+        """Take back the place of a node, if it has one."""
         if node.row >= 0:
             node.row = -1
             self.freshness.leave(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Remove at most `most` nodes that the full list lacks; answers whether all are gone."""
+        """Remove at most `most` nodes that the full list lacks; return whether none is left."""
         removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
@@ -263,7 +263,7 @@ class Inventory:
         return len(removed) < most
 
     def _forget_empty(self, node: Node) -> None:
-        """A node of which nothing is known any more is no node."""
+        """Drop a node without state, pods and metric."""
         if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
             self._unnamed.pop(node.name, None)
@@ -272,31 +272,30 @@ class Inventory:
                 self.changed_lifetimes[node.name] = None
 
     def forget_gone(self) -> None:
-        """A tick has passed: nodes that Kubernetes does not name, on which no pod is held, are not
-        kept for metrics that are too old.
+        """Forget the metrics of removed nodes without pods once they are too old; called at ticks.
 
-        Nodes come under ever new names, and those that have gone would fill the cluster up.
+        New nodes have new names, so removed ones would fill the cluster up.
         """
         nodes, now_ms = self.nodes, self.now_ms
-        gone = [
+        removed = [
             name
             for name in self._unnamed
             if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
         ]
-        # By name, not in the order of their coming, which a restored state does not know.
-        for name in sorted(gone)[:_FORGOTTEN_MAX]:
+        # By name: a restored state does not know the order in which they came.
+        for name in sorted(removed)[:_FORGOTTEN_MAX]:
             self._forget_metric(name)
 
     @property
     def empty(self) -> bool:
-        """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
+        """Nothing is left but old metrics of nodes that Kubernetes has not named."""
         return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
             node.state is None and node.usage.is_expired(self.now_ms)
             for node in self.nodes.values()
         )
 
     def forget_metrics(self) -> None:
-        """Metrics are not kept any longer; with an empty inventory no node is left."""
+        """Drop all metrics; an empty inventory has no nodes then."""
         for name in list(self.nodes):
             self._forget_metric(name)
 
@@ -304,7 +303,7 @@ class Inventory:
         self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
     def node(self, name: str) -> Node:
-        """A node, known or not yet."""
+        """Return a node by name; it is created if it is not known yet."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(name, self.estimator, self.fleet)
@@ -313,7 +312,7 @@ class Inventory:
         return node
 
     def cordon(self, name: str, *, cordoned: bool) -> None:
-        """Let a node take no new pods, or take them again; one that is not known yet is remembered."""
+        """Let a node take no new pods, or take them again; it need not be known yet."""
         if cordoned:
             self.cordoned[name] = None
         else:
@@ -333,7 +332,7 @@ class Inventory:
     # --- pods -----------------------------------------------------------------------------------
 
     def held(self, uid: str) -> tuple[Node, Held] | None:
-        """Where a pod is held."""
+        """Return the node on which a pod is held, and the held pod."""
         name = self.where.get(uid)
         if name is None:
             return None
@@ -341,12 +340,12 @@ class Inventory:
         return node, node.held[uid]
 
     def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
-        """Take room for a pod on a node. The caller gives back what it held elsewhere.
+        """Take room for a pod on a node. The caller releases room that it has elsewhere.
 
         Args:
             name: the node.
             held: the pod and why it is held.
-            first_seen: count it for estimation from now even if nothing about it has changed.
+            first_seen: count it for estimation from now, even if nothing about it has changed.
         """
         uid = held.pod.uid
         if not held.place:
@@ -365,11 +364,11 @@ class Inventory:
         return node
 
     def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
-        """Take room for a pod as a table row has it, counted by the state that the row names."""
+        """Take room for a pod as a table row has it; see `Node.restore`."""
         self._register(name, held).restore(held, counted, counted_at_ms)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
-        """Give a pod's room back, on the node where it was held last or on a given one."""
+        """Give a pod's room back, on the node where it was held last or on the given one."""
         name = name or self.where.get(uid)
         node = None if name is None else self.nodes.get(name)
         if node is None:
@@ -390,13 +389,24 @@ class Inventory:
         return held
 
     def confirm(self, uid: str) -> None:
-        """A reservation has become a fact."""
+        """Keep a reservation for good: the pod is on its node."""
         self.keep(uid, None)
 
     def keep(self, uid: str, expires_at_ms: int | None) -> None:
-        """Keep what is held until another time, or for good."""
+        """Change when a pod's room is given up; None: never."""
         found = self.held(uid)
         if found is not None:
             node, held = found
-            node.held[uid] = replace(held, expires_at_ms=expires_at_ms)
-            self.changed_pods[node.name, uid] = None
+            self._amend(node, replace(held, expires_at_ms=expires_at_ms))
+
+    def mark_listed(self, uid: str, list_id: str) -> None:
+        """Note the full list that named a pod last."""
+        found = self.held(uid)
+        if found is not None:
+            node, held = found
+            self._amend(node, replace(held, list_id=list_id))
+
+    def _amend(self, node: Node, held: Held) -> None:
+        """Replace a held pod by one with the same pod and demand."""
+        node.held[held.pod.uid] = held
+        self.changed_pods[node.name, held.pod.uid] = None

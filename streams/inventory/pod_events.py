@@ -1,6 +1,6 @@
 """What a record of a pod's lifecycle changes: it takes room, moves, or gives its room back."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
@@ -52,13 +52,8 @@ def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
             inventory.release(pod.uid)
         before = None if found is None else found[1]
         _hold_bound(inventory, lifecycle, pod.node, before)
-    elif (
-        found is not None
-        and (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None
-    ):
-        node, held = found
-        node.held[pod.uid] = replace(held, list_id=list_id)
-        inventory.changed_pods[node.name, pod.uid] = None
+    elif (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None:
+        inventory.mark_listed(pod.uid, list_id)
 
 
 def _hold_bound(

@@ -166,9 +166,11 @@ class Fleet:
         self.resources = tuple(resource.name for resource in args.resources)
         self.renewed_at_ms: int | None = None
         """The log's time at which the figures were computed; None: they are priors."""
-        self.figures = prior_usage(args)
+        self.figures: tuple[FleetUsage, ...]
         """By resource."""
-        if before is not None and before.resources == self.resources and before.renewed_at_ms:
+        if before is None or before.renewed_at_ms is None or before.resources != self.resources:
+            self.figures = prior_usage(args)
+        else:
             self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
         self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
 
