@@ -8,6 +8,5 @@ story        what happens, step by step
 observed     what loadstream says meanwhile
 view         the nodes, live
 summary      the result, judged by the API server's own log
-picture      the nodes before and after
 observation  `--observe`: a look at a cluster of the user's own, which changes nothing
 """

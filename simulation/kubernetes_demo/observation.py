@@ -20,8 +20,8 @@ from schemas.base.quantities import amount
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.processes import duty, worker
-from simulation.kubernetes_demo.runner import environment, policy, running
+from simulation.kubernetes_demo.runner import environment, policy
+from simulation.processes import duty, running, worker
 
 CLUSTER = "observed"
 _LOOK_S = 5.0

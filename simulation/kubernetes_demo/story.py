@@ -20,7 +20,7 @@ from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.observed import Observed
-from simulation.kubernetes_demo.processes import Loadstream
+from simulation.processes import Loadstream
 
 #: Above this share of its CPU a node is hot; the policy's high threshold.
 HOT_PERCENT = 70

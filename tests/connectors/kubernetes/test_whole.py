@@ -25,10 +25,10 @@ from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.processes import Loadstream
-from simulation.kubernetes_demo.runner import everything, policy, running
+from simulation.kubernetes_demo.runner import everything, policy
 from simulation.kubernetes_demo.story import Look, Size, Story
 from simulation.kubernetes_demo.summary import summary
+from simulation.processes import Loadstream, running
 from tests import conftest
 
 AWAY_S = 20.0
