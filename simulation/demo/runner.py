@@ -94,8 +94,7 @@ def _run_ours(
     scenario: Scenario, output: Path, display: Display
 ) -> tuple[Run, str, tuple[str, ...]]:
     policy = read_policy(OURS)
-    policy_file = output / "policy.yaml"
-    policy_file.write_text(policy, encoding="utf-8")
+    (output / "policy.yaml").write_text(policy, encoding="utf-8")
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         note = _announce(stack, broker.bootstrap_servers)
@@ -104,7 +103,6 @@ def _run_ours(
             f"{ENV_PREFIX}PARTITIONS": str(broker.settings.partitions),
             "LOADSTREAM_LOG_FORMAT": "console",
             "LOADSTREAM_WORKER_CLOCK": "external",
-            "LOADSTREAM_WORKER_COLLECT_FILE": str(policy_file.absolute()),
             # The embedded broker does not wake a waiting fetch.
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",
         }

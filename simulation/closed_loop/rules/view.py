@@ -6,7 +6,6 @@ memory in bytes. Arrays are float64; amounts are whole numbers below 2^53, so th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,18 +42,6 @@ class NodesView:
     long as each lives; the last row is the pod that is to be placed, 0 after its end."""
 
 
-class Rule(Protocol):
-    """Chooses a node for a pod."""
-
-    @property
-    def name(self) -> str:
-        """What reports call it."""
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node for a pod; None: no node has room.
-
-        Args:
-            request: of the pod; shape (2,).
-            view: the nodes.
-            random: draws where there is a choice between equals.
-        """
+Rule = Callable[[Array, NodesView, np.random.Generator], int | None]
+"""Chooses a node for a pod by its request, of shape (2,), and answers with the node's index; None: no
+node has room. The generator draws where there is a choice between equals."""
