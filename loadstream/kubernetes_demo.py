@@ -68,11 +68,11 @@ def demo(
     from rich.console import Console
 
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
     from simulation.control_plane.build import ControlPlaneUnavailable, build
     from simulation.kubernetes_demo.runner import run
     from simulation.kubernetes_demo.story import Size
     from simulation.kubernetes_demo.view import shown
+    from simulation.kubernetes_demo.wire import WireError
     from simulation.processes import ProcessDied
 
     try:
@@ -118,10 +118,10 @@ def _observe(
     seconds: int,
 ) -> None:
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
     from simulation.kubernetes_demo.observation import Seen, observe
+    from simulation.kubernetes_demo.wire import WireError
     from simulation.processes import ProcessDied
 
     read_source_file(sources)

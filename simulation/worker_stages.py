@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from connectors.kafka.client import Connection, connect
+from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Gap, Reader, Record
 from connectors.kafka.records import Place
@@ -221,7 +221,7 @@ class LiveStages:
             self._sender.flush()
         for record in self._reader.poll(_POLL_S):
             if isinstance(record, Gap):
-                raise WorkerSilent(f"the broker has dropped records: {record}")
+                raise BrokerUnavailable(f"it has dropped records: {record}")
             if record.key == self._cluster and record.value is not None:
                 yield record.topic, record.value
 

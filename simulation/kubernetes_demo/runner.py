@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka.wire import Wire
 from schemas.messages.policies import PolicyRecord
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from simulation.control_plane import audit
@@ -20,6 +19,7 @@ from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
 from simulation.kubernetes_demo.story import Look, Size, Story
 from simulation.kubernetes_demo.summary import Summary, summary
+from simulation.kubernetes_demo.wire import Wire
 from simulation.processes import Loadstream, duty, running, worker
 
 CLUSTER = "kwok"

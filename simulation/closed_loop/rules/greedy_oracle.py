@@ -9,8 +9,7 @@ about one pod may be luckier with the next, and evictions may do better.
 
 import numpy as np
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import CPU, Array, NodesView
+from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
 
 #: A node is hot above this share of its cpu.
 HOT_SHARE = 0.75

@@ -10,8 +10,7 @@ placed is counted so. Where all pods request both resources it is the same.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 #: What a container without a request counts with: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])

@@ -14,8 +14,7 @@ they do not here.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 
 def risk_scores(

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:

@@ -16,8 +16,7 @@ by requests are disabled.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import CPU, Array, NodesView
+from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
 
 #: Expected usage of a pod for each millicore of its request.
 REQUEST_FACTOR = 1.5

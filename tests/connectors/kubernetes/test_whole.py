@@ -19,7 +19,6 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.kafka.wire import Wire
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
@@ -28,6 +27,7 @@ from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
 from simulation.kubernetes_demo.runner import everything, policy
 from simulation.kubernetes_demo.story import Look, Size, Story
 from simulation.kubernetes_demo.summary import summary
+from simulation.kubernetes_demo.wire import Wire
 from simulation.processes import Loadstream, running
 from tests import conftest
 

@@ -10,8 +10,7 @@ from simulation.closed_loop.rules import (
     random_choice,
     target_load_packing,
 )
-from simulation.closed_loop.rules.selection import PODS_MAX, best, with_room
-from simulation.closed_loop.rules.view import NodesView, Rule
+from simulation.closed_loop.rules.view import PODS_MAX, NodesView, Rule, best, with_room
 from tests.simulation.closed_loop.rules.views import GI, UNMEASURED, Pair, request, view
 
 RULES: list[Rule] = [
