@@ -54,9 +54,7 @@ class Done:
 def choose_parameters(nodes: int, hours: float) -> Parameters:
     """A cluster so busy that nodes become hot, in turns of 5 minutes: a worker goes through a day of
     them in a minute."""
-    return Parameters(
-        nodes=nodes, hours=hours, load=0.5, pod_divisor=2, sample_s=120, step_s=60, turn_s=300
-    )
+    return Parameters(nodes=nodes, hours=hours, load=0.5, sample_s=120, step_s=60, turn_s=300)
 
 
 def run(
