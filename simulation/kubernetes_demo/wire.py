@@ -1,12 +1,12 @@
-"""The connection of a simulation to its broker: messages out, messages in.
+"""The demo's connection to its broker: messages out, messages in.
 
-All partitions are read, from their beginning or from now on. A record that the broker does not take
-or has dropped, or a message that cannot be read, is an error, as each would falsify what is shown.
+All partitions are read from their beginning. A record that the broker does not take or has dropped,
+or a message that cannot be read, is an error, as each would falsify what is shown.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from connectors.kafka.client import connect
 from connectors.kafka.extents import extents_of
@@ -24,24 +24,15 @@ class WireError(RuntimeError):
 class Wire:
     """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        topics: Sequence[str],
-        *,
-        since: Literal["beginning", "now"] = "beginning",
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
         """`topics` are read."""
         connection = connect(settings)
         self._sender = Sender(connection, linger_ms=2)
         starts = {
-            (topic, each.partition): each.next_offset if since == "now" else 0
-            for topic in topics
-            for each in extents_of(connection, topic)
+            (topic, each.partition): 0 for topic in topics for each in extents_of(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
         self.send = self._sender.send
-        self.flush = self._sender.flush
 
     def __enter__(self) -> Self:
         return self
@@ -50,13 +41,13 @@ class Wire:
         self._reader.close()
         self._sender.close()
 
-    def receive(self, timeout_s: float) -> Iterator[tuple[Any, int]]:
-        """Messages and their offsets as they come, for so long; raises WireError."""
+    def receive(self, timeout_s: float) -> Iterator[Any]:
+        """Messages as they come, for so long; raises WireError."""
         deadline_s = time.monotonic() + timeout_s
         left_s = timeout_s
         while True:
             if self._sender.has_failed:
-                self.flush()
+                self._sender.flush()
             for record in self._reader.poll(max(0.0, left_s)):
                 if isinstance(record, Gap):
                     raise WireError(str(record))
@@ -64,7 +55,7 @@ class Wire:
                 if isinstance(message, Refusal):
                     place = f"{record.topic} partition {record.partition} offset {record.offset}"
                     raise WireError(f"{place}: {message.reason}")
-                yield message, record.offset
+                yield message
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return

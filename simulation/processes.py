@@ -6,7 +6,8 @@ a file. They are started, stopped and killed one by one, so that a test can take
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from connectors.process.child_process import ChildProcess
 
 _COMMAND = [sys.executable, "-m", "loadstream"]
 _SHOWN_LINES = 15
+#: A process that does not end within this time is killed.
+_STOP_S = 20.0
 
 
 class ProcessDied(RuntimeError):
@@ -48,13 +51,31 @@ class Loadstream(ChildProcess):
     def check(self) -> None:
         """Raises ProcessDied if it has ended by itself."""
         if self.launched and self.pid is None:
-            said = "\n".join(f"    {line}" for line in self.output().splitlines()[-_SHOWN_LINES:])
-            raise ProcessDied(f"{self.name} has ended by itself; its log {self.log}:\n{said}")
+            raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        lines = self.output().splitlines()[-_SHOWN_LINES:]
+        return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
+
+
+@contextmanager
+def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+    """The processes while they run; they are asked to end afterwards."""
+    try:
+        for each in processes:
+            each.start()
+        yield processes
+    finally:
+        for each in reversed(processes):
+            each.ask_to_stop()
+        for each in reversed(processes):
+            each.wait_for_end(_STOP_S)
 
 
 def worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
-    """A worker of both stages."""
-    home = directory / "worker"
+    """A worker, of both stages unless the settings say otherwise."""
+    home = (directory / "worker").absolute()
     return Loadstream(
         home, ("worker",), {**settings, "LOADSTREAM_WORKER_DATA_DIR": str(home / "data")}
     )
