@@ -11,7 +11,7 @@ tail              a whole topic, bounded or followed, or the records of it that 
 recent            the records of a partition since a moment, for processes that must not block
 backwards         the newest records of a cluster, newest first; what comes after them
 applied           whether a worker has applied a record
-produce           JSON lines or messages into a topic
+produce           JSON lines or messages into a topic; table_rows: rows of a cluster from a changelog
 outbox            messages out for the duties, without blocking
 leadership        a process's place in a group of which one at a time is active for a cluster;
                   term: the time in which it is
