@@ -2,11 +2,11 @@
 
 from itertools import islice
 
+from streams.cluster.placement import Placement
 from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.placement import Placement
 from streams.rebalance.balancer import Balancer
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage

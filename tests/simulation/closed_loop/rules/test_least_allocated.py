@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from schemas.policy import Policy
 from simulation.closed_loop.rules.least_allocated import (
-    LeastAllocated,
     balanced_allocation,
+    choose,
     least_allocated,
 )
 from streams.placement.plugins.base import Score
@@ -46,7 +46,7 @@ def test_balanced_allocation_is_about_what_the_pod_changes() -> None:
 
 def test_the_sum_of_both_decides() -> None:
     nodes = view((1000, 1000), (1000, 1000), requested=[(200, 600), (600, 200)])
-    assert LeastAllocated().choose(request(400, 1), nodes, np.random.default_rng(0)) == 0
+    assert choose(request(400, 1), nodes, np.random.default_rng(0)) == 0
 
 
 _AMOUNTS = st.tuples(st.integers(1, 40_000), st.integers(1, 2**37))
