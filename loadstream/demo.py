@@ -151,7 +151,7 @@ def _problems(done: "Done") -> Iterator[str]:
     ours, *_ = done.comparison.results
     if not ours.figures["placed_pods"]:
         yield "no pod was placed"
-    if failed := ours.own.get("bind_failed", 0):
+    if failed := ours.counts.get("bind_failed", 0):
         yield f"{failed} placements could not be carried out"
     if done.refused:
-        yield f"{ours.own['dead_letters']} records were refused; the first one: {done.refused[0]}"
+        yield f"{ours.counts['dead_letters']} records were refused; the first one: {done.refused[0]}"

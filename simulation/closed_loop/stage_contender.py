@@ -41,7 +41,7 @@ class Stages(Protocol):
         ...
 
 
-class Streamed:
+class StageContender:
     """Both stages under one policy."""
 
     def __init__(
