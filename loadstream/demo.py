@@ -9,6 +9,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import make_directory, number
+from loadstream.command import command
 
 if TYPE_CHECKING:
     from simulation.demo.runner import Done
@@ -90,7 +91,7 @@ def register(app: typer.Typer) -> None:
             echo(f"error: {problem}", err=True)
         raise typer.Exit(1 if problems else 0)
 
-    app.command()(demo)
+    command(app, "demo --seed 1 --hours 24", kafka=False)(demo)
 
 
 @contextmanager
@@ -140,8 +141,8 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
     yield f"its log: {output / 'worker' / 'log'}"
     yield ""
     yield "What to try next:"
-    yield "    loadstream tail placement-decisions     in a second terminal, while the demo runs"
-    yield "    loadstream why-not demo                 the same: why not more is evicted"
+    yield "    loadstream topic tail placement-decisions     in a second terminal, while the demo runs"
+    yield "    loadstream cluster why-not demo               the same: why not more is evicted"
     yield "    loadstream demo --nodes 200 --seed 2    a larger cluster, other pods"
     yield "    loadstream closed-loop                  more contenders, in finer steps, without a broker"
 

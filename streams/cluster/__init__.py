@@ -9,15 +9,15 @@ clusters     the clusters of a partition; contains the failure of one
 batch_records  the records of a batch with their results, and messages encoded for publishing
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
+placement    requests, outcomes and ticks in, decisions out
 unlisted     removes what full lists lack
 rebalancer   when a round is due, and what it is made from
 rounds       the record of a round
 round_rules  what a round asks about pods
-move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 inventory_rows  rows of nodes and of the pods that take room on them
-usage_rows   rows of what pods used over their lives
+usage_rows   rows of usage of pods over their lifetimes, and of the fleet
 request_rows  rows of requests that wait
 statistics   figures and counts for metrics
 """

@@ -7,7 +7,6 @@ order alone. A record that cannot be applied is answered with a `Refusal` and ch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import proxy
 
 from schemas.base.refusals import Refusal, from_the_future
 from schemas.messages.clock import ClockTick
@@ -25,25 +24,24 @@ from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
 from streams.cluster.collecting import CollectRelay
 from streams.cluster.inventory_rows import NodeRows, PodRows
-from streams.cluster.move_events import MoveEvents
+from streams.cluster.placement import Placement
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.unlisted import Unlisted
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
-from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
-from streams.inventory.limits import beyond_limits
-from streams.inventory.metric import beyond_any_machine
-from streams.inventory.metric_lives import uneven
-from streams.inventory.pod_change import PodChange, pod_change
-from streams.inventory.pod_events import observe
+from streams.inventory.pod_events import PodChange, observe, pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.effort import Effort
-from streams.placement.placement import Placement
+from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Placer
 from streams.placement.plugins.registry import KNOWN
+from streams.pods.limits import beyond_limits
+from streams.risk.lifetimes import check_lifetime_columns
+from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.metric import beyond_any_machine
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -75,14 +73,10 @@ class ClusterState:
         """The row of table `cluster_policies` is to be written."""
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
-        self.placement = Placement(self.inventory, self.memory.moves)
-        self.migrations = Migrations(
-            cluster,
-            self.inventory,
-            self.placement,
-            MoveEvents(self.inventory, self.memory),
-        )
-        self.placement.kept = proxy(self.migrations)
+        placer = Placer(self.inventory)
+        exclusions = Exclusions(self.memory.moves, self.inventory.nodes)
+        self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
+        self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
         self._unlisted = Unlisted(
             self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
@@ -179,7 +173,7 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or beyond_any_machine(metric) or uneven(metric)
+        wrong = self._early(metric) or beyond_any_machine(metric) or check_lifetime_columns(metric)
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
@@ -301,8 +295,8 @@ class ClusterState:
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        part = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
-        decisions = self.placement.tick(cause, Effort(part))
+        share = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
+        decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
         collect = []

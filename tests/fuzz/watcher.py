@@ -24,7 +24,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
 from schemas.policy import Policy
 from streams.cluster.stage import ClusterStage
-from streams.inventory.demand import pod_demand
+from streams.pods.demand import pod_demand
 from streams.stage.records import InputRecord
 from tests.fuzz.failure import require
 

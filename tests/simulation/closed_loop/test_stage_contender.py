@@ -49,7 +49,7 @@ def test_what_the_stages_know_is_what_there_is() -> None:
         known = inventory.nodes[machine.name]
         really = world.cluster.kubelets.requested(machine.name)
         assert {name: known.requested[name] for name in really} == really
-        metric = known.load.metric
+        metric = known.usage.metric
         assert metric is not None
         assert metric.updated_at_ms is not None
         assert metric.updated_at_ms > drawn.end_ms - 90_000

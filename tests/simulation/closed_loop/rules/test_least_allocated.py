@@ -8,10 +8,10 @@ from simulation.closed_loop.rules.least_allocated import (
     choose,
     least_allocated,
 )
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import kind_of
 from streams.placement.plugins.base import Score
 from streams.placement.plugins.registry import SCORES
+from streams.pods.kind import kind_of
+from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.rules.views import request, view
 from tests.streams.cluster.builders import at, node, pod
 from tests.streams.cluster.oracle import refresh_all

@@ -1,0 +1,339 @@
+"""What a decision says, and what takes room and gives it back; `test_waiting` and `test_lists` hold
+the rest."""
+
+from typing import Any
+
+import pytest
+
+from schemas.messages.pods import OwnerReference
+from streams.cluster import placement
+from tests.streams.cluster.builders import (
+    at,
+    full,
+    lifecycle,
+    metric,
+    node,
+    node_gone,
+    outcome,
+    pod,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
+
+# --- what a decision says -----------------------------------------------------------------------
+
+
+def test_a_placed_pod_is_told_its_node_its_end_and_why() -> None:
+    run = cluster(
+        node("a"), node("b"), node("c"), node("d", cpu="100m"), metric("a", cpu=6000), metric("b")
+    )
+    run.say(metric("c", cpu=1000))
+    made = only(run.say(request()))
+    assert (made.outcome, made.node, made.attempt) == ("placed", "b", 0)
+    assert made.expires_at_ms == at(300)
+    assert (made.nodes, made.stale_nodes) == (4, 1)
+    assert made.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 1}
+    assert made.winner is not None
+    assert [(term.plugin, term.weight) for term in made.winner.terms] == [
+        ("OverutilizationRisk", 1),
+    ]
+    assert [each.node for each in made.runners_up] == ["c"]
+    assert (made.reasons, made.message) == ((), "")
+
+
+def test_a_pod_that_waits_is_told_how_many_nodes_refuse_it_for_what() -> None:
+    run = Run()
+    run.say(tick(180), *(node(name) for name in "abcde"))
+    run.say(*(metric(name, cpu=7000, seconds=180) for name in "abc"))
+    run.say(metric("d", seconds=0), metric("e", seconds=0))
+    made = only(run.say(request()))
+    assert made.message == "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"
+    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
+    assert (made.nodes, made.stale_nodes) == (5, 2)
+    assert made.refused_by == {"LoadAwareScheduling": 5}
+    assert [(each.nodes, each.reason) for each in made.reasons] == [
+        (3, "node(s) cpu usage exceed threshold"),
+        (2, "node(s) nodeMetric expired"),
+    ]
+
+
+def test_one_node_is_not_called_nodes() -> None:
+    run = cluster(node(cpu="100m"), node("taken", unschedulable=True), node("held", unschedulable=True))  # fmt: skip
+    assert (
+        only(run.say(request())).message == "2 nodes: were unschedulable; 1 node: Insufficient cpu"
+    )
+
+
+def test_no_nodes_at_all_are_named_as_the_reason() -> None:
+    made = only(cluster().say(request()))
+    assert (made.outcome, made.message, made.nodes) == ("waiting", "there are no nodes", 0)
+
+
+def test_of_equal_nodes_the_first_by_name_is_taken() -> None:
+    run = cluster(node("b"), node("a"), node("c"))
+    assert only(run.say(request())).node == "a"
+
+
+def test_a_requirement_that_is_not_evaluated_is_refused_by_its_name() -> None:
+    run = cluster(node())
+    made = only(run.say(request(pod(unsupported=("topology spread",)))))
+    assert made.outcome == "refused"
+    assert made.message == "the pod requires topology spread, which loadstream does not evaluate"
+    assert waiting(run) == []
+
+
+@pytest.mark.parametrize("fields", [{"node": "x"}, {"phase": "Failed"}, {"deleting_at_ms": at(0)}])
+def test_a_pod_that_wants_no_node_is_refused(fields: dict[str, Any]) -> None:
+    assert only(cluster(node()).say(request(pod(**fields)))).outcome == "refused"
+
+
+def test_a_daemon_goes_to_its_node_however_loaded() -> None:
+    daemon = (OwnerReference(kind="DaemonSet"),)
+    run = cluster(node("a"), node("b"), metric("a"), metric("b", cpu=7900))
+    bound_to_b = pod(required_node="b", owners=daemon)
+    assert only(run.say(request(bound_to_b))).node == "b"
+
+
+# --- before the clock ---------------------------------------------------------------------------
+
+
+def test_requests_that_come_before_the_first_tick_are_decided_at_it() -> None:
+    run = Run()
+    assert run.say(node(), request("a"), request(pod("b", unsupported=("x",))), request("c")) == []
+    assert run.say(request("c", withdrawn=True)) == []
+    made = run.say(tick(5))
+    assert outcomes(made) == [("a", "placed"), ("b", "refused")]
+    assert {each.decided_at_ms for each in made} == {at(5)}
+
+
+def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 7)
+    run = Run()
+    run.say(node(), *(request(name) for name in "abcdef"), request("a"))
+    assert outcomes(run.say(tick(0))) == [("a", "placed"), ("b", "placed")]
+    # What comes meanwhile waits its turn, and takes the backlog two further.
+    assert outcomes(run.say(request("g"))) == [("c", "placed"), ("d", "placed")]
+    run.restart()
+    assert outcomes(run.say(tick(1))) == [("e", "placed"), ("f", "placed")]
+    assert outcomes(run.say(tick(2))) == [("g", "placed")]
+    assert outcomes(run.say(request("h"))) == [("h", "placed")]
+
+
+def test_a_backlog_leaves_those_that_wait_half_of_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
+    run = Run()
+    run.say(*(request(name) for name in "abcd"))
+    assert outcomes(run.say(tick(0))) == [("a", "waiting"), ("b", "waiting")]
+    made = run.say(node(), tick(1))
+    assert outcomes(made)[:2] == [("c", "waiting"), ("d", "waiting")]
+    assert outcomes(made)[2:4] == [("a", "placed"), ("b", "placed")]
+
+
+def test_reservations_that_end_at_once_end_over_several_ticks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(node(), policy_record("reservationSeconds: 5"))
+    run.say(*(request(name) for name in "abc"))
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
+    assert [each for each in outcomes(run.say(tick(6))) if each[1] == "expired"] == [
+        ("a", "expired")
+    ]
+    run.restart()
+    assert [each for each in outcomes(run.say(tick(7))) if each[1] == "expired"] == [
+        ("b", "expired")
+    ]
+
+
+def test_more_requests_than_may_wait_go_to_dead_letters_before_the_first_tick() -> None:
+    run = Run()
+    run.say(policy_record("maxPendingRequests: 2"), *(request(name) for name in "abbc"))
+    assert [letter.category for letter in run.dead_letters] == ["limit"]
+    assert waiting(run) == ["a", "b"]
+
+
+# --- room ---------------------------------------------------------------------------------------
+
+
+def test_room_is_taken_by_the_decision_and_given_back_by_each_end() -> None:
+    for end in ("deleted", "finished"):
+        run = cluster(node())
+        run.say(request(full("first")))
+        assert outcomes(run.say(request(full("second")))) == [("second", "waiting")]
+        assert outcomes(run.say(lifecycle(end, full("first")))) == [("first", "withdrawn")]
+        assert outcomes(run.say(tick(1))) == [("second", "placed")]
+
+
+def test_a_withdrawn_request_gives_its_room_back() -> None:
+    run = cluster(node())
+    run.say(request(full("first")))
+    made = only(run.say(request(full("first"), withdrawn=True)))
+    assert (made.outcome, made.node) == ("withdrawn", "node-1")
+    assert only(run.say(request(full("second")))).outcome == "placed"
+
+
+def test_a_withdrawn_request_does_not_wait_any_more() -> None:
+    run = cluster()
+    run.say(request())
+    assert only(run.say(request(withdrawn=True))).message == "the request was withdrawn"
+    assert run.say(node(), tick(1), tick(99)) == []
+
+
+@pytest.mark.parametrize("result", ["failed", "refused", "expired"])
+def test_a_binding_that_fails_is_tried_again_after_its_own_back_off(result: Any) -> None:
+    run = cluster(node(), tick(50))
+    first = only(run.say(request(full("p"))))
+    made = only(run.say(outcome(first, result, "conflict")))
+    assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
+    assert made.message == f"binding to node-1 came to nothing: {result}, conflict"
+    (again,) = run.state.placement.pending
+    assert again.request.requested_at_ms == request().requested_at_ms
+    assert run.say(tick(50)) == []
+    second = only(run.say(tick(51)))
+    assert (second.outcome, second.attempt) == ("placed", 1)
+    assert second.decision_id != first.decision_id
+
+
+def test_a_request_ends_when_a_binding_finds_that_its_pod_is_gone() -> None:
+    run = cluster(node(), tick(50))
+    run.say(lifecycle("deleted", full("p")))
+    first = only(run.say(request(full("p"))))  # it comes after its pod has gone
+    made = only(run.say(outcome(first, "failed", pod_gone=True)))
+    assert (made.outcome, made.node) == ("withdrawn", "node-1")
+    assert made.message == "the pod is not there any more"
+    assert waiting(run) == []
+    assert only(run.say(request(full("another")))).outcome == "placed", "its room is given back"
+    assert {each.pod.uid for each in run.say(tick(51), tick(5000))} == {"another"}
+
+
+def test_a_pod_that_was_found_gone_late_does_not_wait_any_more() -> None:
+    run = cluster(node(), tick(50))
+    first = only(run.say(request(full("p"))))
+    assert only(run.say(outcome(first, "failed"))).outcome == "waiting"
+    made = only(run.say(outcome(first, "failed", pod_gone=True)))
+    assert (made.pod.uid, made.outcome) == ("p", "withdrawn")
+    assert waiting(run) == []
+
+
+def test_a_pod_of_the_same_name_is_placed_after_the_one_that_is_gone() -> None:
+    run = cluster(node(), tick(50))
+    first = only(run.say(request(full("p"))))
+    later = full("p").model_copy(update={"uid": "later"})
+    assert only(run.say(request(later))).outcome == "waiting"
+    run.say(outcome(first, "failed", pod_gone=True))
+    made = only(run.say(tick(52)))
+    assert (made.pod.uid, made.outcome) == ("later", "placed")
+
+
+def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limit() -> None:
+    run = cluster(node(), policy_record("maxBackoffSeconds: 10"))
+    made, now, waits = only(run.say(request())), 0.0, []
+    for number in range(6):
+        failed = only(run.say(outcome(made, "failed")))
+        assert failed.retry_after_ms is not None
+        waits.append(failed.retry_after_ms)
+        now += failed.retry_after_ms / 1000
+        if number == 3:
+            run.restart()
+        made = only(run.say(tick(now)))
+    assert waits == [1000, 2000, 4000, 8000, 10_000, 10_000]
+
+
+def test_a_binding_that_is_done_holds_for_ever() -> None:
+    run = cluster(node())
+    made = only(run.say(request(full("p"))))
+    assert run.say(outcome(made, "done")) == []
+    run.restart()
+    assert run.say(tick(9999)) == []
+    assert only(run.say(request(full("q")))).outcome == "waiting"
+
+
+def test_a_dry_binding_gives_its_room_back_and_is_over() -> None:
+    run = cluster(node())
+    made = only(run.say(request(full("p"))))
+    assert run.say(outcome(made, "dry")) == []
+    assert waiting(run) == []
+    assert only(run.say(request(full("q")))).outcome == "placed"
+
+
+def test_an_outcome_of_an_older_decision_changes_nothing() -> None:
+    run = cluster(node())
+    first = only(run.say(request()))
+    run.say(outcome(first, "failed"))
+    run.say(tick(1))
+    assert run.say(outcome(first, "failed"), outcome(first, "done")) == []
+    assert list(run.state.inventory.where) == ["pod-1"]
+
+
+def test_a_reservation_that_nobody_confirms_expires_and_the_pod_waits_again() -> None:
+    run = cluster(node())
+    run.say(request(full("p")))
+    assert run.say(tick(299.999)) == []
+    made = only(run.say(tick(300)))
+    assert (made.outcome, made.node) == ("expired", "node-1")
+    assert (
+        made.message == "the reservation on node-1 was not confirmed in time; the pod waits again"
+    )
+    again = only(run.say(tick(301)))
+    assert (again.outcome, again.attempt, again.expires_at_ms) == ("placed", 1, at(601))
+
+
+@pytest.mark.parametrize("event", ["bound", "initialised", "running", "changed", "seen"])
+def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str) -> None:
+    run = cluster(node())
+    run.say(request(full("p")))
+    assert run.say(lifecycle(event, full("p"), "node-1"), tick(9999)) == []
+    assert run.state.inventory.where == {"p": "node-1"}
+
+
+def test_a_pod_that_is_bound_elsewhere_takes_its_room_there() -> None:
+    run = cluster(node("a"), node("b"))
+    assert only(run.say(request(full("p")))).node == "a"
+    run.say(lifecycle("bound", full("p"), "b"))
+    assert only(run.say(request(full("q")))).node == "a"
+
+
+def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:
+    run = cluster()
+    run.say(request())
+    made = only(run.say(lifecycle("bound", pod(), "elsewhere")))
+    assert (made.outcome, made.node) == ("withdrawn", "elsewhere")
+    assert made.message == "the pod was bound to elsewhere without a decision of ours in force"
+
+
+def test_a_pod_bound_after_its_reservation_is_not_said_to_be_bound_by_somebody_else() -> None:
+    run = cluster(policy_record("reservationSeconds: 10"), node("a"))
+    assert only(run.say(request())).node == "a"
+    assert only(run.say(tick(10))).outcome == "expired"
+    made = only(run.say(lifecycle("bound", pod(), "a")))
+    assert (made.outcome, made.node) == ("withdrawn", "a")
+    assert made.message == "the pod was bound to a without a decision of ours in force"
+
+
+def test_a_pod_that_ends_without_a_node_does_not_wait_any_more() -> None:
+    for ended in (lifecycle("finished", pod()), lifecycle("changed", pod(phase="Failed"))):
+        run = cluster()
+        run.say(request())
+        assert only(run.say(ended)).message == "the pod has finished"
+        assert waiting(run) == []
+
+
+def test_a_second_request_of_a_pod_that_has_its_node_is_not_answered() -> None:
+    run = cluster(node())
+    made = only(run.say(request()))
+    assert run.say(request()) == []
+    run.say(outcome(made, "done"))
+    assert run.say(request()) == []
+
+
+def test_a_node_that_goes_is_not_placed_on_and_its_reservations_end_by_themselves() -> None:
+    run = cluster(node())
+    run.say(request())
+    run.say(node_gone())
+    assert only(run.say(request("q"))).message == "there are no nodes"
+    assert ("pod-1", "expired") in outcomes(run.say(tick(300)))
