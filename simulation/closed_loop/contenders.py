@@ -12,9 +12,9 @@ from pkgutil import iter_modules
 
 from schemas.policy import Policy, PolicyError, read_policy
 from simulation.closed_loop import rules
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules.view import Rule
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
 from streams.in_process.pipeline import Pipeline
 from streams.placement.plugins.registry import KNOWN
@@ -110,7 +110,7 @@ def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> Ma
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return MakeContender(
         policy.model_dump_json() + said,
-        lambda: Streamed(name, text, make_stages, annotations),
+        lambda: StageContender(name, text, make_stages, annotations),
         _remark(name, policy),
     )
 
@@ -126,7 +126,7 @@ def _remark(name: str, policy: Policy) -> str:
 
 
 def _of_rule(name: str, rule: Rule) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: Ruled(name, rule))
+    return MakeContender(f"rule {name}", lambda: RuleContender(name, rule))
 
 
 def _policies() -> dict[str, Path]:

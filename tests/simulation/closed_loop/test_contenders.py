@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.contenders import UnknownContender, contenders, known_contenders
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import World
 from streams.in_process.pipeline import Pipeline
 from streams.usage.estimate import Estimator
@@ -21,8 +21,8 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
     )
     made = {name: make() for name, make in contenders(known, [], Pipeline).items()}
     assert [each.name for each in made.values()] == list(known)
-    assert isinstance(made["loadstream"], Streamed)
-    assert isinstance(made["least-allocated"], Ruled)
+    assert isinstance(made["loadstream"], StageContender)
+    assert isinstance(made["least-allocated"], RuleContender)
 
 
 def test_a_contender_is_made_anew_for_each_run() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.contenders import contenders
-from simulation.closed_loop.kept import Run
+from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn, RunDied, Runs, SideBySide, Task
 from simulation.closed_loop.traces import model_traces
