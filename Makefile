@@ -52,7 +52,7 @@ check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/loadstream schemas export --check
+	@$(BIN)/loadstream schema export --check
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 
 fix: $(STAMP) ## Format, and mend what the linter can.
@@ -90,7 +90,7 @@ lock: ## Choose versions anew and lock them; needs uv.
 	@$(LOCK) -c locks/dev.txt -o locks/build.txt --group build
 
 schemas: $(STAMP) ## Write the published schemas anew.
-	@$(BIN)/loadstream schemas export
+	@$(BIN)/loadstream schema export
 
 clean: ## Remove what the words above have made.
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output fuzz-failures

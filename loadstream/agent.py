@@ -1,7 +1,7 @@
 """The command `loadstream agent`: measures this node until it is ended.
 
 Exit codes: 1 the node cannot be measured, no broker is configured, or the metrics port is taken; 2
-an option is wrong; 130 it was ended. A broker that is away is no reason to end: samples wait, and
+an option is wrong; 0 SIGTERM has stopped it, 130 Ctrl-C. A broker that is away is no reason to end: samples wait, and
 standard error says so.
 """
 
@@ -16,6 +16,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from loadstream.command import command
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,7 +32,7 @@ _SILENT_INTERVALS, _SILENT_S = 5, 30.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(agent)
+    command(app, "agent --cluster prod-eu-1 --node node-17")(agent)
 
 
 def _sample() -> "type[BaseModel]":

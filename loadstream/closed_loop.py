@@ -17,6 +17,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import number
+from loadstream.command import command
 from simulation.closed_loop.parameters import BOUNDS, Parameters
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def register(app: typer.Typer) -> None:
             return
         _print_tables(compared)
 
-    app.command()(closed_loop)
+    command(app, "closed-loop --load 40,55 --seeds 3", kafka=False)(closed_loop)
 
 
 def _compare(

@@ -9,6 +9,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import make_directory, number
+from loadstream.command import command
 from schemas.base.printable import printable
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def register(app: typer.Typer) -> None:
                 console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(_run(console, scenario, output, plain, trace is not None, json))
 
-    app.command()(demo)
+    command(app, "demo --seed 1 --hours 24", kafka=False)(demo)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The command `loadstream simulate`: a simulated cluster for a real broker.
 
-Exit codes: 1 the broker is out of reach or did not take a record; 2 an option is wrong; 130 it was
-ended. Once a minute it prints on standard error what was done.
+Exit codes: 1 the broker is out of reach or did not take a record; 2 an option is wrong; 0 SIGTERM
+has stopped it, 130 Ctrl-C. Once a minute it prints on standard error what was done.
 """
 
 import time
@@ -12,6 +12,7 @@ import typer
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.arguments import as_field, number
+from loadstream.command import command
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,7 +27,7 @@ _REPORT_EVERY_S = 60.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(simulate)
+    command(app, "simulate --cluster try --nodes 40")(simulate)
 
 
 def _state() -> "type[BaseModel]":

@@ -195,7 +195,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             raise BrokerUnavailable(
                 f"partition {self._home.partition} of {', '.join(foreign)} is another member's, though "
                 f"that of {LOCK} is ours; expected is one number of partitions for all topics: see "
-                "`loadstream topics check`"
+                "`loadstream topic check`"
             )
         positions = await self._positions()
         if self._assigned is not assigned:

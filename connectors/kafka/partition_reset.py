@@ -102,7 +102,7 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
     if wrong:
         raise ResetRefused(
             f"topics are missing or have another number of partitions: {', '.join(wrong)}. "
-            "`loadstream topics create` makes those that are missing"
+            "`loadstream topic create` makes those that are missing"
         )
     members = _members(connection)
     if members:

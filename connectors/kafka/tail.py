@@ -88,14 +88,22 @@ def parse_time(text: str, now_ms: int) -> int | None:
 
 
 def read_entries(
-    connection: Connection, topic: Topic, start: Start, *, follow: bool, last: int | None = None
+    connection: Connection,
+    topic: Topic,
+    start: Start,
+    *,
+    follow: bool,
+    last: int | None = None,
+    extents: tuple[Extent, ...] | None = None,
 ) -> Iterator[Entry | Gap]:
-    """Records from `start` to the end as it is now, or on and on; at most `last` of a partition.
+    """Records from `start` to the end, or on and on; at most `last` of a partition.
+
+    `extents` say where the partitions begin and end; none: as they do now.
 
     Raises BrokerUnavailable if the topic does not exist, or if no broker answers for
     `connect_timeout_s` while something is to be read.
     """
-    extents = extents_of(connection, topic.name)
+    extents = extents or extents_of(connection, topic.name)
     if last is not None:
         extents = tuple(
             replace(each, first_offset=max(each.first_offset, each.next_offset - last))

@@ -306,5 +306,3 @@ class MigrationStateRow(Message):
     """How many migrations have been created; numbers the next one."""
     passed: Count = 0
     """How many have passed arbitration; numbers the next one that does."""
-    drain_next: NodeName | None = None
-    """The drained node at which the next tick goes on; none: at the first."""

@@ -259,7 +259,7 @@ def _message(topic: str, value: bytes | None) -> Any:
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:
     """Announce the broker, so that other commands find it; says how to look at its records."""
-    look = "loadstream tail placement-decisions"
+    look = "loadstream topic tail placement-decisions"
     try:
         stack.enter_context(announce(bootstrap_servers))
     except (AlreadyAnnounced, OSError):

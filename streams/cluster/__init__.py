@@ -9,11 +9,11 @@ clusters     the clusters of a partition; contains the failure of one
 batch_records  the records of a batch with their results, and messages encoded for publishing
 failures     clusters that failed, and those that are set apart
 state        one cluster: applies records, decides
+placement    requests, outcomes and ticks in, decisions out
 unlisted     removes what full lists lack
 rebalancer   when a round is due, and what it is made from
 rounds       the record of a round
 round_rules  what a round asks about pods
-move_events  what migrations report, for the memory of moves
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 inventory_rows  rows of nodes and of the pods that take room on them

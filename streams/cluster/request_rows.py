@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 import orjson
 
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
+from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.placement.pending import Group, Waiting
-from streams.placement.placement import Placement
 from streams.stage.tracked_rows import TrackedRows
 
 

@@ -7,7 +7,6 @@ order alone. A record that cannot be applied is answered with a `Refusal` and ch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import proxy
 
 from schemas.base.refusals import Refusal, from_the_future
 from schemas.messages.clock import ClockTick
@@ -25,7 +24,7 @@ from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
 from streams.cluster.collecting import CollectRelay
 from streams.cluster.inventory_rows import NodeRows, PodRows
-from streams.cluster.move_events import MoveEvents
+from streams.cluster.placement import Placement
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.unlisted import Unlisted
@@ -39,8 +38,8 @@ from streams.inventory.pod_change import PodChange, pod_change
 from streams.inventory.pod_events import observe
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.effort import Effort
-from streams.placement.placement import Placement
+from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Placer
 from streams.placement.plugins.registry import KNOWN
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
@@ -75,14 +74,10 @@ class ClusterState:
         """The row of table `cluster_policies` is to be written."""
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
-        self.placement = Placement(self.inventory, self.memory.moves)
-        self.migrations = Migrations(
-            cluster,
-            self.inventory,
-            self.placement,
-            MoveEvents(self.inventory, self.memory),
-        )
-        self.placement.kept = proxy(self.migrations)
+        placer = Placer(self.inventory)
+        exclusions = Exclusions(self.memory.moves, self.inventory.nodes)
+        self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
+        self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
         self._unlisted = Unlisted(
             self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
@@ -301,8 +296,8 @@ class ClusterState:
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
         # Pods that wait come before pods that would rather be elsewhere.
-        part = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
-        decisions = self.placement.tick(cause, Effort(part))
+        share = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
+        decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
         collect = []

@@ -2,12 +2,12 @@
 
 from itertools import islice
 
+from streams.cluster.placement import Placement
 from streams.inventory.cause import Cause
 from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
-from streams.placement.placement import Placement
 from streams.rebalance.balancer import Balancer
 from streams.stage.records import OutputMessage
 

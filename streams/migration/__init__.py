@@ -30,5 +30,6 @@ arbitration         which waiting migrations may begin
 execution           room, budget, rate, command
 reservations        room for a replacement
 tracking            outcomes, pods that leave, replacements, deadlines
+move_events         what the memory of moves is told
 progress            counts of all migrations, and where ticks go on
 """

@@ -15,7 +15,7 @@ from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
 from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys
-from streams.stage.fair_turns import fair_order, fitting
+from streams.stage.budget import Budget
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800
@@ -44,7 +44,7 @@ class Arbitration:
     def run(self, cause: Cause) -> None:
         """Ask the waiting migrations in order.
 
-        Where there are too many for one tick, half are the first, the others have their turn.
+        Where there are too many for one tick, the budget chooses.
         """
         waiting = []
         for row in self.lifecycle.registry:
@@ -54,8 +54,7 @@ class Arbitration:
         ended: dict[str, Gate] = {}
         ordered = self._ordered(waiting)
         sizes = [self.lifecycle.gates.effort] * len(ordered)
-        places = fair_order(sizes, ARBITRATED_PER_TICK_MAX, cause.now_ms)
-        for place in places[: fitting(sizes, places, ARBITRATED_PER_TICK_MAX)]:
+        for place in Budget(ARBITRATED_PER_TICK_MAX, cause.now_ms).choose(sizes):
             self._ask(*ordered[place], ended, cause)
 
     def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:

@@ -8,8 +8,6 @@ If evictions are dry, a drain is dry too: the node stays open, each pod gets one
 then the drain is over. A drain that began before waits until evictions are carried out again.
 """
 
-from bisect import bisect_left
-
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.cause import Cause, reference_fields
 from streams.inventory.node import Held, Node
@@ -18,6 +16,7 @@ from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.rebalance.candidates import Gate
+from streams.stage.budget import Budget
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -25,9 +24,8 @@ from streams.stage.tracked_rows import TrackedRows
 DRAINS_MAX = 1_000
 #: Most migrations that the drains of one tick begin.
 DRAINED_PER_TICK_MAX = 100
-#: Pods of drained nodes that one tick looks at: a fiftieth of a second. The last node is looked at
-#: whole.
-LOOKS_PER_TICK_MAX = 2_000
+#: Most pods of drained nodes that one tick checks: a fiftieth of a second.
+PODS_PER_TICK_MAX = 2_000
 _REASON_MAX = 500
 
 
@@ -84,21 +82,15 @@ class Drains(TrackedRows[str, DrainRow]):
     def tick(self, cause: Cause) -> None:
         """Begin the migrations that are missing; report which nodes are empty.
 
-        Where the nodes have too many pods for one tick, the next one goes on where this one ends.
+        Where the nodes have too many pods for one tick, the budget chooses.
         """
         begun = 0
-        left_over = LOOKS_PER_TICK_MAX
         self.forget_gone(cause)
-        names = sorted(self.rows)
-        progress = self.lifecycle.progress
-        begin = bisect_left(names, progress.drain_next)
-        next_node = ""
-        for name in names[begin:] + names[:begin]:
-            if left_over <= 0:
-                next_node = name
-                break
-            row, node = self.rows[name], self.lifecycle.inventory.nodes[name]
-            left_over -= (1 + len(node.held)) * self.lifecycle.gates.effort
+        nodes = [self.lifecycle.inventory.nodes[name] for name in sorted(self.rows)]
+        sizes = [(1 + len(node.held)) * self.lifecycle.gates.effort for node in nodes]
+        for place in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(sizes):
+            node = nodes[place]
+            row = self.rows[node.name]
             left, protected = self._pods(row, node, cause.now_ms)
             if row.dry_run:
                 begun = self._note(row, left, protected, begun, cause)
@@ -111,9 +103,6 @@ class Drains(TrackedRows[str, DrainRow]):
                 self.put(row)
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
-        if next_node != progress.drain_next:
-            progress.drain_next = next_node
-            progress.note()
 
     def _note(
         self,

@@ -22,7 +22,7 @@ from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import commanded
 from streams.placement.pending import backoff_ms
-from streams.stage.fair_turns import fair_order
+from streams.stage.budget import Budget
 from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
@@ -54,8 +54,7 @@ class Execution:
     def run(self, cause: Cause) -> None:
         """Take every migration that has begun as far as it may go now, in the order of its passing.
 
-        Where these are too many for one tick it takes half of what it may, and some of the others
-        in turn.
+        Where there are too many for one tick, the budget chooses.
         """
         ready = []
         for row in sorted(self.lifecycle.registry, key=lambda row: row.turn):
@@ -67,9 +66,8 @@ class Execution:
             # What is over may have to wait for a later tick to end.
             if found is not None and found[0].state is not None and cause.now_ms < row.deadline_ms:
                 ready.append((row, found[1]))
-        places = fair_order([1] * len(ready), STEPS_PER_TICK_MAX, cause.now_ms)
         self._commands = 0
-        for place in places[:STEPS_PER_TICK_MAX]:
+        for place in Budget(STEPS_PER_TICK_MAX, cause.now_ms).choose([1] * len(ready)):
             self._step(*ready[place], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break

@@ -79,7 +79,7 @@ class Gates:
 
     @property
     def effort(self) -> int:
-        """How many looks at a pod one question comes to.
+        """Units of a budget that the check of one pod takes.
 
         With nodeFit each kind of pods is compared with all nodes.
         """

@@ -7,7 +7,7 @@ migration begins to wait for something else.
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.migrations import (
@@ -25,6 +25,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
+from streams.migration.move_events import MoveEvents
 from streams.migration.named import Namespaces, PriorityClasses
 from streams.migration.progress import Progress
 from streams.migration.proposal import Proposal
@@ -51,26 +52,6 @@ _TEXT_MAX = 2_000
 TTL_MAX_MS = 7 * 86_400_000
 
 
-class MigrationListener(Protocol):
-    """Is called when a record is over, in the order in which things happened in it."""
-
-    def commanded(self, row: MigrationRow, replicas: int) -> None:
-        """An eviction command is out; the pod's owner has this many pods."""
-        ...
-
-    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
-        """A command that was meant has not evicted the pod, and what follows is dry."""
-        ...
-
-    def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
-        """The pod is gone because of the newest command, or will be, or a dry command is done."""
-        ...
-
-    def abandoned(self, row: MigrationRow) -> None:
-        """After a command nothing can evict the pod any more."""
-        ...
-
-
 def migration_id(cause: Cause, uid: str) -> str:
     """Id of the migration of a pod that an input causes."""
     return f"m-{cause.decision_id(uid)}"
@@ -90,7 +71,7 @@ class MigrationLifecycle:
         cluster: str,
         inventory: Inventory,
         held_room: HeldRoom,
-        listener: MigrationListener,
+        move_events: MoveEvents,
     ) -> None:
         policy = inventory.policy
         self.cluster = cluster
@@ -113,9 +94,9 @@ class MigrationLifecycle:
         )
         self.said: list[OutputMessage] = []
         """What is to be said, in order."""
-        self._listener = listener
+        self._move_events = move_events
         self._events: list[Callable[[], None]] = []
-        """What the listener is to be called with, in order."""
+        """What the memory of moves is to be told, in order."""
         self.progress = Progress(cluster)
 
     @property
@@ -129,9 +110,9 @@ class MigrationLifecycle:
         self.gates.set_policy(policy)
 
     def take(self) -> list[OutputMessage]:
-        """What is to be said since the last call; the listener hears of it now, and not in between.
+        """Return what is to be said since the last call, and tell the memory of moves.
 
-        What a listener notes would show in later steps of the same record otherwise.
+        Told earlier, it would show in later steps of the same record.
         """
         said, self.said = self.said, []
         events, self._events = self._events, []
@@ -211,12 +192,12 @@ class MigrationLifecycle:
         if news or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _evicted(after) and not _evicted(row):
-            self._events.append(partial(self._listener.evicted, after, _eviction_ms(row)))
+            self._events.append(partial(self._move_events.evicted, after, _eviction_ms(row)))
         return after
 
     def commanded(self, row: MigrationRow, replicas: int) -> None:
         """A command of a migration is out; its owner has this many pods."""
-        self._events.append(partial(self._listener.commanded, row, replicas))
+        self._events.append(partial(self._move_events.commanded, row, replicas))
 
     def finish(
         self,
@@ -241,15 +222,15 @@ class MigrationLifecycle:
         found = self.inventory.held(row.pod.uid)
         replicas = None if found is None else self.workloads.of(found[1].pod)
         count = 1 if replicas is None else replicas.count
-        self._events.append(partial(self._listener.turned_dry, row, count))
+        self._events.append(partial(self._move_events.turned_dry, row, count))
 
     def forget(self, row: MigrationRow) -> None:
         """A migration can have no further effect."""
         if row.attempts and not _evicted(row):
             if row.evicted_at_ms is None:
-                self._events.append(partial(self._listener.abandoned, row))
+                self._events.append(partial(self._move_events.abandoned, row))
             else:
-                self._events.append(partial(self._listener.evicted, row, _eviction_ms(row)))
+                self._events.append(partial(self._move_events.evicted, row, _eviction_ms(row)))
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 

@@ -31,14 +31,17 @@ from streams.inventory.pod_change import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
-from streams.migration.lifecycle import MigrationLifecycle, MigrationListener
+from streams.migration.lifecycle import MigrationLifecycle
+from streams.migration.move_events import MoveEvents
 from streams.migration.proposal import Proposal, proposal_of
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.migration.requests import Requests
 from streams.migration.reservations import HeldRoom
 from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
-from streams.placement.placement import Placement
+from streams.moves.memory import MoveMemory
+from streams.placement.exclusions import Exclusions
+from streams.placement.placer import Placer
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
@@ -51,11 +54,15 @@ class Migrations:
         self,
         cluster: str,
         inventory: Inventory,
-        placement: Placement,
-        listener: MigrationListener,
+        placer: Placer,
+        exclusions: Exclusions,
+        memory: MoveMemory,
     ) -> None:
         self.lifecycle = MigrationLifecycle(
-            cluster, inventory, HeldRoom(inventory, placement), listener
+            cluster,
+            inventory,
+            HeldRoom(inventory, placer, exclusions),
+            MoveEvents(inventory, memory),
         )
         self.round_limits = RoundLimits(inventory.policy)
         self.drains = Drains(self.lifecycle)
@@ -244,7 +251,7 @@ class Migrations:
         self._execution.run(cause)
 
     def take(self) -> list[OutputMessage]:
-        """What there is to say since the last call, in order; the listener is called meanwhile."""
+        """What there is to say since the last call, in order; the memory of moves is told meanwhile."""
         return self.lifecycle.take()
 
     def set_policy(self, policy: Policy) -> None:

@@ -6,7 +6,7 @@ protections, which ask by name. What a cluster has never sent is not known, and 
 instead of guessing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Generic, TypeVar, cast
 
 from schemas.messages.namespaces import (
@@ -42,8 +42,8 @@ class Named(TrackedRows[str, R], Generic[S, R]):
         super().__init__(table, lambda row: row.state.name)
         self.cluster, self._what, self._most = cluster, what, most
         self._row: type[R] = row
-        self.on_change: Callable[[], None] = lambda: None
-        """Is called when what is known of one is another now."""
+        self.version = 0
+        """Grows whenever an object changes."""
 
     def apply(self, state: S, sequence: int) -> str | None:
         """One is there or gone; answers why it was not taken in."""
@@ -72,11 +72,11 @@ class Named(TrackedRows[str, R], Generic[S, R]):
     def put(self, row: R) -> None:
         """Keep a row as it is now."""
         super().put(row)
-        self.on_change()
+        self.version += 1
 
     def drop(self, key: str) -> R | None:
         """Forget one; answers with what was known of it."""
-        self.on_change()
+        self.version += 1
         return super().drop(key)
 
 

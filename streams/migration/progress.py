@@ -1,7 +1,4 @@
-"""What belongs to all migrations of a cluster.
-
-How many there were, and where the next tick goes on.
-"""
+"""Counts of all migrations of a cluster, and when arbitration ran last."""
 
 from schemas.messages.migrations import MigrationStateRow
 from streams.stage.tracked_rows import TrackedRows
@@ -19,8 +16,6 @@ class Progress(TrackedRows[str, MigrationStateRow]):
         """How many migrations have been created."""
         self.passed = 0
         """How many have passed arbitration."""
-        self.drain_next = ""
-        """The node, by name, at which the next tick goes on with drains; empty: at the first."""
 
     def note(self) -> None:
         """Something of it has changed."""
@@ -33,11 +28,9 @@ class Progress(TrackedRows[str, MigrationStateRow]):
             arbitrated_at_ms=self.arbitrated_at_ms,
             created=self.created,
             passed=self.passed,
-            drain_next=self.drain_next or None,
         )
 
     def take(self, row: MigrationStateRow) -> None:
         """Take over the row as it was written."""
         self.arbitrated_at_ms = row.arbitrated_at_ms
         self.created, self.passed = row.created, row.passed
-        self.drain_next = row.drain_next or ""

@@ -48,7 +48,8 @@ class Protections:
         self._verdicts: dict[str, tuple[Pod, str | None]] = {}
         self._namespaces = Namespaces() if namespaces is None else namespaces
         self._classes = PriorityClasses() if classes is None else classes
-        self._namespaces.on_change = self._classes.on_change = self._verdicts.clear
+        self._versions = (0, 0)
+        """Of the namespaces and priority classes that the verdicts go by."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
@@ -65,6 +66,10 @@ class Protections:
     def verdict(self, held: Held) -> str | None:
         """Why a pod may not be evicted; None: nothing about the pod itself forbids it."""
         pod = held.pod
+        versions = self._namespaces.version, self._classes.version
+        if versions != self._versions:
+            self._versions = versions
+            self._verdicts.clear()
         known = self._verdicts.get(pod.uid)
         if known is not None and known[0] is pod:
             return known[1]

@@ -11,8 +11,8 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.kind import kind_of
 from streams.inventory.node import Held
-from streams.placement.exclusions import Excluded
-from streams.placement.placement import Placement
+from streams.placement.exclusions import Excluded, Exclusions
+from streams.placement.placer import Placer
 
 
 def stand_in(pod: Pod, migration_id: str) -> Pod:
@@ -38,9 +38,8 @@ def stand_in(pod: Pod, migration_id: str) -> Pod:
 class HeldRoom:
     """Room for replacements in one cluster."""
 
-    def __init__(self, inventory: Inventory, placement: Placement) -> None:
-        self.inventory = inventory
-        self.placement = placement
+    def __init__(self, inventory: Inventory, placer: Placer, exclusions: Exclusions) -> None:
+        self.inventory, self.placer, self.exclusions = inventory, placer, exclusions
 
     def find(self, pod: Pod, source: str, target: str | None = None) -> str | None:
         """The node to which a pod like this would go: the target if it can, never the source.
@@ -48,7 +47,7 @@ class HeldRoom:
         None: no other node takes it.
         """
         template = stand_in(pod, "")
-        ranking = self.placement.placer.rank(kind_of(template))
+        ranking = self.placer.rank(kind_of(template))
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
@@ -59,13 +58,13 @@ class HeldRoom:
 
     def refused(self, pod: Pod) -> BoolArray:
         """Which nodes refuse a pod like this, by their rows."""
-        ranking = self.placement.placer.rank(kind_of(stand_in(pod, "")))
+        ranking = self.placer.rank(kind_of(stand_in(pod, "")))
         return ranking.refused()
 
     def _excluded(self, pod: Pod, source: str) -> Excluded:
         node = self.inventory.nodes.get(source)
         own = frozenset({-1 if node is None else node.row})
-        found = self.placement.excluded_requests.exclusions.of(pod, self.inventory.now_ms)
+        found = self.exclusions.of(pod, self.inventory.now_ms)
         return Excluded(own if found is None else own | found.rows)
 
     def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:

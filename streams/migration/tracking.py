@@ -20,6 +20,7 @@ from streams.inventory.pod_change import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms
+from streams.stage.budget import Budget
 
 #: Longest time that a user's pause keeps a migration from its deadline.
 PAUSED_MAX_MS = 24 * 3_600_000
@@ -254,9 +255,9 @@ class Tracking:
 
         What is left over ends at the next tick.
         """
-        left = ENDED_PER_TICK_MAX
+        budget = Budget(ENDED_PER_TICK_MAX)
         for row in self.lifecycle.registry:
-            if left <= 0:
+            if budget.is_spent:
                 return
             version = self.lifecycle.registry.version
             after: MigrationRow | None = row
@@ -264,7 +265,7 @@ class Tracking:
                 after = self._over(row, cause)
             if after is not None and live(after):
                 self._look(after, cause)
-            left -= self.lifecycle.registry.version != version
+            budget.spend(self.lifecycle.registry.version != version)
 
     def _over(self, row: MigrationRow, cause: Cause) -> MigrationRow | None:
         """A command has expired."""

@@ -8,14 +8,16 @@ only.
 
 from schemas.policy import Policy
 from streams.inventory.cause import Cause
-from streams.moves.history import Moves
 from streams.placement import explain
-from streams.placement.effort import EFFORT_PER_KIND, Effort
 from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.stage.budget import Budget
 from streams.stage.records import OutputMessage
+
+#: Units of a budget that a ranking of all nodes for a kind of pods takes.
+UNITS_PER_KIND = 3
 
 
 class ExcludedRequests:
@@ -23,12 +25,12 @@ class ExcludedRequests:
 
     def __init__(
         self,
-        moves: Moves,
+        exclusions: Exclusions,
         placer: Placer,
         pending: PendingRequests,
         changed_requests: dict[str, None],
     ) -> None:
-        self.exclusions = Exclusions(moves, placer.inventory.nodes)
+        self.exclusions = exclusions
         self._placer = placer
         self._pending = pending
         self._changed = changed_requests
@@ -51,12 +53,11 @@ class ExcludedRequests:
             retry_after_ms=alone_ms,
         )
 
-    def look(self, policy: Policy, effort: Effort, cause: Cause) -> list[OutputMessage]:
-        """Let pods join their groups that need not wait alone any more, at half of what effort is
-        left."""
+    def look(self, policy: Policy, budget: Budget, cause: Cause) -> list[OutputMessage]:
+        """Let pods join their groups that need not wait alone any more, for half of what is left."""
         decisions: list[OutputMessage] = []
-        for waiting in self._pending.excluded(effort.left // (2 * EFFORT_PER_KIND)):
-            effort.look(waiting.kind)
+        for waiting in self._pending.excluded(budget.left // (2 * UNITS_PER_KIND)):
+            budget.spend(UNITS_PER_KIND)
             ranking = self._placer.rank(waiting.kind)
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:

@@ -134,15 +134,15 @@ class PendingRequests:
         self.unseen[uid] = None
         heapq.heappush(self._unseen_order, (waiting.sequence, uid))
 
-    def take_unseen(self, count: int) -> list[SchedulingRequest]:
-        """Requests that were only kept so far, in the order of arrival; they do not wait any more."""
-        taken: list[SchedulingRequest] = []
-        while self._unseen_order and len(taken) < count:
+    def take_unseen(self) -> SchedulingRequest | None:
+        """Remove and return the oldest request that was only kept so far; None: there is none."""
+        while self._unseen_order:
             sequence, uid = heapq.heappop(self._unseen_order)
             if uid in self.unseen and self._waiting[uid].sequence == sequence:
-                taken.append(self._waiting[uid].request)
+                request = self._waiting[uid].request
                 self.remove(uid)
-        return taken
+                return request
+        return None
 
     def add(self, waiting: Waiting, now_ms: int) -> None:
         """Let a request wait."""

@@ -6,37 +6,11 @@ decision that reserved its room.
 
 import heapq
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from schemas.messages.pods import Pod
-from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
 from streams.placement.ranking import Ranking
-
-
-class KeptRoom(Protocol):
-    """Who keeps room for pods that are to replace others."""
-
-    def awaits(self, pod: Pod) -> bool:
-        """Whether room is kept that this pod may have."""
-        ...
-
-    def claim(self, pod: Pod, cause: Cause) -> str | None:
-        """The node at which room was kept for this pod; it is free now. None: none was."""
-        ...
-
-
-class NoKeptRoom:
-    """No room is kept."""
-
-    def awaits(self, pod: Pod) -> bool:
-        """No."""
-        return False
-
-    def claim(self, pod: Pod, cause: Cause) -> str | None:
-        """None."""
-        return None
 
 
 def preferred(ranking: Ranking, node: Node | None) -> int | None:

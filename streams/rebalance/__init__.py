@@ -12,7 +12,6 @@ node_arrays  one node's figures
 packed_pods  the pods of a node
 costs        keys by which pods are ordered for eviction, once a pod
 fit          which nodes may run a pod
-looks        how many pods one round looks at
 
 Everything is a function of the records applied: no clock but the log's, no order of a set.
 """

@@ -22,7 +22,6 @@ from streams.inventory.inventory import Inventory
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
 from streams.rebalance.inputs import RoundInput, measured, selectors_of
-from streams.rebalance.looks import Looks
 from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.risk.moves import RiskMoves
 from streams.rebalance.risk.nodes import risk_resources
@@ -31,7 +30,11 @@ from streams.rebalance.thresholds.history_table import UsageHistoryTable
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import note_round, watched_resources
 from streams.rebalance.thresholds.rounds import ThresholdRounds
+from streams.stage.budget import Budget
 from streams.stage.tracked_rows import TrackedRows
+
+#: Most pods that one round checks, each by all gates that may keep it: some 80 ms.
+PODS_PER_ROUND_MAX = 1_500
 
 
 class Balancer:
@@ -123,7 +126,7 @@ class Balancer:
             columns=self.columns,
             now_ms=now_ms,
             rules=rules or Rules(),
-            looks=Looks(now_ms),
+            budget=Budget(PODS_PER_ROUND_MAX, now_ms),
             reluctant_last=self.policy.evictor.no_eviction_policy == "Preferred",
             paused=paused or self.policy.rebalance.paused,
         )

@@ -1,7 +1,7 @@
 """What a round is given besides the policy, and which pods and nodes it looks at."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
@@ -9,7 +9,7 @@ from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Held
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
-from streams.rebalance.looks import Looks
+from streams.stage.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class RoundInput:
     columns: Columns
     now_ms: int
     rules: Rules
-    looks: Looks = field(default_factory=Looks)
-    """How many pods may still be looked at."""
+    budget: Budget
+    """How many pods may still be checked."""
     reluctant_last: bool = False
     """Pods that prefer no eviction come after all others of their node (noEvictionPolicy:
     Preferred)."""

@@ -12,7 +12,7 @@ from streams.stage.records import InputRecord
 #: Most outputs, most dead letters and most rows of one batch that are shown.
 MISMATCHES_MAX = 5
 
-EQUAL, DIFFERENT, UNKNOWN = 0, 1, 2
+EQUAL, DIFFERENT, UNKNOWN = 0, 1, 3
 """Exit codes."""
 
 

@@ -9,7 +9,7 @@ packing          rows that the journal has one by one and their table has packed
 tracked_rows     rows of one kind, and which of them are to be written
 long_rows        rows that are longer than one record may be, cut and joined
 checkpoint       the rows of a partition to pieces, and pieces to rows again
-fair_turns       which come first where not all can have a turn
+budget           how much a record, tick or round may do, and on which items
 sized_cache      a cache with a bound in bytes
 version          the version of loadstream that runs
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 
 _SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3", "--jobs", "1")
 

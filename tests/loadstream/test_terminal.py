@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.printable import json_text, printable, yaml_text
 from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
@@ -87,31 +87,36 @@ def _run(*arguments: str, stdin: bytes | None = None) -> str:
 
 def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: Path) -> None:
     for topic in TOPICS:
-        assert _run("tail", topic.name)
-        whole = [json.loads(line) for line in _run("tail", topic.name, "--json").splitlines()]
+        assert _run("topic", "tail", topic.name)
+        whole = [
+            json.loads(line) for line in _run("topic", "tail", topic.name, "--json").splitlines()
+        ]
         assert any(NAMES in json.dumps(each, ensure_ascii=False) for each in whole)
     for arguments in (
-        ("why-not", _ABOUT),
-        ("why-not", _ABOUT, "--node", "worker-7" + HOSTILE),
-        ("why-not", _ABOUT, "--pod", "shop/web" + NAMES),
-        ("migrations", _ABOUT, "--all"),
+        ("cluster", "why-not", _ABOUT),
+        ("cluster", "why-not", _ABOUT, "--node", "worker-7" + HOSTILE),
+        ("cluster", "why-not", _ABOUT, "--pod", "shop/web" + NAMES),
+        ("migration", "list", _ABOUT, "--all"),
         ("policy", "history", _ABOUT),
-        ("policy", "pause", _ABOUT, "--reason", HOSTILE),
+        ("cluster", "pause", _ABOUT, "--reason", HOSTILE),
         ("policy", "history", _ABOUT),
         ("policy", "history", _ABOUT + NAMES),
         ("migration", "abort", _ABOUT, "shop/web" + NAMES),
-        ("tail", HOSTILE),
-        ("tail", "clock", "--from", HOSTILE),
+        ("topic", "tail", HOSTILE),
+        ("topic", "tail", "clock", "--from", HOSTILE),
     ):
         _run(*arguments)
-    for arguments in (("why-not", _ABOUT, "--json"), ("migrations", _ABOUT, "--json", "--all")):
+    for arguments in (
+        ("cluster", "why-not", _ABOUT, "--json"),
+        ("migration", "list", _ABOUT, "--json", "--all"),
+    ):
         out = _run(*arguments)
         for text in [out] if arguments[0] == "why-not" else out.splitlines():
             json.loads(text)
     lines = b"\n".join(
         _variants("scheduling-requests", EXAMPLES["scheduling-requests"][0].payload())
     )
-    _run("produce", "scheduling-requests", "--on-error", "skip", stdin=lines)
+    _run("topic", "produce", "scheduling-requests", "--on-error", "skip", stdin=lines)
 
 
 def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None:

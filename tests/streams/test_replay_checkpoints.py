@@ -1,4 +1,4 @@
-"""`loadstream replay` from a checkpoint, on what a worker has left in a real Kafka that has lost its beginning."""
+"""`loadstream replay verify` from a checkpoint, on what a worker has left in a real Kafka that has lost its beginning."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.kafka]
 
 def _home(broker: RunningBroker, *arguments: str) -> tuple[int, dict[str, Any]]:
     done = replay(broker, "--partition", str(HOME), "--json", *arguments)
-    (verdict,) = json.loads(done.stdout)
+    verdict = json.loads(done.stdout)
     return done.exit_code, verdict
 
 
@@ -136,7 +136,7 @@ def _without_the_beginning(
     )
 
     code, early = _home(broker, "--from", str(first.now_ms))
-    assert (code, early["verdict"]) == (2, "unknown")
+    assert (code, early["verdict"]) == (3, "unknown")
     assert "A replay is possible since 20" in early["problem"]
 
 
@@ -158,7 +158,7 @@ def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
     assert (named["topic"], named["offset"]) == ("scheduling-requests", asked.offset())
 
     code, verdict = _home(broker, "--from", str(verdict["difference"]["now_ms"] + 60_000))
-    assert code == 2, "nothing is that late"
+    assert code == 3, "nothing is that late"
     _delete(broker, "scheduling-requests", asked.offset() + 1)
     code, verdict = _home(broker)
     assert (code, verdict["verdict"]) == (0, "equal")
@@ -185,7 +185,7 @@ def _write_anew(broker: RunningBroker, records: list[Any], which: Any, value: by
 def _without_checkpoints(broker: RunningBroker) -> None:
     _delete(broker, "checkpoints", -1)
     code, verdict = _home(broker)
-    assert (code, verdict["verdict"]) == (2, "unknown")
+    assert (code, verdict["verdict"]) == (3, "unknown")
     assert (
         "topic checkpoints has nothing to begin at instead: 0 whole checkpoints"
         in verdict["problem"]

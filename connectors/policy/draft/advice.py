@@ -128,7 +128,7 @@ def _mode() -> Iterator[Value]:
     yield Value(
         ("mode",), "observe",
         "Evictions are decided and marked dry: nothing leaves. Look at what would leave with "
-        "`loadstream why-not CLUSTER` and `loadstream tail status --kind round`; then write enforce here, "
+        "`loadstream cluster why-not CLUSTER` and `loadstream topic tail status --kind round`; then write enforce here, "
         "and apply the file again.",
     )  # fmt: skip
 

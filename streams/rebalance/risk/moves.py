@@ -11,7 +11,7 @@ leaves takes one in the same round. All of it holds for moves by thresholds, too
 
 What is saved is the most that a move can gain, so pods are looked at in that order, and most never
 are. A round is bounded: `SOURCES_MAX` nodes have their turn, half of them those that cost most and
-the others in turn (`streams.stage.fair_turns`), and of their pods as many are compared with all
+the others in turn (`streams.stage.budget`), and of their pods as many are compared with all
 targets as `COSTS_MAX` costs of nodes allow, half of them those that save most and the others in
 turn.
 
@@ -39,7 +39,7 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods
 from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
-from streams.stage.fair_turns import fair_order
+from streams.stage.budget import Budget, rotate
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
 SOURCES_MAX = 64
@@ -165,8 +165,8 @@ class _Round:
         """Nodes whose pods are looked at, those that cost most first."""
         costs = self.risk.costs
         at_risk.sort(key=lambda place: (-float(costs[place]), place))
-        order = fair_order([1] * len(at_risk), SOURCES_MAX, self.given.now_ms)
-        return [at_risk[index] for index in sorted(order[:SOURCES_MAX])]
+        chosen = Budget(SOURCES_MAX, self.given.now_ms).choose([1] * len(at_risk))
+        return [at_risk[index] for index in sorted(chosen)]
 
     def _over(self) -> str:
         """Why no further pod is looked at; empty: pods still are."""
@@ -214,7 +214,7 @@ class _Round:
         by_saved = iter(waiting)
         chosen = self._chosen(by_saved, self.left // 2)
         rest = list(by_saved)
-        in_turn = iter([rest[at] for at in fair_order([1] * len(rest), 0, self.given.now_ms)])
+        in_turn = iter(rotate(rest, self.given.now_ms))
         self._chosen(in_turn, self.left - chosen)
         for pod in in_turn:
             self.pods.drop(pod)

@@ -21,13 +21,19 @@ from streams.inventory.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
-from streams.rebalance.looks import LATER
 from streams.rebalance.node_arrays import TOTAL_MAX
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNode, RoundOutcome, Verdict
 from streams.rebalance.thresholds.order import HotPods, pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
 from streams.rebalance.thresholds.targets import Targets
 
+#: Most pods that one phase of a pool puts into order, as a multiple of those that may be checked:
+#: most nodes need only some of their pods to be checked.
+ORDERED_PER_CHECKED = 5
+#: Why no pod of a node is checked in this round.
+LATER = "more hot nodes than one round checks; this one has its turn in a later round"
+#: Why no further pod is checked in this round.
+CHECKED_MAX = "no round checks more pods; others have their turn in the next"
 #: Classes of pods that may leave without a target, where a window says so.
 _WITHOUT_TARGET = ("free", "batch")
 
@@ -104,9 +110,10 @@ class Evictions:
         if not acting:
             return
         hot = [each for each in self.pool.outcome.hot if each.acting and each.phase == phase]
-        columns, looks = self.given.columns, self.given.looks
+        columns, budget = self.given.columns, self.given.budget
         rows = self.pool.nodes.rows[acting].tolist()
-        places = looks.order([len(columns.nodes[row].pods.held) for row in rows])
+        sizes = [len(columns.nodes[row].pods.held) for row in rows]
+        places = budget.choose(sizes, ORDERED_PER_CHECKED)
         for place in set(range(len(hot))).difference(places):
             hot[place].ended = LATER
         hot = [hot[place] for place in places]
@@ -130,8 +137,8 @@ class Evictions:
         end = 0
         for place, (hot_node, node) in enumerate(zip(hot, figures, strict=True)):
             begin, end = end, end + len(node.pods.held)
-            if self.outcome.ended or looks.over:
-                hot_node.ended = self.outcome.ended or looks.over
+            if self.outcome.ended or budget.is_spent:
+                hot_node.ended = self.outcome.ended or CHECKED_MAX
                 continue
             turn = _Turn(self, hot_node, pods, chosen[place], limits[:, place].tolist())
             turn.run(used[:, place].tolist(), order[begin:end], range(begin, end))
@@ -159,7 +166,7 @@ class _Turn:
             order: the node's pods in the order of eviction.
             pods: the node's pods as they came.
         """
-        hot, limits, looks = self.hot, self.limits, self.given.looks
+        hot, limits, budget = self.hot, self.limits, self.given.budget
         one_by_one = self.differences.planned_targets
         candidates = set(pods) if one_by_one else self._test_ahead(pods)
         if self.differences.order_by_uid and self.given.reluctant_last:
@@ -176,10 +183,10 @@ class _Turn:
                 hot.ended = "the targets have no room left"
                 return
             if one_by_one:
-                if looks.over:
-                    hot.ended = looks.over
+                if budget.is_spent:
+                    hot.ended = CHECKED_MAX
                     return
-                looks.take()
+                budget.spend()
                 stopped = self._find_gate(index, over)
                 if stopped is not None:
                     hot.note(Verdict(self.pods.held[index].pod, *stopped))
@@ -214,7 +221,7 @@ class _Turn:
 
     def _test_ahead(self, pods: range) -> set[int]:
         """Pods that may leave by Koordinator's rules: nodeFit takes room for each that fits."""
-        self.given.looks.take(len(pods))
+        self.given.budget.spend(len(pods))
         phase, fitting = self.hot.phase, set()
         for index in filter(self._may_be_of, pods):
             held = self.pods.held[index]

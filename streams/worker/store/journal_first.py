@@ -11,15 +11,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from schemas.base.refusals import Refusal
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
-from schemas.topics.codec import decode_as
 from streams.stage import journal
 from streams.stage.dead_letters import buried
 from streams.stage.packing import Changes
-from streams.stage.records import AppliedBatch, DamagedTable, OutputRecord, PartitionRows
+from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
 from streams.worker.reader import Entry, read_pieces
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
@@ -129,9 +127,7 @@ class JournalFirst:
         """The place in the journal that the rows reflect, by the row that says so."""
         if value is None:
             return journal.Place()
-        row = decode_as(JournalPositionRow, value)
-        if isinstance(row, Refusal):
-            raise DamagedTable(row_key(partition, "", POSITION), f"cannot be read: {row.reason}")
+        row: JournalPositionRow = read_row(row_key(partition, "", POSITION), value)
         check_ids(row.topic_ids, topic_ids, self._settings.partitions)
         return journal.Place(row.epoch, row.sequence, row.offset)
 

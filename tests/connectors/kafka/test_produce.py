@@ -153,7 +153,7 @@ def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: Runn
 def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> None:
     connection = connect(clean_kafka.settings)
     delete_topic(connection, "node-usage")
-    with pytest.raises(BrokerUnavailable, match="`loadstream topics create`"):
+    with pytest.raises(BrokerUnavailable, match="`loadstream topic create`"):
         produce_lines(connection, USAGE, _stream([encode(usage())]))
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from schemas.messages.dead_letters import DeadLetter
 from schemas.topics.codec import decode_as
-from streams.cluster import rebalancer
+from streams.cluster import placement, rebalancer
 from streams.migration import arbitration, drains, execution, tracking
-from streams.placement import effort
-from streams.rebalance import looks
+from streams.rebalance import balancer
+from streams.rebalance.thresholds import evictions
 from tests.streams.cluster.history import History
 from tests.streams.cluster.twins import Twins
 
@@ -21,11 +21,12 @@ SEEDS = range(24)
 #: Limits of what one record or tick may do, which these histories reach.
 SMALL: dict[Any, dict[str, int]] = {
     arbitration: {"ARBITRATED_PER_TICK_MAX": 2},
-    drains: {"LOOKS_PER_TICK_MAX": 2},
-    effort: {"EFFORT_PER_TICK_MAX": 9},
+    drains: {"PODS_PER_TICK_MAX": 2},
+    placement: {"UNITS_PER_TICK_MAX": 9},
     execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
     tracking: {"ENDED_PER_TICK_MAX": 1},
-    looks: {"LOOKS_PER_ROUND_MAX": 3, "ORDERED_MAX": 5},
+    balancer: {"PODS_PER_ROUND_MAX": 3},
+    evictions: {"ORDERED_PER_CHECKED": 2},
     rebalancer: {"PACKED_PER_TICK_MAX": 2},
 }
 #: Steps of a history, each of one record or a few.

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from schemas.messages.requests import SchedulingRequest
+from streams.cluster import placement
 from streams.inventory.kind import kind_of
-from streams.placement import effort
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
 from streams.placement.plugins.fit import NodeResourcesFit
 from tests.streams.cluster.builders import (
@@ -169,7 +169,7 @@ def test_a_group_that_finds_room_bit_by_bit_is_looked_at_again_soon() -> None:
 def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 5)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 5)
     run = cluster()
     run.say(*(request(f"a{number}") for number in range(5)))
     run.say(node(cpu="100"))
@@ -184,7 +184,7 @@ def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
 def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 12)
     run = cluster(node(cpu="1"))
     for number in range(40):
         run.say(request(pod(f"p{number:02}", cpu=str(2 + number), priority=number % 3)))
@@ -202,7 +202,7 @@ def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
 def test_pods_of_high_priority_that_never_fit_keep_nobody_from_being_placed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 12)
     run = cluster(policy_record("maxBackoffSeconds: 1"))
     for number in range(40):
         run.say(request(pod(f"high-{number}", cpu=str(20 + number), priority=9)))
@@ -313,7 +313,7 @@ def test_a_kind_gets_its_turn_while_others_that_were_due_before_go_on_finding_ro
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # At one tick four pods of the highest priority, and one of each of two other kinds.
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 12)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 12)
     run = Run()
 
     def more(number: int) -> list[SchedulingRequest]:

@@ -1,4 +1,4 @@
-"""The command group `schemas`: the published documents of all topics and tables.
+"""The command group `schema`: the published documents of all topics and tables.
 
 Exit codes: 1 a document differs (`--check`), or cannot be read or written; 2 the command line is
 wrong.
@@ -10,8 +10,12 @@ from typing import Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json
+from loadstream.command import command
 
-app = typer.Typer(no_args_is_help=True, help="The published schemas of all topics and tables.")
+app = typer.Typer(
+    name="schema", no_args_is_help=True, help="The published schemas of all topics and tables."
+)
 
 
 @app.callback()
@@ -19,7 +23,7 @@ def _group() -> None:
     """Keeps `export` a command of its own although it is the only one."""
 
 
-@app.command()
+@command(app, "schema export --check", kafka=False)
 def export(
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
@@ -30,7 +34,7 @@ def export(
             help="Write here instead of where they are checked in; other files there stay."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
     from schemas.publish.export import PUBLISHED, differences, documents, write
@@ -55,7 +59,7 @@ def export(
     if not check:
         echo(f"{len(documents())} documents in {place}, {len(written)} of them changed")
     elif changed:
-        echo("run `loadstream schemas export` and check the result in", err=True)
+        echo("run `loadstream schema export` and check the result in", err=True)
         raise typer.Exit(1)
     else:
         echo(f"{len(documents())} documents in {place} are as the code says")

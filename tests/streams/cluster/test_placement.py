@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from schemas.messages.pods import OwnerReference
-from streams.placement import effort
+from streams.cluster import placement
 from tests.streams.cluster.builders import (
     at,
     full,
@@ -111,7 +111,7 @@ def test_requests_that_come_before_the_first_tick_are_decided_at_it() -> None:
 def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 7)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 7)
     run = Run()
     run.say(node(), *(request(name) for name in "abcdef"), request("a"))
     assert outcomes(run.say(tick(0))) == [("a", "placed"), ("b", "placed")]
@@ -126,7 +126,7 @@ def test_a_backlog_from_before_the_first_tick_is_taken_up_in_its_order(
 def test_a_backlog_leaves_those_that_wait_half_of_a_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 8)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
     run = Run()
     run.say(*(request(name) for name in "abcd"))
     assert outcomes(run.say(tick(0))) == [("a", "waiting"), ("b", "waiting")]
@@ -140,7 +140,7 @@ def test_reservations_that_end_at_once_end_over_several_ticks(
 ) -> None:
     run = cluster(node(), policy_record("reservationSeconds: 5"))
     run.say(*(request(name) for name in "abc"))
-    monkeypatch.setattr(effort, "EFFORT_PER_TICK_MAX", 8)
+    monkeypatch.setattr(placement, "UNITS_PER_TICK_MAX", 8)
     assert [each for each in outcomes(run.say(tick(6))) if each[1] == "expired"] == [
         ("a", "expired")
     ]

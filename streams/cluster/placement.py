@@ -3,12 +3,16 @@
 A request is tried when it arrives, unless pods of its kind wait already; then it shares their
 result. A request that comes before the first tick of the clock is kept until then, because a
 decision has a time. A pod that cannot be placed waits (see `pending`) and is tried again at clock
-ticks, as far as the effort of a tick allows (see `effort`). A decision takes its room at once, so
+ticks, as far as the budget of a tick allows. A decision takes its room at once, so
 two requests never see the same room. The room is given back when the binding fails, when the pod
 goes, or when the reservation expires without confirmation. A request ends without a node when it is
 withdrawn, when its pod goes, and when a binding finds that the pod has gone: the record that says
-so may have come before the request.
+so may have come before the request. A pod that replaces a migrating pod gets the room that
+migrations hold for it.
 """
+
+import heapq
+from collections import deque
 
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.refusals import Refusal
@@ -17,13 +21,12 @@ from schemas.messages.pods import Pod
 from schemas.messages.requests import SchedulingRequest
 from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
+from streams.inventory.kind import Kind, kind_of, shared
 from streams.inventory.node import Held
-from streams.moves.history import Moves
+from streams.migration.migrations import Migrations
 from streams.placement import explain
-from streams.placement.due_groups import DueGroups
-from streams.placement.effort import Effort
-from streams.placement.excluded_requests import ExcludedRequests
+from streams.placement.excluded_requests import UNITS_PER_KIND, ExcludedRequests
+from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
@@ -34,31 +37,36 @@ from streams.placement.pending import (
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import KeptRoom, NoKeptRoom, Reservations, preferred
+from streams.placement.reservations import Reservations, preferred
 from streams.placement.unplaceable import unplaceable
+from streams.stage.budget import Budget
 from streams.stage.records import OutputMessage
 
-#: Shares of a tick's effort that are left when it is the turn of what comes next: after
-#: reservations that end, after requests from before the first tick.
+#: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.
+#: A decision takes one, as does another attempt for the same kind of pods.
+UNITS_PER_TICK_MAX = 750
+#: Shares of a tick's budget that are kept for what comes next: after reservations that end, after
+#: requests from before the first tick.
 _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
 
 
 class Placement:
     """Decides for the pods of one cluster."""
 
-    def __init__(self, inventory: Inventory, moves: Moves | None = None) -> None:
-        self.inventory = inventory
-        self.placer = Placer(inventory)
+    def __init__(
+        self,
+        inventory: Inventory,
+        placer: Placer,
+        exclusions: Exclusions,
+        migrations: Migrations,
+    ) -> None:
+        self.inventory, self.placer, self.migrations = inventory, placer, migrations
         self.pending = PendingRequests()
         self.changed_requests: dict[str, None] = {}
         """Rows of table `pending_requests` to write, by pod uid."""
         self.reservations = Reservations(inventory)
-        self.kept: KeptRoom = NoKeptRoom()
         self.excluded_requests = ExcludedRequests(
-            Moves("", inventory.policy) if moves is None else moves,
-            self.placer,
-            self.pending,
-            self.changed_requests,
+            exclusions, placer, self.pending, self.changed_requests
         )
 
     # --- inputs ---------------------------------------------------------------------------------
@@ -86,11 +94,13 @@ class Placement:
         kind = kind_of(request.pod)
         self.pending.keep(self.pending.arrive(request, kind, self.inventory.numbers.sequence))
         self.changed_requests[uid] = None
+        decisions: list[OutputMessage] = []
         # Two for one, so that a backlog shrinks whatever arrives.
-        judged = [
-            self._judge_kept(Effort(), cause) for _ in range(2 * self.inventory.context.begun)
-        ]
-        return [decision for decisions in judged for decision in decisions]
+        for _ in range(2 * self.inventory.context.begun):
+            kept = self.pending.take_unseen()
+            if kept is not None:
+                decisions += self._judge_kept(kept, cause)
+        return decisions
 
     def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[OutputMessage]:
         """The outcome of a binding.
@@ -141,28 +151,31 @@ class Placement:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
-    def tick(self, cause: Cause, effort: Effort | None = None) -> list[OutputMessage]:
-        """Time has passed: reservations end, what waits is tried again, within the effort."""
-        effort = effort or Effort()
-        decisions = self._expire_all(effort, cause)
-        while effort.more_than(_UNSEEN_LEAVE) and self.pending.unseen:
-            decisions += self._judge_kept(effort, cause)
+    def tick(self, cause: Cause, share: float = 1.0) -> list[OutputMessage]:
+        """Time has passed: reservations end, what waits is tried again, for a share of the budget."""
+        budget = Budget(int(UNITS_PER_TICK_MAX * share))
+        decisions = self._expire_all(budget, cause)
+        last: Kind | None = None
+        while budget.has_more_than(_UNSEEN_LEAVE):
+            request = self.pending.take_unseen()
+            if request is None:
+                break
+            kind = kind_of(request.pod)
+            budget.spend(_count_units(kind, last))
+            last = kind
+            decisions += self._judge_kept(request, cause)
         self.pending.release_delayed(cause.now_ms)
         if self.inventory.context.paused:
             return decisions
-        decisions += self.excluded_requests.look(self.inventory.policy, effort, cause)
-        return decisions + self._retry(effort, cause)
+        decisions += self.excluded_requests.look(self.inventory.policy, budget, cause)
+        return decisions + self._retry(budget, cause)
 
     # --- attempts -------------------------------------------------------------------------------
 
-    def _judge_kept(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
-        """Decide about the first of the requests that were only kept so far."""
-        decisions: list[OutputMessage] = []
-        for request in self.pending.take_unseen(1):
-            effort.look(kind_of(request.pod))
-            self.changed_requests[request.pod.uid] = None
-            decisions += self._judge(request, cause)
-        return decisions
+    def _judge_kept(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
+        """Decide about a request that was only kept so far."""
+        self.changed_requests[request.pod.uid] = None
+        return self._judge(request, cause)
 
     def _judge(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
         """Decide about a request for the first time."""
@@ -179,7 +192,7 @@ class Placement:
             self.changed_requests[pod.uid] = None
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
-        behind = self.pending.group(kind) is not None and not self.kept.awaits(pod)
+        behind = self.pending.group(kind) is not None and not self.migrations.awaits(pod)
         waits = behind or self.inventory.context.paused
         return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
 
@@ -195,42 +208,63 @@ class Placement:
         return [self._report(waiting, group, why, cause)]
 
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
-        """The kind's ranking, and a node: where room was kept, or the best; None: none."""
-        kept = self.kept.claim(waiting.request.pod, cause)
+        """The kind's ranking, and a node: where room was held, or the best; None: none."""
+        held = self.migrations.claim(waiting.request.pod, cause)
         ranking = self.placer.rank(waiting.kind)
-        return ranking, preferred(ranking, self.inventory.nodes.get(kept or ""))
+        return ranking, preferred(ranking, self.inventory.nodes.get(held or ""))
 
-    def _retry(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
+    def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Try pods that wait, the first of all kinds first, until no node takes any of them.
 
-        Where a tick does not do for all, half of it is for kinds that are due longest, so that no
-        number of pods of a high priority keeps the others from ever being looked at.
+        Where the budget does not do for all, half of it is for kinds that are due longest, one pod of
+        each in turn, so that no number of pods of a high priority keeps the others from ever being
+        tried.
         """
         index = self.inventory.lay_out()
-        if effort.left <= 0:
+        if budget.is_spent:
             return []
         backoff_max_ms = self.inventory.policy.max_backoff_seconds * 1000
-        queue = DueGroups(self.pending, cause.now_ms, index.version, backoff_max_ms)
-        half = effort.left // 2
+        due = self.pending.due(cause.now_ms, index.version, backoff_max_ms)
+        by_rank = [(waiting.rank, group) for waiting, group in due]
+        heapq.heapify(by_rank)
+        half, last = budget.left // 2, None
         decisions: list[OutputMessage] = []
-        while queue and effort.left > 0:
-            if effort.left <= half:
-                queue.longest_due_first()
-            waiting, group = queue.take()
-            effort.look(group.kind)
-            ranking, row = self._look(waiting, cause)
-            if row is None:
-                reports = self._all_failed(group, ranking, cause)
-                effort.decide(len(reports) - 1)
-                decisions += reports
-                continue
-            self._forget(waiting.request.pod.uid)
-            decisions.append(self._place(waiting, row, ranking, cause))
-            # There is room, if too little for all: the next look is soon, after those due longer.
-            group.failures, group.retry_at_ms = 0, cause.now_ms
-            self.pending.group_changed(group)
-            queue.put_back(group)
+        while by_rank and budget.left > half:
+            _, group = heapq.heappop(by_rank)
+            budget.spend(_count_units(group.kind, last))
+            last = group.kind
+            waiting = self._retry_first(group, budget, decisions, cause)
+            if waiting is not None:
+                heapq.heappush(by_rank, (waiting.rank, group))
+        by_rank.sort(key=lambda entry: (entry[1].retry_at_ms, entry[0]))
+        longest_due = deque(group for _, group in by_rank)
+        while longest_due and not budget.is_spent:
+            group = longest_due.popleft()
+            budget.spend(_count_units(group.kind, last))
+            last = group.kind
+            if self._retry_first(group, budget, decisions, cause) is not None:
+                longest_due.append(group)
         return decisions
+
+    def _retry_first(
+        self, group: Group, budget: Budget, decisions: list[OutputMessage], cause: Cause
+    ) -> Waiting | None:
+        """Try the first pod of a group; return the next one, None: there is none or all failed."""
+        waiting = self.pending.next_of(group)
+        if waiting is None:
+            return None
+        ranking, row = self._look(waiting, cause)
+        if row is None:
+            reports = self._all_failed(group, ranking, cause)
+            budget.spend(len(reports) - 1)
+            decisions += reports
+            return None
+        self._forget(waiting.request.pod.uid)
+        decisions.append(self._place(waiting, row, ranking, cause))
+        # There is room, if too little for all: the next attempt is soon, after those due longer.
+        group.failures, group.retry_at_ms = 0, cause.now_ms
+        self.pending.group_changed(group)
+        return self.pending.next_of(group)
 
     def _place(self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause) -> OutputMessage:
         """Decide, and take the room at once, on the best node that the owner may go to."""
@@ -338,16 +372,16 @@ class Placement:
         kept = explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=alone_ms, note=why)
         return [kept]
 
-    def _expire_all(self, effort: Effort, cause: Cause) -> list[OutputMessage]:
+    def _expire_all(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Reservations whose time is over, the earliest first; others wait for another tick."""
         decisions = []
         for node, held in self.reservations.over(cause.now_ms):
-            effort.decide(2)
+            budget.spend(2)
             self.inventory.release(held.pod.uid)
             self._again(held, cause, "")
             why = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
             decisions.append(explain.ended(cause, held.pod, "expired", why, node=node.name))
-            if not effort.more_than(_EXPIRIES_LEAVE):
+            if not budget.has_more_than(_EXPIRIES_LEAVE):
                 break
         return decisions
 
@@ -358,3 +392,8 @@ class Placement:
         if not self.inventory.context.begun:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]
+
+
+def _count_units(kind: Kind, last: Kind | None) -> int:
+    """Units of a budget that an attempt takes: all nodes may have to be ranked for another kind."""
+    return 1 if last is not None and kind.key == last.key else UNITS_PER_KIND

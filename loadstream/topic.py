@@ -1,4 +1,4 @@
-"""The commands `topics` and `produce`.
+"""The command group `topic`: make, check and list topics, write records; `tail` reads them.
 
 Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
 is wrong. What was asked for goes to standard output, everything else to standard error.
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import topic_names, topic_of
+from loadstream.arguments import Json, topic_names, topic_of
 from loadstream.cluster_warnings import warn
+from loadstream.command import command
 from loadstream.failures import as_messages, connect_as_configured
+from loadstream.tail import tail
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -22,20 +24,13 @@ if TYPE_CHECKING:
     from connectors.kafka.produce import Summary
     from connectors.kafka.topics import Finding, FoundTopic
 
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
-
-topics = typer.Typer(
-    no_args_is_help=True, help="Make, show and check the topics that everything else needs."
+app = typer.Typer(
+    name="topic", no_args_is_help=True, help="Make and check topics, write and read their records."
 )
+command(app, "topic tail placement-decisions --cluster prod-eu-1 -f")(tail)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to an app."""
-    app.add_typer(topics, name="topics")
-    app.command()(produce)
-
-
-@topics.command()
+@command(app, "topic create")
 def create(
     mend: Annotated[
         bool, typer.Option("--mend", help="Also set settings of existing topics that differ.")
@@ -54,7 +49,7 @@ def create(
         _print_findings(connection, report, json=json, made=list(made))
 
 
-@topics.command()
+@command(app, "topic check --json")
 def check(json: Json = False) -> None:
     """Compare all topics with what they must be, and change nothing."""
     with as_messages():
@@ -68,7 +63,7 @@ def check(json: Json = False) -> None:
         )
 
 
-@topics.command(name="list")
+@command(app, "topic list", name="list")
 def list_(json: Json = False) -> None:
     """Show all topics: partitions, copies, and the records that they hold at most."""
     with as_messages():
@@ -86,7 +81,7 @@ def list_(json: Json = False) -> None:
         rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
             if name not in found:
-                rows.append((name, "none", "", "", "missing; `loadstream topics create` makes it"))
+                rows.append((name, "none", "", "", "missing; `loadstream topic create` makes it"))
                 continue
             held = sum(e.next_offset - e.first_offset for e in extents[name])
             spans = " ".join(f"{e.first_offset}..{e.next_offset}" for e in extents[name])
@@ -95,6 +90,7 @@ def list_(json: Json = False) -> None:
         _print_table(rows)
 
 
+@command(app, "topic produce node-usage samples.jsonl")
 def produce(
     topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=topic_names)],
     file: Annotated[

@@ -15,7 +15,7 @@ from connectors.kafka.records import place
 from connectors.kafka.tail import Entry, read_entries
 from connectors.process import wall_clock
 from connectors.queries import migration_states as states
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
@@ -123,7 +123,7 @@ def test_migrate_asks_for_the_pod_that_was_heard_of_last(
         seen("elsewhere", cluster="other"), seen("neighbour", name="web-2"),
     )  # fmt: skip
     result = run(
-        "migrate", "blue", "shop/web-1", "--mode", "EvictDirectly", "--ttl", "10m",
+        "migration", "start", "blue", "shop/web-1", "--mode", "EvictDirectly", "--ttl", "10m",
         "--ignore-windows", "--reason", "noisy",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -132,7 +132,7 @@ def test_migrate_asks_for_the_pod_that_was_heard_of_last(
     assert (request.action, request.mode, request.ttl_ms) == ("migrate", "EvictDirectly", 600_000)
     assert (request.ignore_windows, request.reason) == (True, "noisy")
     assert result.output == (
-        f"{request.request_id}: pod shop/web-1 is to be migrated; see `loadstream migrations blue`\n"
+        f"{request.request_id}: pod shop/web-1 is to be migrated; see `loadstream migration list blue`\n"
     )
 
 
@@ -140,18 +140,18 @@ def test_a_pod_that_has_ended_or_was_never_heard_of_is_not_asked_for(
     running: RunningBroker, write: Write
 ) -> None:
     write("pod-lifecycle", seen("first"), seen("first", "deleted"))
-    ended = run("migrate", "blue", "shop/web-1")
+    ended = run("migration", "start", "blue", "shop/web-1")
     assert (ended.exit_code, ended.output) == (
         1,
         "error: pod shop/web-1 of cluster blue has ended: it was deleted\n",
     )
-    unknown = run("migrate", "blue", "shop/web-7")
+    unknown = run("migration", "start", "blue", "shop/web-7")
     assert (unknown.exit_code, unknown.output) == (
         1,
         "error: pod shop/web-7 of cluster blue is not in topic pod-lifecycle\n",
     )
     assert requests(running) == []
-    assert run("migrate", "blue", "shop/web-7", "--uid", "known").exit_code == 0
+    assert run("migration", "start", "blue", "shop/web-7", "--uid", "known").exit_code == 0
     (request,) = requests(running)
     assert request.pod is not None
     assert request.pod.uid == "known"
@@ -171,7 +171,7 @@ def test_a_pod_that_no_request_can_carry_is_an_error_of_the_command_line(
     pod: str, uid: str | None, at: str, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a sentence in a box is not wrapped
-    result = run("migrate", "blue", pod, *([] if uid is None else ["--uid", uid]))
+    result = run("migration", "start", "blue", pod, *([] if uid is None else ["--uid", uid]))
     assert result.exit_code == 2
     assert f"Invalid value for {at}: found " in result.output
     assert "expected a string of 1 to " in result.output
@@ -179,8 +179,8 @@ def test_a_pod_that_no_request_can_carry_is_an_error_of_the_command_line(
 
 
 def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
-    assert run("drain", "blue", "worker-9", "--reason", "new disk").exit_code == 0
-    assert run("undrain", "blue", "worker-9").exit_code == 0
+    assert run("node", "drain", "blue", "worker-9", "--reason", "new disk").exit_code == 0
+    assert run("node", "undrain", "blue", "worker-9").exit_code == 0
     first, second = requests(running)
     assert (first.action, first.node, first.reason, first.mode) == (
         "drain", "worker-9", "new disk", None,
@@ -195,9 +195,9 @@ def test_requests_are_printed_as_json_where_that_is_asked_for(
     write("pod-lifecycle", seen("first"))
     write("status", status(2), status(4, paused=True))
     asked = (
-        ("drain", "blue", "worker-9"),
-        ("undrain", "blue", "worker-9"),
-        ("migrate", "blue", "shop/web-1"),
+        ("node", "drain", "blue", "worker-9"),
+        ("node", "undrain", "blue", "worker-9"),
+        ("migration", "start", "blue", "shop/web-1"),
         ("migration", "pause", "blue", "migration-2"),
         ("migration", "resume", "blue", "migration-4"),
         ("migration", "abort", "blue", "migration-2"),
@@ -252,21 +252,21 @@ def test_migrations_shows_the_newest_state_of_those_under_way(write: Write) -> N
         status(1, "Running", 3, paused=True, dry_run=False), status(2, "Succeeded", 4),
         status(9, cluster="other"),
     )  # fmt: skip
-    result = run("migrations", "blue")
+    result = run("migration", "list", "blue")
     assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
         "2026-11-18 11:06:42.000 (58s ago)  node worker-9 draining: 2 pods left, 0 protected",
         "2026-11-18 11:06:43.000 (57s ago)  migration migration-1 of pod shop/web-1 from worker-1: Running, paused",
         "1 under way (1 paused); ended within 1d: 1 Succeeded; 1 node takes no new pods",
     ]
-    everything = run("migrations", "blue", "--all", "--json").output.splitlines()
+    everything = run("migration", "list", "blue", "--all", "--json").output.splitlines()
     assert [json.loads(line)["happened_at_ms"] - NOW_MS for line in everything] == [
         2000,
         3000,
         4000,
     ]
     write("status", drained("Undrained", 5), status(1, "Aborted", 6))
-    assert run("migrations", "blue").output == (
+    assert run("migration", "list", "blue").output == (
         "0 under way; ended within 1d: 1 Aborted, 1 Succeeded\n"
     )
 
@@ -278,12 +278,12 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
         "status", status(1, "Failed"), status(2, "Failed", seconds=3000),
         status(3, seconds=3601),
     )  # fmt: skip
-    assert len(run("migrations", "blue", "--all", "--back", "1h").output.splitlines()) == 3
+    assert len(run("migration", "list", "blue", "--all", "--back", "1h").output.splitlines()) == 3
     monkeypatch.setattr(states, "RECORDS_MAX", 1)
-    assert run("migrations", "blue").output.splitlines()[1:] == [
+    assert run("migration", "list", "blue").output.splitlines()[1:] == [
         "1 under way; ended within 1d: none; only the newest 1 records were looked at"
     ]
-    whole = run("migrations", "blue", "--json")
+    whole = run("migration", "list", "blue", "--json")
     assert whole.stderr == "warning: only the newest 1 records were looked at\n"
     assert json.loads(whole.stdout)["migration_id"] == "migration-3"
 
@@ -292,7 +292,7 @@ def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> 
     days = 3 * 86_400
     write("status", status(1, "Pending"), drained("Drained", 1), status(2, "Failed", 2))
     write("status", status(3, seconds=days))
-    lines = run("migrations", "blue").output.splitlines()
+    lines = run("migration", "list", "blue").output.splitlines()
     assert "migration migration-1 of pod shop/web-1 from worker-1: Pending" in lines[0]
     assert "node worker-9 drained: 2 pods left" in lines[1]
     assert lines[3:] == ["2 under way; ended within 1d: none; 1 node takes no new pods"]
@@ -300,7 +300,7 @@ def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> 
 
 @pytest.mark.usefixtures("running")
 def test_a_cluster_without_migrations_has_none() -> None:
-    assert run("migrations", "blue").output == "0 under way; ended within 1d: none\n"
+    assert run("migration", "list", "blue").output == "0 under way; ended within 1d: none\n"
 
 
 def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
@@ -308,7 +308,10 @@ def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Wr
     for arguments, problem in (
         (("migration", "pause", "blue", "migration-1"), "it is paused already"),
         (("migration", "resume", "blue", "migration-2"), "it is not paused"),
-        (("undrain", "blue", "worker-9"), "node worker-9 of cluster blue is not being drained"),
+        (
+            ("node", "undrain", "blue", "worker-9"),
+            "node worker-9 of cluster blue is not being drained",
+        ),
     ):
         result = run(*arguments)
         assert (result.exit_code, problem in result.output) == (1, True), result.output
@@ -318,12 +321,15 @@ def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Wr
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("drain", "blue", "worker-8"), "Node worker-8 of cluster blue has never been seen"),
-        (("drain", "blue", "worker-8"), "Did you mean worker-9?"),
-        (("undrain", "blue", "worker-8"), "has never been seen"),
-        (("drain", "bleu", "worker-9"), "Cluster bleu has never been seen"),
-        (("drain", "bleu", "worker-9"), "Did you mean blue?"),
-        (("migrate", "bleu", "shop/web-1"), "has never been seen"),
+        (
+            ("node", "drain", "blue", "worker-8"),
+            "Node worker-8 of cluster blue has never been seen",
+        ),
+        (("node", "drain", "blue", "worker-8"), "Did you mean worker-9?"),
+        (("node", "undrain", "blue", "worker-8"), "has never been seen"),
+        (("node", "drain", "bleu", "worker-9"), "Cluster bleu has never been seen"),
+        (("node", "drain", "bleu", "worker-9"), "Did you mean blue?"),
+        (("migration", "start", "bleu", "shop/web-1"), "has never been seen"),
         (("migration", "abort", "bleu", "migration-1"), "has never been seen"),
     ],
 )
@@ -331,7 +337,7 @@ def test_a_mistyped_name_is_reported_and_no_request_is_written(
     running: RunningBroker, arguments: tuple[str, ...], said: str
 ) -> None:
     result = run(*arguments)
-    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert (result.exit_code, said in result.output) == (3, True), result.output
     assert requests(running) == []
 
 
@@ -342,12 +348,12 @@ def test_a_node_that_was_removed_is_not_drained(
     if measured:
         write("node-metrics", NodeMetric(cluster="blue", node="worker-9", updated_at_ms=NOW_MS))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
-    refused = run("drain", "blue", "worker-9")
+    refused = run("node", "drain", "blue", "worker-9")
     said = "error: Node worker-9 of cluster blue was removed. Nothing was asked for\n"
-    assert (refused.exit_code, refused.output) == (1, said)
+    assert (refused.exit_code, refused.output) == (3, said)
     assert requests(running) == []
     write("node-state", NodeState(cluster="blue", node="worker-9", event="added"))
-    assert run("drain", "blue", "worker-9").exit_code == 0
+    assert run("node", "drain", "blue", "worker-9").exit_code == 0
 
 
 def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
@@ -355,7 +361,7 @@ def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
 ) -> None:
     write("status", drained("Draining", 1))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
-    assert run("undrain", "blue", "worker-9").exit_code == 0
+    assert run("node", "undrain", "blue", "worker-9").exit_code == 0
     (request,) = requests(running)
     assert (request.action, request.node) == ("undrain", "worker-9")
 
@@ -364,19 +370,21 @@ def test_a_node_of_which_there_are_metrics_alone_is_drained(
     running: RunningBroker, write: Write
 ) -> None:
     write("node-metrics", NodeMetric(cluster="blue", node="worker-5", updated_at_ms=NOW_MS))
-    assert run("drain", "blue", "worker-5").exit_code == 0
+    assert run("node", "drain", "blue", "worker-5").exit_code == 0
     (request,) = requests(running)
     assert request.node == "worker-5"
 
 
 @pytest.mark.usefixtures("running")
 def test_migrations_of_a_cluster_that_was_never_seen_end_with_a_code_of_their_own() -> None:
-    result = run("migrations", "bleu")
+    result = run("migration", "list", "bleu")
     assert result.exit_code == 3
     assert "Cluster bleu has never been seen" in result.stderr
 
 
-@pytest.mark.parametrize("command", [["migrations", "blue"], ["drain", "blue", "worker-9"]])
+@pytest.mark.parametrize(
+    "command", [["migration", "list", "blue"], ["node", "drain", "blue", "worker-9"]]
+)
 def test_a_silent_worker_is_reported_before_anything_else(
     running: RunningBroker, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,33 +414,33 @@ def drained_by(request: MigrationRequest, phase: Any, seconds: int) -> DrainStat
     ("arguments", "answers", "code", "last"),
     [
         (
-            ["migrate", "blue", "shop/web-1"],
+            ["migration", "start", "blue", "shop/web-1"],
             [lambda r: answered(r, "Pending"), lambda r: status(8, "Failed"), lambda r: answered(r, "Succeeded")],
             0, "Succeeded",
         ),
-        (["migrate", "blue", "shop/web-1"], [lambda r: answered(r, "Failed")], 1, "Failed"),
+        (["migration", "start", "blue", "shop/web-1"], [lambda r: answered(r, "Failed")], 1, "Failed"),
         (
-            ["drain", "blue", "worker-9"],
+            ["node", "drain", "blue", "worker-9"],
             [lambda r: drained("Drained", 1), lambda r: drained_by(r, "Drained", 2)],
             0, "drained: 2 pods left",
         ),
         (
-            ["drain", "blue", "worker-9"],
+            ["node", "drain", "blue", "worker-9"],
             [lambda r: drained("Undrained", 1), lambda r: drained_by(r, "Draining", 2), lambda r: drained_by(r, "Undrained", 3)],
             1, "undrained: 2 pods left",
         ),
         (
-            ["drain", "blue", "worker-9"],
+            ["node", "drain", "blue", "worker-9"],
             [lambda r: drained_by(r, "Draining", 1), lambda r: drained("Draining", 2), lambda r: drained("Drained", 3)],
             0, "drained: 2 pods left",
         ),
         (
-            ["drain", "blue", "worker-9"],
+            ["node", "drain", "blue", "worker-9"],
             [lambda r: drained("Undrained", 1).model_copy(update={"request_id": r.request_id})],
             1, "undrained: 2 pods left",
         ),
         (
-            ["drain", "blue", "worker-9"],
+            ["node", "drain", "blue", "worker-9"],
             [lambda r: drained("Draining", 1).model_copy(update={"request_id": r.request_id}), lambda r: drained("Drained", 2)],
             0, "drained: 2 pods left",
         ),
@@ -471,17 +479,17 @@ def test_wait_follows_a_request_to_its_answer(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["migrate", "blue", "web-1"],
-        ["migrate", "blue", "shop/web-1/u1"],
-        ["migrate", "b/lue", "shop/web-1"],
-        ["migrate", "blue", "shop/web-1", "--mode", "Gently"],
-        ["migrate", "blue", "shop/web-1", "--ttl", "2d"],
-        ["migrate", "blue", "shop/web-1", "--ttl", "soon"],
-        ["drain", "blue", ""],
-        ["drain", "blue", "worker-9", "--reason", "x" * 1001],
+        ["migration", "start", "blue", "web-1"],
+        ["migration", "start", "blue", "shop/web-1/u1"],
+        ["migration", "start", "b/lue", "shop/web-1"],
+        ["migration", "start", "blue", "shop/web-1", "--mode", "Gently"],
+        ["migration", "start", "blue", "shop/web-1", "--ttl", "2d"],
+        ["migration", "start", "blue", "shop/web-1", "--ttl", "soon"],
+        ["node", "drain", "blue", ""],
+        ["node", "drain", "blue", "worker-9", "--reason", "x" * 1001],
         ["migration", "pause", "blue", "short"],
         ["migration", "abort", "blue", "shop/"],
-        ["migrations", "blue", "--back", "0s"],
+        ["migration", "list", "blue", "--back", "0s"],
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anybody_connects(
@@ -496,6 +504,6 @@ def test_without_a_broker_it_is_said_so(
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
-    result = run("drain", "blue", "worker-9")
+    result = run("node", "drain", "blue", "worker-9")
     assert result.exit_code == 1
     assert result.output.startswith("error: ")

@@ -1,21 +1,28 @@
-"""The command `partition reset`: a partition begins again without its rows and its journal."""
+"""The command group `partition`: a partition begins again without its rows and its journal."""
 
 from typing import Annotated
 
 import typer
 
-from connectors.process.terminal import echo
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json
+from loadstream.command import command
 from loadstream.failures import as_messages, connect_as_configured
 
-partition = typer.Typer(no_args_is_help=True, help="Let a partition begin again.")
+app = typer.Typer(name="partition", no_args_is_help=True, help="Let a partition begin again.")
+#: What to do after a reset.
+_NEXT = (
+    "Start the workers. Watches of Kubernetes clusters list them again; let other producers send full "
+    "lists and the requests that wait."
+)
 
 
-@partition.callback()
+@app.callback()
 def _group() -> None:
     """Keep `partition` a group: Typer would merge a group with its only command."""
 
 
-@partition.command()
+@command(app, "partition reset 3 --yes")
 def reset(
     partitions: Annotated[
         list[int], typer.Argument(min=0, metavar="N...", help="Numbers of partitions.")
@@ -23,6 +30,7 @@ def reset(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without this option it is only shown.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Delete what both stages know of a partition: rows, journal and checkpoints.
 
@@ -36,14 +44,15 @@ def reset(
         connection = connect_as_configured()
         plans = [plan_reset(connection, number) for number in sorted(set(partitions))]
         for plan in plans:
-            echo("\n".join(plan.lines))
-        if not yes:
-            echo("Nothing was written; --yes does it.")
-            raise typer.Exit(1)
-        for plan in plans:
-            reset_partition(connection, plan)
-            echo(f"partition {plan.partition} was reset")
-        echo(
-            "Start the workers. Watches of Kubernetes clusters list them again; let other producers send full lists "
-            "and the requests that wait."
-        )
+            if not json:
+                echo("\n".join(plan.lines))
+            if yes:
+                reset_partition(connection, plan)
+            if json:
+                print_json({"partition": plan.partition, "plan": plan.lines, "reset": yes})
+            elif yes:
+                echo(f"partition {plan.partition} was reset")
+    if not json:
+        echo(_NEXT if yes else "Nothing was written; --yes does it.")
+    if not yes:
+        raise typer.Exit(1)

@@ -8,7 +8,7 @@ from streams.moves.memory import MoveMemory
 
 
 class MoveEvents:
-    """Listens to the migrations of one cluster; those of users and drains are no moves."""
+    """The moves among the migrations of one cluster; those of users and drains are none."""
 
     def __init__(self, inventory: Inventory, memory: MoveMemory) -> None:
         self._inventory, self._memory = inventory, memory

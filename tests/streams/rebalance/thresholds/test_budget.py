@@ -1,0 +1,25 @@
+"""No round checks more pods than the limit, and every hot node has its turn in time."""
+
+import pytest
+
+from streams.rebalance import balancer
+from streams.rebalance.thresholds.evictions import CHECKED_MAX, LATER
+from tests.streams.rebalance.harness import asked_in, busy
+
+
+@pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
+def test_a_round_checks_no_more_pods_than_the_limit_and_each_node_has_its_turn(
+    compat: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balancer, "PODS_PER_ROUND_MAX", 12)
+    world = busy(10, koordinator=compat == "koordinator")
+    seen: set[str] = set()
+    for _ in range(60):
+        asked = asked_in(world)
+        assert 6 <= len(asked) <= 12
+        assert asked[:6] == ["hot-00"] * 3 + ["hot-01"] * 3
+        seen.update(asked)
+    assert seen == {f"hot-{number:02}" for number in range(10)}
+    left_out = [hot for pool in world.outcome.pools for hot in pool.hot if not hot.looked_at]
+    assert left_out
+    assert all(hot.ended in (CHECKED_MAX, LATER) for hot in left_out)

@@ -1,0 +1,54 @@
+"""Where a budget is too small for all: the first ones always, and each of the others in time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.stage.budget import Budget
+
+SIZES = st.lists(st.integers(0, 5), max_size=30)
+
+
+@given(SIZES, st.integers(0, 200), st.integers(0, 2**40))
+def test_a_budget_chooses_no_more_than_it_has_and_half_of_it_in_order(
+    sizes: list[int], units: int, seed: int
+) -> None:
+    chosen = Budget(units, seed).choose(sizes)
+    assert len(set(chosen)) == len(chosen)
+    assert sum(sizes[place] for place in chosen) <= units or len(chosen) == 1
+    if sum(sizes) <= units:
+        assert chosen == list(range(len(sizes)))
+    for place, _ in enumerate(sizes):
+        if sum(sizes[: place + 1]) <= units // 2:
+            assert chosen[place] == place
+
+
+@given(st.integers(2, 60), st.integers(2, 20), st.integers(0, 2**40))
+def test_every_item_is_chosen_in_time(count: int, units: int, begin: int) -> None:
+    chosen = {
+        place
+        for seed in range(begin, begin + 1_000_000, 1_000)
+        for place in Budget(units, seed).choose([1] * count)
+    }
+    assert chosen == set(range(count))
+
+
+def test_an_item_larger_than_the_budget_is_chosen_alone() -> None:
+    assert len(Budget(6, 1).choose([30] * 10)) == 1
+    assert Budget(6, 1).choose([]) == []
+
+
+def test_more_items_are_chosen_where_they_may_take_less_than_their_size() -> None:
+    assert len(Budget(6, 1).choose([3] * 10, 3)) == 6
+
+
+def test_choosing_spends_nothing_and_what_is_spent_is_not_left() -> None:
+    budget = Budget(8)
+    budget.choose([1, 1])
+    budget.spend(4)
+    assert (budget.left, budget.has_more_than(1 / 2), budget.has_more_than(1 / 4)) == (
+        4,
+        False,
+        True,
+    )
+    budget.spend(5)
+    assert budget.is_spent
