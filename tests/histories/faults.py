@@ -40,7 +40,7 @@ FAULTS: dict[str, Fault] = {
     "commands fail": Fault(0.5, 300),
     "commands are refused": Fault(0.5, 300),
     "outcomes are not reported": Fault(0.5, 300),
-    "commands wait": Fault(0.4, 300),
+    "commands wait": Fault(0.8, 300),
     "the sink restarts": Fault(0.4),
     "commands are read twice": Fault(0.3, 300, 0.5),
 }

@@ -60,9 +60,9 @@ _POOL = {"name": "warm", "nodeSelector": {"matchLabels": {"pool": "warm"}}}
 #: By section: the share of its fields that a policy gives, and the values of each field. The section
 #: "" has the fields outside of sections.
 _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
-    "": (0.3, {
+    "": (0.5, {
         "compat": ("loadstream", "koordinator"),
-        "reservationSeconds": (1, 20, 300, 400),
+        "reservationSeconds": (1, 20, 60),
         "maxBackoffSeconds": (1, 10, 60),
         "maxPendingRequests": (1, 3, 10),
         "metricFutureSeconds": (0, 5, 86_400),

@@ -191,6 +191,7 @@ class _Run:
         for name, state in self.cluster.stage.clusters.items():
             for check in state_invariants.EVERY_EVENT:
                 check(state)
+            state_invariants.check_known_pods(state, self.model.get(name))
             state_invariants.check_requests(state, self.model.get(name))
 
     def _compare(self) -> None:

@@ -49,6 +49,19 @@ def check_waiting_once(state: ClusterState) -> None:
         require(state.inventory.held(uid) is None, "a pod waits and has a node", uid)
 
 
+def check_known_pods(state: ClusterState, cluster: ClusterModel) -> None:
+    """A pod that runs or was placed is held on its node, until something says otherwise."""
+    nodes = {uid: pod.node for uid, pod in cluster.running.items()}
+    nodes |= {uid: decision.node for uid, decision in cluster.reserved.items()}
+    for uid, node in nodes.items():
+        found = state.inventory.where.get(uid)
+        require(
+            found == node,
+            "a pod is not held where it is known to be",
+            f"{uid}: {found}, not {node}",
+        )
+
+
 def check_requests(state: ClusterState, cluster: ClusterModel) -> None:
     """No request is forgotten: its pod waits or has a node, until there is a final answer."""
     for uid in cluster.waiting:
