@@ -86,7 +86,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 
 lock: ## Choose versions anew and lock them; needs uv.
 	@$(LOCK) -o locks/run.txt pyproject.toml
-	@$(LOCK) -c locks/run.txt -o locks/dev.txt --extra simulation --group dev pyproject.toml
+	@$(LOCK) -c locks/run.txt -o locks/dev.txt --group dev pyproject.toml
 	@$(LOCK) -c locks/dev.txt -o locks/build.txt --group build
 
 schemas: $(STAMP) ## Write the published schemas anew.

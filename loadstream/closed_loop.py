@@ -233,22 +233,21 @@ def _writable(file: Path) -> bool:
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
     from simulation.closed_loop.chart import bars
-    from simulation.closed_loop.markdown import markdown
-    from simulation.closed_loop.page import page
+    from simulation.closed_loop.report import format_markdown, format_page
 
     if path.suffix != ".md":
-        path.write_text(page(compared), encoding="utf-8")
+        path.write_text(format_page(compared), encoding="utf-8")
         return
     _, chart = _report_files(path)
     chart.write_text(bars(compared), encoding="utf-8")
-    path.write_text(markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
+    path.write_text(format_markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
 
 
 def _print_tables(compared: "list[Comparison]") -> None:
-    from simulation.closed_loop.table import LEGEND, lines
+    from simulation.closed_loop.report import LEGEND, format_lines
 
     for each in compared:
-        for line in lines(each):
+        for line in format_lines(each):
             echo(line)
         echo("")
     echo(LEGEND)

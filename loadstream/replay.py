@@ -41,7 +41,9 @@ def verify(
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="Compare from then on: a time ago or a time, as in `topic tail`."),
+        typer.Option(
+            "--from", help="Compare from then on: a time ago or a time, as in `topic tail`."
+        ),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
     cluster: Annotated[

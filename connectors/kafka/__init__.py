@@ -20,6 +20,5 @@ outbox            messages out for the duties, without blocking
 leadership        a process's place in a group of which one at a time is active for a cluster;
                   term: the time in which it is
 produce           JSON lines or messages into a topic
-wire              both ways at once, for simulated clusters
 partition_reset   rows, journal and checkpoints of a partition deleted
 """

@@ -177,6 +177,11 @@ class Pod(PodRef):
     ready: bool = False
     """Condition Ready=True."""
 
+    @property
+    def has_finished(self) -> bool:
+        """It has run to its end."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 class PodLifecycle(Message):
     """Something happened to a pod (key: cluster)."""

@@ -14,9 +14,7 @@
     contenders   who may be compared, by name           measures    what a run came to
     runs         one after the other, or side by side   kept        finished runs in a directory
     comparison   all contenders with all seeds
-    summary      the comparison in a sentence           table       for a terminal
-    chart        as SVG                                 page        as HTML
-    markdown     as Markdown                            commands    `loadstream closed-loop`
+    report       a sentence, tables, a page             chart       as SVG
 
 `policies` holds the built-in policies, as files. Time is the log's: the same seed is the same run,
 but for the CPU time that it takes. No broker, no network.

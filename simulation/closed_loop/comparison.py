@@ -104,12 +104,13 @@ def compare(
         if kept is not None:
             kept.keep(task.parameters, made)
     return [
-        _comparison(each, files, [made for task, made in found.items() if made and task.parameters == each])
+        join_runs(each, files, [made for task, made in found.items() if made and task.parameters == each])
         for each in parameters
     ]  # fmt: skip
 
 
-def _comparison(parameters: Parameters, files: tuple[str, ...], runs: Sequence[Run]) -> Comparison:
+def join_runs(parameters: Parameters, files: tuple[str, ...], runs: Sequence[Run]) -> Comparison:
+    """The comparison of runs that have ended."""
     by_seed = {each.calibration.seed: each.calibration for each in runs}
     return Comparison(
         parameters,

@@ -1,7 +1,7 @@
 """Who may be compared: policies, which both stages decide by, and rules of other schedulers.
 
-policies/*.yaml   built-in policies, by the names of their files rules/*.py        rules of
-placement that are not ours, by the names of their modules
+policies/*.yaml   built-in policies, by the names of their files
+rules/*.py        rules of placement that are not ours, by the names of their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -125,21 +125,22 @@ def _remark(name: str, policy: Policy) -> str:
     )
 
 
-def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: Ruled(name, make_rule()))
+def _of_rule(name: str, rule: Rule) -> MakeContender:
+    return MakeContender(f"rule {name}", lambda: Ruled(name, rule))
 
 
 def _policies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
 
 
-def _rules() -> dict[str, Callable[[], Rule]]:
-    """Makers of rules by name: classes of the modules of `rules` that choose a node."""
-    found: dict[str, Callable[[], Rule]] = {}
-    for module in sorted(each.name for each in iter_modules(rules.__path__)):
-        of = import_module(f"{rules.__name__}.{module}")
-        for value in vars(of).values():
-            own = isinstance(value, type) and value.__module__ == of.__name__
-            if own and value is not Rule and hasattr(value, "choose"):
-                found[module.replace("_", "-")] = value
-    return found
+def _rules() -> dict[str, Rule]:
+    """Rules by the names of their modules."""
+    modules = (
+        (each.name, import_module(f"{rules.__name__}.{each.name}"))
+        for each in iter_modules(rules.__path__)
+    )
+    return {
+        name.replace("_", "-"): module.choose
+        for name, module in sorted(modules)
+        if hasattr(module, "choose")
+    }

@@ -106,19 +106,11 @@ class KeptRuns:
     def _path(self, parameters: Parameters, seed: int, contender: str) -> Path:
         of: dict[str, Any] = {
             **self._same,
-            "parameters": _said(parameters),
+            "parameters": asdict(parameters),
             "contender": self._definitions[contender],
         }
         key = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
         return self._directory / f"{contender}-load-{parameters.load:g}-seed-{seed}-{key}.json"
-
-
-def _said(parameters: Parameters) -> dict[str, Any]:
-    """Those that are not as they are by default: a new one leaves runs without it in their place."""
-    default = asdict(Parameters())
-    return {
-        name: value for name, value in asdict(parameters).items() if value != default[name]
-    }  # fmt: skip
 
 
 def _digest(traces: Traces) -> str:

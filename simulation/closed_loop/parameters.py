@@ -31,6 +31,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "own_share": (0, 0.9),
     "sample_s": (1, 600),
     "step_s": (1, 60),
+    "turn_s": (0, 3_600),
     "lag_s": (0, 3_600),
     "command_lag_s": (0, 3_600),
 }
@@ -77,7 +78,10 @@ class Parameters:
     sample_s: int = 60
     """Time between two samples of a node; nodes are sampled in turns."""
     step_s: int = 10
-    """Time between two steps of the world: ticks of the clock."""
+    """Time between two steps of the world."""
+    turn_s: int = 0
+    """Time between two turns of the stages, in which they get the tick of the clock and all records
+    since the last one; 0: each step is a turn."""
     lag_s: int = 10
     """Time from a sample until it is read."""
     command_lag_s: int = 5
@@ -93,6 +97,8 @@ class Parameters:
             return f"step_s: found {self.step_s}; expected a part of a minute, such as 10"
         if self.sample_s % self.step_s:
             return f"sample_s: found {self.sample_s}; expected a multiple of step_s, {self.step_s}"
+        if self.turn_s % self.step_s:
+            return f"turn_s: found {self.turn_s}; expected a multiple of step_s, {self.step_s}"
         if self.life_min_s > 3600 * self.life_max_hours:
             return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
         if not 0 <= self.own_share < self.load:

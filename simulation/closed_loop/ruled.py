@@ -110,7 +110,7 @@ class Ruled(Observer):
             unreported=self._unreported,
             future=lambda seconds: self._future(plan, now_ms, seconds),
         )
-        node = self._rule.choose(_request(plan), view, self._random)
+        node = self._rule(_request(plan), view, self._random)
         if node is None:
             return False
         refused = self._world.cluster.place(plan, self._world.scenario.machines[node].name)

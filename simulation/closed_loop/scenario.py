@@ -32,15 +32,14 @@ from simulation.cluster.pods import (
     PROD,
     SCHEDULER,
     PodPlan,
-    container_of,
-    requests_of,
+    make_container,
 )
 
 Array = npt.NDArray[np.float64]
 Indexes = npt.NDArray[np.int64]
 
 CLUSTER = "closed-loop"
-#: A run begins at this time, a midnight: 2026-03-02 00:00 UTC.
+#: A run begins at this time unless it says another, a midnight: 2026-03-02 00:00 UTC.
 BEGIN_MS = 1_772_409_600_000
 HOUR_MS = 3_600_000
 #: Namespaces of owners with and without a disruption budget.
@@ -129,11 +128,14 @@ class Scenario:
     """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
     own: OwnDemands | None = None
     """What nodes want themselves; none: nothing."""
+    cluster: str = CLUSTER
+    """Name of the cluster."""
+    begin_ms: int = BEGIN_MS
 
     @property
     def measured_ms(self) -> int:
         """When measuring begins."""
-        return BEGIN_MS + round(self.parameters.filling_hours * HOUR_MS)
+        return self.begin_ms + round(self.parameters.filling_hours * HOUR_MS)
 
     @property
     def end_ms(self) -> int:
@@ -145,8 +147,21 @@ class ImpossibleScenario(ValueError):
     """Parameters that these traces cannot give; the message says which, and what is expected."""
 
 
-def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario:
+def draw_scenario(
+    parameters: Parameters,
+    seed: int,
+    traces: Traces,
+    cluster: str = CLUSTER,
+    begin_ms: int = BEGIN_MS,
+) -> Scenario:
     """The scenario of a seed.
+
+    Args:
+        parameters: all of them.
+        seed: draws nodes, pods and what these use.
+        traces: what is drawn from.
+        cluster: name of the cluster.
+        begin_ms: when it begins.
 
     Raises:
         ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
@@ -156,7 +171,7 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
     at_ms, life_ms, sizes = _pods(parameters, seed, traces, cores)
     owners = _owners(parameters, seed, len(at_ms))
     plans = tuple(
-        _plan(number, *each, parameters)
+        _plan(number, begin_ms, *each, parameters)
         for number, each in enumerate(
             zip(at_ms.tolist(), life_ms.tolist(), sizes.tolist(), owners.tolist(), strict=True)
         )
@@ -174,7 +189,9 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
         )
     factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
-    return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores, own)
+    return Scenario(
+        parameters, seed, machines, plans, calibrated, factor, requested / cores, own, cluster, begin_ms
+    )  # fmt: skip
 
 
 def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
@@ -244,10 +261,15 @@ def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
 
 
 def _plan(
-    number: int, at_ms: int, life_ms: int, size: list[int], owner: int, parameters: Parameters
+    number: int,
+    begin_ms: int,
+    at_ms: int,
+    life_ms: int,
+    size: list[int],
+    owner: int,
+    parameters: Parameters,
 ) -> PodPlan:
-    millicores, memory_bytes = size
-    requests = requests_of(millicores, memory_bytes, batch=False)
+    requests = dict(zip(("cpu", "memory"), size, strict=True))
     name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
     # Every second owner has a budget at a share of one half, every fourth at a quarter.
     share = parameters.budgeted_share
@@ -260,13 +282,10 @@ def _plan(
         priority=_PRIORITY,
         labels={"app": owned_by, PRIORITY_CLASS_LABEL: PROD},
         owners=(OwnerReference(kind="ReplicaSet", name=owned_by, uid=owned_by, controller=True),),
-        containers=(container_of(requests, limited=False),),
-        created_at_ms=BEGIN_MS + at_ms,
+        containers=(make_container(requests),),
+        created_at_ms=begin_ms + at_ms,
     )
-    return PodPlan(
-        pod=pod, at_ms=BEGIN_MS + at_ms, life_ms=life_ms, requests=requests,
-        cpu_millicores=0.0, memory_bytes=0.0, phase=0.0, job=False,
-    )  # fmt: skip
+    return PodPlan(pod, begin_ms + at_ms, life_ms, requests)
 
 
 def _demands(

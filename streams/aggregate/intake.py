@@ -170,7 +170,7 @@ class Intake:
                 f"metric_bytes: the metric of {node.key} has {len(value)} bytes; allowed are at most "
                 f"{self._limits.metric_bytes}: it is emitted without its pods and host applications",
             )
-            metric.pop("lives", None)
+            metric.pop("lifetimes", None)
             value = encode_fields({**metric, "pods": [], "host_applications": []})
         self.metrics[offset] = OutputRecord(OUTPUT, node.cluster, value)
         self._counts["reported"] += 1

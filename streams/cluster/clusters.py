@@ -34,7 +34,7 @@ from streams.cluster.tables import (
     rows_by_cluster,
     settle,
 )
-from streams.inventory.cause import Cause, as_of
+from streams.stage.cause import Cause, as_of
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
 

@@ -29,20 +29,19 @@ from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
 from streams.cluster.unlisted import Unlisted
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
-from streams.inventory.cause import Cause, as_of
 from streams.inventory.inventory import Inventory
-from streams.inventory.limits import beyond_limits
-from streams.inventory.metric import beyond_any_machine
-from streams.inventory.metric_lives import uneven
-from streams.inventory.pod_change import PodChange, pod_change
-from streams.inventory.pod_events import observe
+from streams.inventory.pod_events import PodChange, observe, pod_change
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.placement.plugins.registry import KNOWN
+from streams.pods.limits import beyond_limits
+from streams.risk.lifetimes import check_lifetime_columns
+from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.metric import beyond_any_machine
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -174,7 +173,7 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or beyond_any_machine(metric) or uneven(metric)
+        wrong = self._early(metric) or beyond_any_machine(metric) or check_lifetime_columns(metric)
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")

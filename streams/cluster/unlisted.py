@@ -3,12 +3,12 @@
 from itertools import islice
 
 from streams.cluster.placement import Placement
-from streams.inventory.cause import Cause
 from streams.inventory.full_lists import unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 #: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.

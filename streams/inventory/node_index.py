@@ -8,16 +8,30 @@ looked last.
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
-from streams.inventory.arrays import IntArray
-from streams.inventory.change import Change
 from streams.inventory.node import Node
+from streams.stage.arrays import IntArray
 
 #: Changes remembered; what is further behind is computed anew.
 LOG_ROWS_MAX = 65_536
+
+
+class Change:
+    """What about a node has changed, as bits; plain numbers, since every change looks at them."""
+
+    STATE: Final = 1
+    """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""
+    PODS: Final = 2
+    """The pods held there."""
+    METRIC: Final = 4
+    """Its usage, or whether that is fresh."""
+    FLEET: Final = 8
+    """By what its usage is worked out: what the cluster's pods use of their requests, of all nodes at
+    once."""
+    ALL: Final = 15
 
 
 class NodeWatcher(Protocol):

@@ -20,9 +20,7 @@ from schemas.messages.migrations import (
     Reason,
 )
 from schemas.policy import Policy
-from streams.inventory.cause import Cause, reference
 from streams.inventory.inventory import Inventory
-from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
 from streams.migration.move_events import MoveEvents
@@ -35,6 +33,8 @@ from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
 from streams.moves.owner import owner_key
+from streams.pods.owners import controller
+from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
 
 _REPORTED = set(Migration.model_fields)

@@ -13,9 +13,9 @@ from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
-from streams.inventory.demand import pod_demand
-from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds

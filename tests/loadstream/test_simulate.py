@@ -16,7 +16,6 @@ from loadstream.commands import app
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from simulation.cluster.continuous import ContinuousSimulation
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker, client
 
@@ -91,25 +90,3 @@ def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
     answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=wide)
     assert answer.exit_code == 2, answer.exception
     assert "expected a string of 1 to 253 characters" in answer.output
-
-
-def test_its_clock_is_that_of_the_partition_where_the_topics_have_its_cluster(
-    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever LOADSTREAM_KAFKA_PARTITIONS says: of another partition no command would expire."""
-    taken = []
-
-    class Ended(ContinuousSimulation):
-        def begin(self, now_ms: int, *, with_policy: bool = True) -> None:
-            taken.append(self._partition)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("simulation.cluster.continuous.ContinuousSimulation", Ended)
-    address = {
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-        "LOADSTREAM_KAFKA_PARTITIONS": "7",
-    }
-    assert partition_for(b"c", 7) != partition_for(b"c", 4)
-    done = CliRunner().invoke(app, ["simulate", "--cluster", "c"], env=address)
-    assert done.exit_code == 130, done.exception
-    assert taken == [partition_for(b"c", 4)]

@@ -13,7 +13,6 @@ import yaml
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from typer.testing import CliRunner
 
 from loadstream.commands import app
@@ -22,7 +21,6 @@ from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
 from schemas.topics.catalog import TOPICS
 from schemas.topics.codec import decode
-from simulation.demo.report import _names
 from tests.conftest import RunningBroker
 
 ROOT = Path(__file__).parents[2]
@@ -141,12 +139,6 @@ def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: s
     assert json.loads(escaped) == {text: [text]}
     quoted = yaml_text(json.dumps(text, ensure_ascii=False))
     _check(quoted)
-
-
-def test_names_in_a_table_of_the_demo_are_no_markup() -> None:
-    console = Console(record=True, width=80, color_system="truecolor", force_terminal=True)
-    console.print(_names(("a[red]", "b" + NAMES)))
-    assert "a[red], b" in console.export_text()
 
 
 def test_no_command_prints_past_echo() -> None:

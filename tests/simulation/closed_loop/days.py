@@ -38,12 +38,10 @@ def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> Streamed:
 class FirstWithRoom:
     """A rule that fills one node after the other."""
 
-    name = "first"
-
     def __init__(self) -> None:
         self.views: list[NodesView] = []
 
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    def __call__(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
         """The first node with room."""
         self.views.append(view)
         found = np.flatnonzero((view.requested + request <= view.allocatable).all(axis=1))

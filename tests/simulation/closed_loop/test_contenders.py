@@ -10,7 +10,7 @@ from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.streamed import Streamed
 from simulation.closed_loop.world import World
 from streams.in_process.pipeline import Pipeline
-from streams.inventory.estimate import Estimator
+from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.days import scenario
 
 

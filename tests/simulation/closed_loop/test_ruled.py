@@ -82,10 +82,10 @@ def test_the_future_has_a_row_for_each_node_and_one_for_the_pod() -> None:
 
 def test_a_pod_without_room_waits_and_is_tried_again() -> None:
     class Never(FirstWithRoom):
-        def choose(
+        def __call__(
             self, request: Array, view: NodesView, random: np.random.Generator
         ) -> int | None:
-            super().choose(request, view, random)
+            super().__call__(request, view, random)
             return None
 
     world, rule = World(scenario()), Never()

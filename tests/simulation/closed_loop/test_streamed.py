@@ -49,7 +49,7 @@ def test_what_the_stages_know_is_what_there_is() -> None:
         known = inventory.nodes[machine.name]
         really = world.cluster.kubelets.requested(machine.name)
         assert {name: known.requested[name] for name in really} == really
-        metric = known.load.metric
+        metric = known.usage.metric
         assert metric is not None
         assert metric.updated_at_ms is not None
         assert metric.updated_at_ms > drawn.end_ms - 90_000
@@ -90,3 +90,13 @@ def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
     result = run(replace(drawn, plans=plans), streamed(), quiet)
     assert result.figures["refused_pods"] == 1
     assert result.figures["waiting_pods"] == 1
+
+
+def test_in_turns_the_stages_get_the_same_samples_later() -> None:
+    """A minute's samples, pods and outcomes come together; nothing is lost or refused."""
+    policy = "mode: enforce\nmetricFutureSeconds: 600\nreservationSeconds: 600\n"
+    ours = streamed(policy)
+    result = run(scenario(step_s=10, turn_s=60), ours, quiet)
+    assert ours.complaints == []
+    assert result.own["bind_done"] >= result.figures["placed_pods"] > 10
+    assert "bind_failed" not in result.own

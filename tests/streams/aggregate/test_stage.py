@@ -367,13 +367,13 @@ def test_host_applications_of_a_node_are_bounded() -> None:
     assert refusals(subject, *log.add(sample(T0, host_applications=applications))) == [(0, "limit")]
 
 
-def test_a_metric_without_its_pods_says_nothing_of_their_lives() -> None:
+def test_a_metric_without_its_pods_has_no_lifetimes() -> None:
     log, subject = Log(), stage(limits=AggregateLimits(metric_bytes=2_000))
     pods = [pod(f"pod-{index}", index) for index in range(20)]
     log.add(*(sample(T0 + second * SECOND, pods=pods) for second in range(0, 91, 30)))
     said = metrics(subject.apply(log.records).outputs)
     assert said
-    assert all(not each.pods and each.lives is None for each in said)
+    assert all(not each.pods and each.lifetimes is None for each in said)
 
 
 def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> None:
@@ -388,9 +388,9 @@ def test_a_metric_that_no_reader_would_take_is_emitted_without_its_pods() -> Non
     assert "metric_bytes" in refused.reason
 
 
-def _without_lives(metric: NodeMetric) -> NodeMetric:
-    """What `test_lives` is about is left out."""
-    return metric.model_copy(update={"lives": None})
+def _without_lifetimes(metric: NodeMetric) -> NodeMetric:
+    """What `test_lifetimes` is about is left out."""
+    return metric.model_copy(update={"lifetimes": None})
 
 
 @given(st.data())
@@ -415,7 +415,7 @@ def test_metrics_are_what_the_rules_say(data: st.DataObject) -> None:
     if not subject.counts["set_back"]:
         said = metrics(result.outputs)
         assert [each.value for each in result.outputs] == [encode(each) for each in said]
-        assert [_without_lives(each) for each in said] == expected
+        assert [_without_lifetimes(each) for each in said] == expected
 
 
 @given(st.data())

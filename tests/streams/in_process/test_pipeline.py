@@ -36,7 +36,7 @@ def begun(policy: str = "") -> Pipeline:
 
 
 def metric(pipeline: Pipeline) -> NodeMetric | None:
-    return pipeline.cluster.clusters[CLUSTER].inventory.nodes["node-1"].load.metric
+    return pipeline.cluster.clusters[CLUSTER].inventory.nodes["node-1"].usage.metric
 
 
 def test_a_sample_becomes_a_metric_that_the_cluster_knows() -> None:

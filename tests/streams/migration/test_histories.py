@@ -22,8 +22,8 @@ from schemas.messages.migrations import MigrationRequest, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.topics.codec import decode
-from streams.inventory.owners import controller
 from streams.migration.concurrency_limits import share_of
+from streams.pods.owners import controller
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import container, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
 from tests.streams.cluster.strategies import node_states
