@@ -85,7 +85,7 @@ def _describe(state: ClusterState) -> tuple[dict[str, Any], ...]:
     """Return what a state knows, in the order of `_KNOWN`."""
     nodes = state.inventory.nodes
     return (
-        {name: (node.state, node.load.metric) for name, node in nodes.items()},
+        {name: (node.state, node.usage.metric) for name, node in nodes.items()},
         {uid: (name, nodes[name].held[uid].pod) for uid, name in state.inventory.where.items()},
         {each.request.pod.uid: each.request for each in state.placement.pending},
         {row.migration_id: row for row in state.migrations.lifecycle.registry},

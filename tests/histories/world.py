@@ -12,7 +12,7 @@ import orjson
 
 from schemas.base.quantities import amounts
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
+from streams.pods.demand import pod_demand
 from tests.histories.log import find_name
 
 Payload = dict[str, Any]
