@@ -9,7 +9,6 @@ from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.cause import Cause
 from streams.inventory.node import Held
-from streams.inventory.owners import controller
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
@@ -114,5 +113,5 @@ def _pod_key(held: Held) -> tuple[int, ...]:
 
 def _job(pod: Pod) -> str:
     """uid of the Job that a pod belongs to; empty: none."""
-    owner = controller(pod)
+    owner = pod.controller
     return owner.uid if owner is not None and owner.kind == "Job" else ""

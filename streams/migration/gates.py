@@ -18,7 +18,6 @@ from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Held, Node
-from streams.inventory.owners import controller
 from streams.migration.budgets import Budgets, left
 from streams.migration.concurrency_limits import Limits
 from streams.migration.proposal import Proposal
@@ -202,7 +201,7 @@ class Gates:
         own = self.registry.of_pod(pod.uid)
         own_id = "" if own is None else own.migration_id
         groups = {
-            "workload": self.registry.owner_group("" if replicas is None else replicas.owner_uid),
+            "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
             "namespace": self.registry.namespace_group(pod.namespace),
         }
         return {
@@ -270,7 +269,7 @@ class Gates:
         for a pod that asks for what no filter evaluates no node is known to be right.
         """
         mode = wanted or self.inventory.policy.migration.default_job_mode
-        if mode == "EvictDirectly" or controller(held.pod) is None:
+        if mode == "EvictDirectly" or held.pod.controller is None:
             return "EvictDirectly"
         names = self.inventory.policy.migration.scheduler_names
         if held.pod.scheduler in names or held.decision_id is not None:
