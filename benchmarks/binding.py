@@ -42,7 +42,7 @@ from schemas.messages.pods import PodRef
 from schemas.topics.partitions import partition_for
 from simulation.control_plane.cluster import create_pods, pod
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo.processes import Loadstream
+from simulation.processes import Loadstream
 
 NODES = 100
 #: Bindings of each side in a round, and rounds that count. The one before them warms up.

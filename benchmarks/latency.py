@@ -43,7 +43,7 @@ def _run(kind: BrokerKind, per_s: int) -> dict[str, Any]:
         due: list[float] = []
         found: list[Arrival] = []
         with Receiver(place.settings, ["placement-decisions", "dead-letters"]) as receiver:
-            before, bench_before_s = usage(worker.pid), time.process_time()
+            before, bench_before_s = usage(worker.pid or 0), time.process_time()
             broker_before_s = usage(place.broker_pid).cpu_s if place.broker_pid else 0.0
             began = time.monotonic()
             while len(found) < count:
@@ -55,7 +55,7 @@ def _run(kind: BrokerKind, per_s: int) -> dict[str, Any]:
                 found += watched(receiver, worker, 0.0)
                 if now > due[-1] + PATIENCE_S:
                     raise Unproven(f"{len(found)} of {count} came; {worker.last_words()}")
-            after, bench_s = usage(worker.pid), time.process_time() - bench_before_s
+            after, bench_s = usage(worker.pid or 0), time.process_time() - bench_before_s
             broker_s = usage(place.broker_pid).cpu_s - broker_before_s if place.broker_pid else 0.0
             found += watched(receiver, worker, 1.0)
     check_decisions((each.value for each in found), {f"asking-{n}" for n in range(count)}, NODES)

@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks import clusters
 from benchmarks.figures import Benchmark, Figure, median_us
 from streams.cluster.state import ClusterState
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held
 from streams.placement.placer import KINDS_MAX, Placer
 from streams.placement.ranking import REFUSED
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
 
 _VARIANTS: tuple[tuple[str, int], ...] = (
     ("", 5_000),

@@ -21,9 +21,9 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from streams.migration.round_limits import RoundLimits
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Gate, Rules
 from streams.rebalance.outcome import RoundOutcome
@@ -192,7 +192,7 @@ def _check(outcome: RoundOutcome, inventory: Inventory) -> None:
             of_target[resource] += move.usage[resource]
     capacity = {"cpu": _CORES * 1000, "memory": _MEMORY}
     for name, amounts in added.items():
-        metric = inventory.nodes[name].load.metric
+        metric = inventory.nodes[name].usage.metric
         assert metric is not None  # noqa: S101 - targets are measured
         for resource, high in _HIGH.items():
             used = sum(pod.usage[resource] for pod in metric.pods) + amounts[resource]

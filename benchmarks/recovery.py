@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks import messages
 from benchmarks.decisions import check_decisions
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import kill, rig, usage, watched
+from benchmarks.rig import rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Receiver, encoded
 
 NODES = 5_000
@@ -25,8 +25,8 @@ def _run() -> dict[str, Any]:
     with rig("kafka") as place:
         with place.worker("cluster") as first:
             place.describe_cluster(first, NODES, pods_per_node=PODS_PER_NODE)
-            before = usage(first.pid)
-            kill(first)
+            before = usage(first.pid or 0)
+            first.kill()
         place.sender.send(encoded("scheduling-requests", [messages.request(0)]))
         found: list[Arrival] = []
         with Receiver(
@@ -38,7 +38,7 @@ def _run() -> dict[str, Any]:
                     found += watched(receiver, second)
                     if time.monotonic() > began + PATIENCE_S:
                         raise Unproven(f"no decision came; {second.last_words()}")
-                after = usage(second.pid)
+                after = usage(second.pid or 0)
         check_decisions((each.value for each in found), {"asking-0"}, NODES)
         seconds = found[0].at_s - began
         return {

@@ -1,7 +1,6 @@
 """A broker with its topics, one worker in its own process, and what they use."""
 
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,8 @@ from connectors.kafka.client import connect
 from connectors.kafka.topics import changelog_name, expected_topics
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from schemas.storage.tables import PARTITION, TABLE_OF_KIND, kind_of_key
-from simulation.demo.worker import WorkerProcess
+from simulation.processes import Loadstream, running
+from simulation.processes import worker as worker_process
 
 BrokerKind = Literal["kafka", "embedded"]
 
@@ -68,21 +68,19 @@ class Rig:
         self._workers = 0
 
     @contextmanager
-    def worker(self, stages: str) -> Iterator[WorkerProcess]:
+    def worker(self, stages: str) -> Iterator[Loadstream]:
         """A worker with default settings and fresh data that runs these stages."""
         self._workers += 1
-        directory = self._directory / f"worker-{self._workers}"
-        directory.mkdir()
         settings = {
             f"{ENV_PREFIX}BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
             "LOADSTREAM_WORKER_STAGES": stages,
-            "LOADSTREAM_WORKER_DATA_DIR": str(directory / "data"),
         }
-        with WorkerProcess(settings, directory / "worker.log") as process:
+        process = worker_process(self._directory / f"{self._workers}", settings)
+        with running([process]):
             yield process
 
     def describe_cluster(
-        self, worker: WorkerProcess, nodes: int, *, pods_per_node: int = 0, seed: int = 1
+        self, worker: Loadstream, nodes: int, *, pods_per_node: int = 0, seed: int = 1
     ) -> None:
         """Tell of nodes, pods and metrics; returns when the worker's rows hold all of them."""
         counts = {"node-state": nodes, "pod-lifecycle": nodes * pods_per_node}
@@ -95,7 +93,7 @@ class Rig:
             self._until_applied(worker, receiver, {"node-metrics": nodes})
 
     def _until_applied(
-        self, worker: WorkerProcess, receiver: Receiver, counts: dict[str, int]
+        self, worker: Loadstream, receiver: Receiver, counts: dict[str, int]
     ) -> None:
         """Wait until this number of records of each topic was applied; all are in one partition."""
         deadline = time.monotonic() + PATIENCE_S
@@ -119,18 +117,13 @@ class Rig:
         return sum(map(len, self.values_in(topics)))
 
 
-def watched(receiver: Receiver, worker: WorkerProcess, wait_s: float = 0.2) -> Iterator[Arrival]:
-    """What has come; raises Unproven at a dead letter and WorkerDied where there is no worker."""
+def watched(receiver: Receiver, worker: Loadstream, wait_s: float = 0.2) -> Iterator[Arrival]:
+    """What has come; raises Unproven at a dead letter and ProcessDied where there is no worker."""
     worker.check()
     for arrival in receiver.arrivals(wait_s):
         if arrival.topic == "dead-letters":
             raise Unproven(f"a dead letter came: {arrival.value[:500]!r}")
         yield arrival
-
-
-def kill(worker: WorkerProcess) -> None:
-    """kill -9."""
-    os.kill(worker.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import connectors
 import loadstream
 import schemas.policy
 import streams
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.storage.tables import TABLES
 from schemas.topics.catalog import TOPICS
 

@@ -16,7 +16,7 @@ from benchmarks.rig import BrokerKind, Rig, rig, usage, watched
 from benchmarks.wire import PATIENCE_S, Arrival, Encoded, Receiver, encoded
 from connectors.kafka.topics import changelog_name
 from schemas.storage.tables import WINDOWS
-from simulation.demo.worker import WorkerProcess
+from simulation.processes import Loadstream
 
 NODES = 5_000
 PODS_PER_SAMPLE = 30
@@ -80,12 +80,12 @@ def _journal_bytes(place: Rig) -> int:
 
 
 def _through(
-    place: Rig, worker: WorkerProcess, records: list[Encoded], answers: str, expected: int
+    place: Rig, worker: Loadstream, records: list[Encoded], answers: str, expected: int
 ) -> tuple[list[Arrival], dict[str, Any]]:
     """Send all records, wait for the answers, and check that there are no more."""
     found: list[Arrival] = []
     with Receiver(place.settings, [answers, "dead-letters"]) as receiver:
-        before = usage(worker.pid)
+        before = usage(worker.pid or 0)
         broker_before = usage(place.broker_pid).cpu_s if place.broker_pid else 0.0
         began = time.monotonic()
         producer_per_s = place.sender.send(records)
@@ -95,7 +95,7 @@ def _through(
             if not came and time.monotonic() > (found[-1].at_s if found else began) + PATIENCE_S:
                 raise Unproven(f"{len(found)} of {expected} came; {worker.last_words()}")
         seconds = found[-1].at_s - began
-        after = usage(worker.pid)
+        after = usage(worker.pid or 0)
         broker_cpu_s = usage(place.broker_pid).cpu_s - broker_before if place.broker_pid else 0.0
         found += watched(receiver, worker, wait_s=1.5)
     if len(found) != expected:
@@ -118,7 +118,7 @@ def _through(
     return found, measured
 
 
-def _warm_up(place: Rig, worker: WorkerProcess, requests: int = 200) -> None:
+def _warm_up(place: Rig, worker: Loadstream, requests: int = 200) -> None:
     """Some decisions before the clock starts; they are of other pods."""
     numbers = range(-requests, 0)
     records = encoded("scheduling-requests", map(messages.request, numbers))

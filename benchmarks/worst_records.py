@@ -30,7 +30,7 @@ from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
-from streams.inventory.limits import (
+from streams.pods.limits import (
     EXPRESSIONS_PER_POD_MAX,
     HOST_PORTS_PER_POD_MAX,
     LABELS_PER_POD_MAX,

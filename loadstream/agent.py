@@ -1,7 +1,7 @@
 """The command `loadstream agent`: measures this node until it is ended.
 
 Exit codes: 1 the node cannot be measured, no broker is configured, or the metrics port is taken; 2
-an option is wrong; 130 it was ended. A broker that is away is no reason to end: samples wait, and
+an option is wrong; 0 SIGTERM has stopped it, 130 Ctrl-C. A broker that is away is no reason to end: samples wait, and
 standard error says so.
 """
 
@@ -16,6 +16,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from loadstream.command import command
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,7 +32,7 @@ _SILENT_INTERVALS, _SILENT_S = 5, 30.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(agent)
+    command(app, "agent --cluster prod-eu-1 --node node-17")(agent)
 
 
 def _sample() -> "type[BaseModel]":
@@ -155,14 +156,14 @@ def agent(
 def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
     """Measure and send for ever."""
     from connectors.node_agent.delivery import Delivery
-    from connectors.node_agent.telemetry import Telemetry
+    from connectors.node_agent.telemetry import AgentTelemetry
     from connectors.process.metrics_endpoint import serving
     from connectors.process.signals import terminable
     from schemas.settings.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()
     kafka.servers()  # no address at all is a mistake, not a broker that is away
-    telemetry, complaints = Telemetry(), Complaints()
+    telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(kafka, telemetry.delivered, lambda why: complaints.say("broker", why))
     measured_s = time.monotonic()
 

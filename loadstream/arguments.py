@@ -31,6 +31,7 @@ MetricsHost = Annotated[
         help="Address on which /metrics and /healthz answer, such as 127.0.0.1; empty: all.",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
 
 
 def cluster_name(name: str | None) -> str | None:

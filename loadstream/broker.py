@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from loadstream.arguments import number
+from loadstream.command import command
 from loadstream.failures import as_messages
 
 _PORT_MAX = 65_535
@@ -13,7 +14,7 @@ _PORT_MAX = 65_535
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(broker)
+    command(app, "broker --kafka --port 9092", kafka=False)(broker)
 
 
 def broker(

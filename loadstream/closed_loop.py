@@ -17,6 +17,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import number
+from loadstream.command import command
 from simulation.closed_loop.parameters import BOUNDS, Parameters
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def register(app: typer.Typer) -> None:
             return
         _print_tables(compared)
 
-    app.command()(closed_loop)
+    command(app, "closed-loop --load 40,55 --seeds 3", kafka=False)(closed_loop)
 
 
 def _compare(
@@ -157,7 +158,7 @@ def _compare(
 
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import contenders, known_contenders
-    from simulation.closed_loop.kept import KeptRuns
+    from simulation.closed_loop.finished_runs import FinishedRuns
     from simulation.closed_loop.runs import runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
@@ -167,7 +168,7 @@ def _compare(
         traces = (
             model_traces()
             if trace is None
-            else read_traces(trace, own=any(each.own_share for each in parameters))
+            else read_traces(trace, system=any(each.system_share for each in parameters))
         )
         for complaint in traces.complaints:
             _say(f"left out: {complaint}")
@@ -175,7 +176,7 @@ def _compare(
             if each.remark:
                 _say(each.remark)
         definitions = {name: each.definition for name, each in make.items()}
-        kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
+        kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
         several = runs(count, chosen, files, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
@@ -185,7 +186,7 @@ def _compare(
 def _as_messages() -> Iterator[None]:
     """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
     from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
-    from simulation.closed_loop.kept import UnreadableRun
+    from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.cluster.tracefiles import TraceError
@@ -232,22 +233,21 @@ def _writable(file: Path) -> bool:
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
     from simulation.closed_loop.chart import bars
-    from simulation.closed_loop.markdown import markdown
-    from simulation.closed_loop.page import page
+    from simulation.closed_loop.report import format_markdown, format_page
 
     if path.suffix != ".md":
-        path.write_text(page(compared), encoding="utf-8")
+        path.write_text(format_page(compared), encoding="utf-8")
         return
     _, chart = _report_files(path)
     chart.write_text(bars(compared), encoding="utf-8")
-    path.write_text(markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
+    path.write_text(format_markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
 
 
 def _print_tables(compared: "list[Comparison]") -> None:
-    from simulation.closed_loop.table import LEGEND, lines
+    from simulation.closed_loop.report import LEGEND, format_lines
 
     for each in compared:
-        for line in lines(each):
+        for line in format_lines(each):
             echo(line)
         echo("")
     echo(LEGEND)

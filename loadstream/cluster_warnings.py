@@ -9,8 +9,9 @@ from schemas.base.printable import one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
-#: Exit code of a command that has succeeded for a cluster that nothing has ever named.
-UNSEEN = 3
+#: Exit code of a command that has found nothing of what was asked, such as a cluster that nothing has
+#: ever named.
+NOTHING_FOUND = 3
 
 
 def warn(text: str) -> None:

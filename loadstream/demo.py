@@ -9,14 +9,10 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import make_directory, number
-from schemas.base.printable import printable
+from loadstream.command import command
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from simulation.demo.runner import Run
-    from simulation.demo.scenario import Scenario
-    from simulation.demo.session import Session
+    from simulation.demo.runner import Done
 
 HOURS_MIN, HOURS_MAX = 1, 72
 NODES_MAX = 1000
@@ -24,7 +20,7 @@ NODES_MAX = 1000
 
 Trace = Annotated[
     Path | None,
-    typer.Option(help="Replay the traces of this directory instead of the seeded model."),
+    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
 ]
 Nodes = Annotated[
     int,
@@ -36,11 +32,11 @@ Hours = Annotated[
     typer.Option(
         parser=number("hours", HOURS_MIN, HOURS_MAX),
         metavar="HOURS",
-        help="How many simulated hours the run lasts.",
+        help="How many simulated hours nodes are measured, after two hours of filling.",
     ),
 ]
 Output = Annotated[
-    Path, typer.Option(help="Directory for the picture, the decisions and the figures.")
+    Path, typer.Option(help="Directory for the report, the decisions and the figures.")
 ]
 Plain = Annotated[
     bool,
@@ -65,104 +61,98 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Keep the load of a whole cluster even, on a broker and a worker of its own.
 
-        First pods are placed by real load; then nodes that stay hot are relieved, too. The result
-        depends on the options alone, how long it takes on the machine. Exit code 0: all went as it
-        should; 1: something did not, which is printed; 130: it was interrupted.
+        Then the same pods come again under kube-scheduler's scores and under Koordinator's policy,
+        for comparison. The result depends on the options alone, how long it takes on the machine.
+        Exit code 0: all went as it should; 1: something did not, which is printed; 130: it was
+        interrupted.
         """
         from rich.console import Console
 
-        console = Console(stderr=json)
+        from simulation.closed_loop.traces import model_traces, read_traces
+        from simulation.demo.runner import choose_parameters, run
+        from simulation.demo.view import Display
+
+        display = Display(Console(stderr=json), plain=plain)
         with _as_exit_codes():
             make_directory(output, "--output")
-            scenario = _scenario(trace, nodes, seed, hours)
-            for line in (*scenario.complaints, *scenario.notes):
-                console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-            raise typer.Exit(_run(console, scenario, output, plain, trace is not None, json))
+            traces = model_traces() if trace is None else read_traces(trace)
+            for complaint in traces.complaints:
+                display.print(f"left out: {complaint}")
+            parameters = choose_parameters(nodes, hours)
+            done = run(parameters, seed, traces, output, display, display.print)
+            document = {"decisions_sha256": done.digest, **done.comparison.document()}
+            if json:
+                print_json(document)
+            _write_report(done, document, output)
+        for line in _lines(done, output):
+            display.print(line)
+        problems = list(_problems(done))
+        for problem in problems:
+            echo(f"error: {problem}", err=True)
+        raise typer.Exit(1 if problems else 0)
 
-    app.command()(demo)
+    command(app, "demo --seed 1 --hours 24", kafka=False)(demo)
 
 
 @contextmanager
 def _as_exit_codes() -> Iterator[None]:
     """What may go wrong in a run ends the command with a message, or as interrupted."""
     from connectors.kafka.client import BrokerUnavailable
+    from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.cluster.tracefiles import TraceError
-    from simulation.demo.runner import WorkerSilent
-    from simulation.demo.worker import WorkerDied
+    from simulation.processes import ProcessDied
+    from simulation.worker_stages import WorkerSilent
 
     try:
         yield
-    except (BrokerUnavailable, TraceError, WorkerDied, WorkerSilent, OSError) as error:
+    except (
+        BrokerUnavailable, ImpossibleScenario, TraceError, ProcessDied, WorkerSilent, OSError,
+    ) as error:  # fmt: skip
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def _scenario(trace: Path | None, nodes: int, seed: int, hours: int) -> "Scenario":
-    from simulation.demo.scenario import simulated_scenario, trace_scenario
+def _write_report(done: "Done", document: dict[str, object], output: Path) -> None:
+    from json import dumps
 
-    if trace is not None:
-        return trace_scenario(trace, nodes, seed, hours)
-    return simulated_scenario(nodes, seed, hours)
+    from simulation.closed_loop.report import format_page
 
-
-def _run(
-    console: "Console", scenario: "Scenario", output: Path, plain: bool, traced: bool, json: bool
-) -> int:
-    from simulation.demo.display import Display, LiveDisplay, PlainDisplay
-    from simulation.demo.runner import run
-
-    display: Display = (
-        PlainDisplay(console) if plain or not console.is_terminal else LiveDisplay(console)
-    )
-    done = run(scenario, output, display)
-    problems = _report(console, done, output, traced, json)
-    for problem in problems:
-        echo(f"error: {problem}", err=True)
-    return 130 if done.interrupted else 1 if problems else 0
+    (output / "report.html").write_text(format_page([done.comparison]), encoding="utf-8")
+    (output / "summary.json").write_text(f"{dumps(document, indent=2)}\n", encoding="utf-8")
 
 
-def _report(console: "Console", done: "Run", output: Path, traced: bool, json: bool) -> list[str]:
-    """Print the summary, write the files; returns what was not as it should be."""
-    from dataclasses import asdict
+def _lines(done: "Done", output: Path) -> Iterator[str]:
+    """What is printed at the end."""
+    from simulation.closed_loop.report import LEGEND, format_lines, summarize
+    from simulation.demo.runner import OUTPUT_FILES
 
-    from simulation.demo.picture import can_draw, draw
-    from simulation.demo.rebalance_summary import usage_staying
-    from simulation.demo.report import print_next, print_report, write_figures
-    from simulation.demo.summary import figures_of, problems_of, thresholds, usage_by_requests
-
-    session = done.session
-    if done.interrupted and not session.observed.metrics:
-        console.print("Interrupted before the worker answered; there is nothing to report.")
-        return []
-    compared = usage_by_requests(session)
-    staying = usage_staying(session)
-    koordinator = None if done.interrupted else _under_koordinator(console, session)
-    figures = figures_of(session, compared, staying, done.real_s, koordinator)
-    print_report(console, figures, thresholds(session))
-    if not session.over:
-        console.print("It was interrupted before the end of the scenario.", highlight=False)
-    pictures = []
-    if not can_draw():
-        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
-    elif session.samples:
-        pictures = [output / "usage.png", output / "usage.svg"]
-        draw(session, compared, staying, pictures)
-    write_figures(figures, output / "summary.json")
-    files = (
-        "decisions.jsonl", "evictions.jsonl", "rounds.jsonl", "summary.json", "policy.yaml",
-        "worker.log",
-    )  # fmt: skip
-    if json:
-        print_json({"decisions_sha256": done.digest, **asdict(figures)})
-    print_next(console, output, [*pictures, *(output / name for name in files)], traced=traced)
-    return [] if done.interrupted else problems_of(session, figures)
+    yield ""
+    yield from format_lines(done.comparison)
+    yield ""
+    yield LEGEND
+    yield ""
+    yield summarize(done.comparison) or ""
+    yield ""
+    yield f"tables and charts: {output / 'report.html'}"
+    yield f"all figures: {output / 'summary.json'}"
+    yield f"what the worker decided: {', '.join(str(output / name) for name in OUTPUT_FILES.values())}"
+    yield f"its log: {output / 'worker' / 'log'}"
+    yield ""
+    yield "What to try next:"
+    yield "    loadstream topic tail placement-decisions    in a second terminal, while the demo runs"
+    yield "    loadstream cluster why-not demo              the same: why not more is evicted"
+    yield "    loadstream demo --nodes 200 --seed 2         a larger cluster, other pods"
+    yield "    loadstream closed-loop                       more contenders, finer steps, no broker"
 
 
-def _under_koordinator(console: "Console", session: "Session") -> "Session":
-    """The same run under Koordinator's policy."""
-    from simulation.demo.alternative import koordinator_policy, run_under
-
-    console.print("The same again under Koordinator's policy, for comparison ...", highlight=False)
-    return run_under(koordinator_policy(session.relief.hot_above), session.scenario)
+def _problems(done: "Done") -> Iterator[str]:
+    """What should not have happened, in sentences; none after a good run."""
+    ours, *_ = done.comparison.results
+    if not ours.figures["placed_pods"]:
+        yield "no pod was placed"
+    if failed := ours.counts.get("bind_failed", 0):
+        yield f"{failed} placements could not be carried out"
+    if done.refused:
+        yield f"{ours.counts['dead_letters']} records were refused; the first one: {done.refused[0]}"

@@ -42,7 +42,6 @@ def _expected() -> tuple[type[Exception], ...]:
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.partition_reset import ResetRefused
-    from connectors.kafka.wire import WireError
     from connectors.process.metrics_endpoint import PortUnusable
     from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
     from schemas.settings.connection import SettingsError
@@ -55,5 +54,4 @@ def _expected() -> tuple[type[Exception], ...]:
         ResetRefused,
         SettingsError,
         TopicsRefused,
-        WireError,
     )

@@ -1,7 +1,7 @@
 """The commands `loadstream kubernetes ...`: one process between a real cluster and Kafka.
 
 Exit codes: 1 no broker or API server can be asked as things are configured, or a duty failed; 2 an
-option or a file is wrong; 130 it was ended. A broker or an API server that is away once it runs is
+option or a file is wrong; 0 it was stopped. A broker or an API server that is away once it runs is
 waited for. Start the same command twice, and one process stands by for the other.
 """
 
@@ -13,6 +13,7 @@ import typer
 
 from connectors.process.terminal import echo
 from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics
+from loadstream.command import command
 from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
 from loadstream.kubernetes_demo import demo
 
@@ -59,7 +60,7 @@ Schedulers = Annotated[
 ]
 
 
-@app.command()
+@command(app, "kubernetes watch --cluster prod-eu-1")
 def watch(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
@@ -72,7 +73,7 @@ def watch(
     _run(cluster, kubeconfig, context, [_watch(scheduler)], metrics_host, metrics_port)
 
 
-@app.command()
+@command(app, "kubernetes collect --cluster prod-eu-1")
 def collect(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
@@ -85,7 +86,7 @@ def collect(
     _run(cluster, kubeconfig, context, [_collect(sources)], metrics_host, metrics_port)
 
 
-@app.command()
+@command(app, "kubernetes bind --cluster prod-eu-1")
 def bind(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
@@ -99,7 +100,7 @@ def bind(
     _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
 
 
-@app.command()
+@command(app, "kubernetes evict --cluster prod-eu-1")
 def evict(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
@@ -113,7 +114,7 @@ def evict(
     _run(cluster, kubeconfig, context, [kinds.evict], metrics_host, metrics_port)
 
 
-@app.command("all")
+@command(app, "kubernetes all --cluster prod-eu-1", name="all")
 def all_duties(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
@@ -130,7 +131,7 @@ def all_duties(
     _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
 
 
-app.command()(demo)
+command(app, "kubernetes demo --nodes 40", kafka=False)(demo)
 
 
 def _watch(schedulers: list[str] | None) -> "Make":
@@ -169,7 +170,7 @@ def _run(
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run
-        from connectors.kubernetes.duties.telemetry import Telemetry
+        from connectors.kubernetes.duties.telemetry import DutyTelemetry
         from connectors.process import event_loop, logs
         from connectors.process.metrics_endpoint import PortUnusable, serving
         from connectors.process.settings import read_settings
@@ -181,7 +182,7 @@ def _run(
         # A broker that cannot be reached is named before all else. With another number of partitions
         # a process would be active for a partition that is not its cluster's.
         check_partitions(connect(kafka), LOCK)
-        telemetry = Telemetry(cluster)
+        telemetry = DutyTelemetry(cluster)
         try:
             with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
                 work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
@@ -189,4 +190,3 @@ def _run(
         except (AccessError, PortUnusable) as error:
             echo(f"error: {error}", err=True)
             raise typer.Exit(1) from None
-        raise typer.Exit(130)

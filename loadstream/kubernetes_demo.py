@@ -10,7 +10,6 @@ from loadstream.arguments import make_directory, number
 from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
 
 if TYPE_CHECKING:
-    from simulation.kubernetes_demo.story import Story
     from simulation.kubernetes_demo.summary import Summary
 
 Nodes = Annotated[
@@ -19,9 +18,7 @@ Nodes = Annotated[
 Pods = Annotated[
     int, typer.Option(parser=number("pods", 50, 5000), metavar="PODS", help="How many pods.")
 ]
-Output = Annotated[
-    Path, typer.Option(help="Directory for logs, the audit log, the summary and the picture.")
-]
+Output = Annotated[Path, typer.Option(help="Directory for logs, the audit log and the summary.")]
 Plain = Annotated[
     bool, typer.Option("--plain", help="Lines instead of the live view, as without a terminal.")
 ]
@@ -71,18 +68,18 @@ def demo(
     from rich.console import Console
 
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
     from simulation.control_plane.build import ControlPlaneUnavailable, build
-    from simulation.kubernetes_demo.processes import ProcessDied
     from simulation.kubernetes_demo.runner import run
     from simulation.kubernetes_demo.story import Size
     from simulation.kubernetes_demo.view import shown
+    from simulation.kubernetes_demo.wire import WireError
+    from simulation.processes import ProcessDied
 
     try:
         echo("the control plane is built, where it is not in the cache ...")
         binary = build()
         with shown(Console(), plain=plain) as show:
-            story, summed = run(binary, output.absolute(), Size(nodes, pods), show)
+            summed = run(binary, output.absolute(), Size(nodes, pods), show)
     except ControlPlaneUnavailable as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
@@ -91,21 +88,12 @@ def demo(
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    _report(output, story, summed)
+    _report(output, summed)
     raise typer.Exit(1 if summed.problems else 0)
 
 
-def _report(output: Path, story: "Story", summed: "Summary") -> None:
-    """Print the summary, and write it and the picture."""
-    from simulation.demo.picture import can_draw
-    from simulation.kubernetes_demo.picture import draw
-
-    if can_draw():
-        hottest = max(story.looks, key=lambda look: len(look.hot))
-        draw(output / "nodes.png", hottest.cpu, story.looks[-1].cpu)
-        echo(f"picture: {output / 'nodes.png'}")
-    else:
-        echo("no picture: matplotlib is missing; install loadstream[simulation]", err=True)
+def _report(output: Path, summed: "Summary") -> None:
+    """Print the summary, and write it."""
     text = "\n".join([*summed.lines, *(f"problem: {each}" for each in summed.problems)])
     (output / "summary.txt").write_text(f"{text}\n", encoding="utf-8")
     echo(text)
@@ -130,11 +118,11 @@ def _observe(
     seconds: int,
 ) -> None:
     from connectors.kafka.client import BrokerUnavailable
-    from connectors.kafka.wire import WireError
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
     from simulation.kubernetes_demo.observation import Seen, observe
-    from simulation.kubernetes_demo.processes import ProcessDied
+    from simulation.kubernetes_demo.wire import WireError
+    from simulation.processes import ProcessDied
 
     read_source_file(sources)
 

@@ -11,20 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import cluster_name, length_ms
-from loadstream.cluster_warnings import UNSEEN, warn_first
+from loadstream.arguments import Json, cluster_name, length_ms
+from loadstream.cluster_warnings import NOTHING_FOUND, warn_first
 from loadstream.failures import as_messages, connect_as_configured
 from loadstream.policy_files import write_new
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.policy.draft.advice import Advice
-    from connectors.policy.draft.summary import Summary
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="init")(init)
+    from connectors.policy.draft.summary import ClusterSummary
 
 
 def init(
@@ -36,7 +31,7 @@ def init(
     back: Annotated[
         str, typer.Option(help="How far to look back from the newest metric: 2h, 1d.")
     ] = "1d",
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Print a first policy for a cluster, from its own history: each value with its reason.
 
@@ -66,7 +61,7 @@ def init(
             "source of usage run (docs/sources.md), look again, or begin with deploy/policies/observe.yaml",
             err=True,
         )
-        raise typer.Exit(1 if seen else UNSEEN)
+        raise typer.Exit(1 if seen else NOTHING_FOUND)
     advice = advise(summary)
     text = document(cluster, summary, advice)
     if output is not None:
@@ -81,7 +76,9 @@ def init(
         )
 
 
-def _as_json(cluster: str, summary: "Summary", advice: "Advice", text: str) -> dict[str, object]:
+def _as_json(
+    cluster: str, summary: "ClusterSummary", advice: "Advice", text: str
+) -> dict[str, object]:
     from dataclasses import asdict
 
     return {

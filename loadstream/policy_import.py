@@ -4,12 +4,14 @@ Exit codes: 0 everything is taken over, or handled elsewhere; 1 the file cannot 
 errors, or something is lost and `--allow-lost` is not given; 2 the command line is wrong.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.process.terminal import echo
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json
 from loadstream.policy_files import print_problems, read_file, write_new
 from schemas.base.printable import one_line, yaml_text
 
@@ -21,11 +23,6 @@ if TYPE_CHECKING:
 _FILE_BYTES_MAX = 4 * 2**20
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="import")(import_)
-
-
 def import_(
     file: Annotated[Path, typer.Argument(help="YAML or JSON; - reads standard input.")],
     allow_lost: Annotated[
@@ -35,6 +32,7 @@ def import_(
         Path | None,
         typer.Option("--output", "-o", help="Write it there; an existing file is not overwritten."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Print a policy that does what a configuration of Koordinator, of the Kubernetes scheduler or of
     a descheduler does, and report what is handled elsewhere or lost.
@@ -62,15 +60,18 @@ def import_(
             translation.add_policy_problems(error.problems)
     if translation.problems:
         print_problems(name, sorted(translation.problems, key=lambda each: each.line or 0))
-    for group in GROUPS:
-        entries = [each for each in translation.entries if each.group == group]
-        if entries:
+    entries = sorted(translation.entries, key=lambda each: (GROUPS.index(each.group), each.line))
+    group = None
+    for each in [] if json else entries:
+        if each.group != group:
+            group = each.group
             echo(f"{group}:", err=True)
-        for each in sorted(entries, key=lambda each: each.line):
-            echo(one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
+        echo(one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
     if output is not None:
         write_new(output, text)
-    else:
+    if json:
+        print_json({"policy": text, "entries": [asdict(each) for each in entries]})
+    elif output is None:
         echo(yaml_text(text), nl=False)
     lost = sum(each.group == "lost" for each in translation.entries)
     if lost and not allow_lost:

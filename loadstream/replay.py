@@ -1,14 +1,19 @@
-"""The command `replay`: decide the records of the journal again and compare."""
+"""The command group `replay`: decide the records of the journal again and compare.
+
+Exit codes: 0 equal; 1 something differs, or no broker answers; 2 the command line is wrong; 3 nothing
+was compared, or a part of the history is gone.
+"""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
-from connectors.process.terminal import echo
-from loadstream.arguments import cluster_name
-from schemas.base.printable import json_text
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json, cluster_name
+from loadstream.cluster_warnings import NOTHING_FOUND
+from loadstream.command import command
+from loadstream.failures import as_messages, connect_as_configured
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -19,54 +24,56 @@ if TYPE_CHECKING:
     from streams.stage.records import InputRecord
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(replay)
+app = typer.Typer(
+    name="replay", no_args_is_help=True, help="Make recorded decisions again, and compare them."
+)
 
 
-def replay(
+@app.callback()
+def _group() -> None:
+    """Keep `replay` a group: Typer would merge a group with its only command."""
+
+
+@command(app, "replay verify --cluster prod-eu-1 --from 2h")
+def verify(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", min=0, help="Only these; else all.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="Compare from then on: a time ago or a time, as in `tail`."),
+        typer.Option(
+            "--from", help="Compare from then on: a time ago or a time, as in `topic tail`."
+        ),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
     cluster: Annotated[
         str | None,
         typer.Option(help="Compare only this cluster's outputs and rows.", callback=cluster_name),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="A JSON list with one object per partition.")
-    ] = False,
+    json: Json = False,
 ) -> None:
     """Make all decisions of the journal again, and compare them with it byte for byte.
 
     Folds the recorded inputs in the recorded order, from the journal's first batch on or from a
     checkpoint, and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1:
-    something differs; 2: it is not known, since a part of the history is gone or no broker answers.
+    something differs; 3: it is not known, since a part of the history is gone.
     """
-    with _unknown_on_failure():
-        import orjson
-
-        from connectors.kafka.client import connect
-        from schemas.settings.connection import KafkaSettings
+    with as_messages():
         from streams.replay.report import as_lines, as_object, exit_code
 
         window = _window(start, end, cluster)
-        connection = connect(KafkaSettings.from_environment())
+        connection = connect_as_configured()
         partitions = _partitions(connection)
         results = []
         for number in _chosen(partition, cluster, partitions):
             result = _replay_partition(connection, number, partitions, window)
             results.append(result)
-            if not json:
+            if json:
+                print_json(as_object(result))
+            else:
                 echo("\n".join(as_lines(result)))
         code = exit_code(results)
-        if json:
-            echo(json_text(orjson.dumps([as_object(result) for result in results])))
-        elif all(result.word == "empty" for result in results):
+        if code == NOTHING_FOUND and not json and all(each.word == "empty" for each in results):
             echo("nothing was compared: no batch of the journal is in question", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
@@ -74,7 +81,7 @@ def replay(
 
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
-    """2 if nothing names the cluster: that its decisions are equal says nothing."""
+    """3 if nothing names the cluster: that its decisions are equal says nothing."""
     from connectors.queries.presence import seek_cluster
 
     sought = seek_cluster(connection, cluster)
@@ -82,26 +89,11 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
     if unseen is None or not sought.whole:
         return 0
     echo(f"error: nothing was compared. {unseen}", err=True)
-    return 2
-
-
-@contextmanager
-def _unknown_on_failure() -> Iterator[None]:
-    """What cannot be read is unknown: exit code 2, as 1 stands for a difference."""
-    from connectors.kafka.client import BrokerUnavailable
-    from schemas.settings.connection import SettingsError
-
-    try:
-        yield
-    except (BrokerUnavailable, SettingsError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    return NOTHING_FOUND
 
 
 def _time_ms(text: str | None, option: str) -> int | None:
-    """Milliseconds since 1970, as `tail` reads times; none: unbounded."""
+    """Milliseconds since 1970, as `topic tail` reads times; none: unbounded."""
     import time
 
     from connectors.kafka.tail import TIMES, parse_time
@@ -138,10 +130,10 @@ def _partitions(connection: "Connection") -> int:
     if missing or len(set(counts.values())) != 1:
         echo(
             f"error: the topics are not those that a worker has read; missing: "
-            f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topics check` says more",
+            f"{', '.join(missing) or 'none'}; partitions: {counts}. `loadstream topic check` says more",
             err=True,
         )
-        raise typer.Exit(2)
+        raise typer.Exit(1)
     return counts[TOPIC]
 
 
@@ -171,13 +163,13 @@ def _replay_partition(
     from streams.replay.recorded import NotReplayable
     from streams.replay.report import ReplayResult
     from streams.replay.start import find_beginning, oldest_checkpoint
-    from streams.replay.verify import Summary
+    from streams.replay.verify import VerifiedSummary
 
     with _History(connection, number) as history:
         try:
             begun_at = find_beginning(history, number, window.from_ms)
         except NotReplayable as error:
-            return ReplayResult(number, Summary(), problem=str(error))
+            return ReplayResult(number, VerifiedSummary(), problem=str(error))
         result = _replay_from(begun_at, history, number, partitions, window)
         if not result.gone or begun_at is not None or window.from_ms is not None:
             return result
@@ -198,10 +190,10 @@ def _replay_from(
     """Replay what follows a checkpoint; none: from the first batch on."""
     from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import ReplayResult
-    from streams.replay.verify import Summary, Verification
+    from streams.replay.verify import Verification, VerifiedSummary
     from streams.stage.journal import TOPIC, JournalDamaged
 
-    summary = Summary()
+    summary = VerifiedSummary()
     try:
         verification = Verification(number, partitions, window, checkpoint)
         summary, beginning = verification.summary, verification.beginning

@@ -1,34 +1,33 @@
-"""The command `loadstream tail`: records of a topic as sentences, or as they are."""
+"""The command `topic tail`: records of a topic as sentences, or as they are."""
 
 import heapq
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.arguments import cluster_name, number, pod_name, topic_names, topic_of
+from loadstream.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
 from loadstream.failures import as_messages, connect_as_configured
 from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from connectors.kafka.reader import Gap
-    from connectors.kafka.selection import Selection
-    from connectors.kafka.tail import Entry, Start
+    from connectors.kafka.tail import Entry, Selection, Start
     from schemas.topics.catalog import Topic
 
+#: How many records are shown unless it is said.
+_NEWEST = 10
 
 TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]
 From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="beginning, end, a time ago (15m) or a time. Without: the beginning; with --follow: "
-        "the end.",
+        help="beginning, end, a time ago (15m) or a time. Without it: the newest records.",
     ),
 ]
 Cluster = Annotated[
@@ -38,26 +37,20 @@ Kind = Annotated[
     str | None, typer.Option(help="Only records of this kind, such as round or move of status.")
 ]
 PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
-Limit = Annotated[
+Number = Annotated[
     int | None,
     typer.Option(
-        parser=number("records", 1),
-        metavar="RECORDS",
-        help="Stop after this number of records.",
-    ),
-]
-Last = Annotated[
-    int | None,
-    typer.Option(
+        "--number",
+        "-n",
         parser=number("records", 1, 100_000),
         metavar="RECORDS",
-        help="Only the newest records, this many.",
+        help=f"How many records: the newest ones, or with --from the first from there. Without it: "
+        f"{_NEWEST}, or with --from all.",
     ),
 ]
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on with new records, until Ctrl-C.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per record.")]
 
 
 def tail(
@@ -66,41 +59,80 @@ def tail(
     cluster: Cluster = None,
     pod: PodName = None,
     kind: Kind = None,
-    limit: Limit = None,
-    last: Last = None,
+    count: Number = None,
     follow: Follow = False,
     json: Json = False,
 ) -> None:
-    """Show a topic's records as sentences.
+    """Show a topic's newest records as sentences, or those from a time on.
 
     The order holds within a partition, so within a cluster. Without --follow it ends at the record
     that is the newest one at its start.
     """
     target = topic_of(topic)
     selection = _selection(target, cluster, pod, kind)
-    if last is not None and (follow or limit is not None):
-        raise typer.BadParameter("--last goes neither with --follow nor with --limit")
     with as_messages():
-        from connectors.kafka.tail import as_json, read_entries
+        from connectors.kafka.tail import as_json
 
-        since = _start(start, follow=follow)
+        since = None if start is None else _start(start, follow=follow)
         connection = connect_as_configured()
-        state = _states(connection, topic)
-        show = partial(as_json if json else _readable_line, state=state)
-        # Without a choice the newest records are at the ends of the partitions, one at each offset
-        # unless others were compacted away.
-        ends = None if selection.chooses or target.compacted else last
-        entries = read_entries(connection, target, since, follow=follow, last=ends)
-        chosen = filter(selection.takes, _without_gaps(entries))
-        for entry in islice(chosen if last is None else _newest(chosen, last), limit):
+        show = partial(as_json if json else _readable_line, state=_states(connection, topic))
+        if since is None:
+            entries = _newest(connection, target, selection, count or _NEWEST, follow=follow)
+        else:
+            entries = islice(_since(connection, target, selection, since, follow=follow), count)
+        for entry in entries:
             echo(json_text(show(entry)) if json else one_line(show(entry)))
+
+
+def _since(
+    connection: "Connection",
+    topic: "Topic",
+    selection: "Selection",
+    start: "Start",
+    *,
+    follow: bool,
+    **bounds: Any,
+) -> "Iterator[Entry]":
+    """Records from a place on; gaps are reported on standard error."""
+    from connectors.kafka.reader import Gap
+    from connectors.kafka.tail import read_entries
+
+    for entry in read_entries(connection, topic, start, follow=follow, **bounds):
+        if isinstance(entry, Gap):
+            echo(f"warning: {entry}", err=True)
+        elif selection.takes(entry):
+            yield entry
+
+
+def _newest(
+    connection: "Connection",
+    topic: "Topic",
+    selection: "Selection",
+    count: int,
+    *,
+    follow: bool,
+) -> "Iterator[Entry]":
+    """The newest records in the order of time, and with `follow` all that come after them."""
+    from connectors.kafka.extents import extents_of
+
+    extents = extents_of(connection, topic.name)
+    # Without a choice they are at the ends of the partitions, one at each offset unless others were
+    # compacted away.
+    last = None if selection.chooses or topic.compacted else count
+    found = _since(
+        connection, topic, selection, "beginning", follow=False, extents=extents, last=last
+    )
+    newest = heapq.nlargest(count, found, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
+    yield from reversed(newest)
+    if follow:
+        yield from _since(connection, topic, selection, "end", follow=True, extents=extents)
 
 
 def _selection(
     topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
 ) -> "Selection":
     """Which records are wanted; an error of the command line if none of the topic can be."""
-    from connectors.kafka.selection import Selection
+    from connectors.kafka.tail import Selection
 
     try:
         named = None if pod is None else pod_name(pod, "--pod")
@@ -109,19 +141,11 @@ def _selection(
         raise typer.BadParameter(str(error)) from None
 
 
-def _newest(entries: "Iterator[Entry]", count: int) -> "Iterator[Entry]":
-    """The newest of all entries, in the order of time."""
-    newest = heapq.nlargest(count, entries, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
-    return reversed(newest)
-
-
-def _start(start: str | None, *, follow: bool) -> "Start":
+def _start(start: str, *, follow: bool) -> "Start":
     """Where reading begins; a text that says no such place is an error of the command line."""
     from connectors.kafka.tail import parse_start
 
     try:
-        if start is None:
-            start = "end" if follow else "beginning"
         since = parse_start(start, wall_clock.now_ms())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from None
@@ -130,17 +154,6 @@ def _start(start: str | None, *, follow: bool) -> "Start":
             "nothing comes after the end without --follow", param_hint="--from"
         )
     return since
-
-
-def _without_gaps(entries: "Iterator[Entry | Gap]") -> "Iterator[Entry]":
-    """Entries; gaps are reported on standard error."""
-    from connectors.kafka.reader import Gap
-
-    for entry in entries:
-        if isinstance(entry, Gap):
-            echo(f"warning: {entry}", err=True)
-        else:
-            yield entry
 
 
 def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":

@@ -11,6 +11,7 @@ import typer
 
 from connectors.process.terminal import echo
 from loadstream.arguments import as_field
+from loadstream.command import command
 
 if TYPE_CHECKING:
     from schemas.settings.connection import KafkaSettings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(worker)
+    command(app, "worker --log-level info")(worker)
 
 
 def _log_level(name: str | None) -> str | None:

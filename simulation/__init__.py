@@ -2,7 +2,9 @@
 
 cluster          one simulated cluster behind the ports of a real one
 closed_loop      whole days decided by several policies and rules, side by side
-demo             a worker and a simulated cluster on this machine, shown live
+worker_stages    the stages of a worker process, for a run of the closed loop
+demo             a run of the closed loop through a worker, shown live
+processes        workers and other commands of ours as child processes
 control_plane    a real Kubernetes control plane on this machine
 kubernetes_demo  loadstream around that control plane
 """

@@ -9,7 +9,10 @@ worker     what runs a stage: everything that knows Faust, Kafka and time
 migration  how a pod leaves
 rebalance  which nodes are hot, and which pods should leave
 placement  where a pod goes
-inventory  what there is: nodes, pods, load
+inventory  what exists: nodes, their pods, full lists
 moves      what earlier moves did
+usage      expected usage of nodes, as Koordinator computes it
+risk       statistics of usage, and the cost of a node that may be overutilized
+pods       a pod as the core sees it: demand, kind, owner, priority
 stage      the contract of a stage: records, journal, rows, checkpoints
 """

@@ -65,12 +65,6 @@ _BROKERS = {"embedded", "broker", *KAFKAS}
 SECURED_FILE = "tests/connectors/kafka/test_security.py"
 #: Stands in the id of every test on the control plane: one process runs them all, on one of it.
 ON_CONTROL_PLANE = "control-plane"
-#: Tests that look at runs of the demo which processes share, some seconds of CPU each: one process runs
-#: them all.
-DEMO_RUNS = tuple(
-    f"tests/simulation/demo/test_{name}.py"
-    for name in ("picture", "relief", "session", "summary", "view")
-)
 #: One of so many processes takes tests from the end of the order, where those are that compute.
 COMPUTES_EVERY = 4
 #: The Go module that it is built from.
@@ -128,7 +122,7 @@ def _place_in_order(item: pytest.Item) -> int:
 
 
 class Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no types
-    """Each test by itself, but together those of the secured broker, of the control plane, of demo runs.
+    """Each test by itself, but together those of the secured broker, and of the control plane.
 
     xdist goes by a suffix of ids, which pytest 9.2 does not let it set.
 
@@ -143,8 +137,6 @@ class Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist exports no typ
     def _split_scope(self, nodeid: str) -> str:
         if ON_CONTROL_PLANE in nodeid.partition("[")[2]:
             return ON_CONTROL_PLANE
-        if nodeid.startswith(DEMO_RUNS):
-            return DEMO_RUNS[0]
         return SECURED_FILE if nodeid.startswith(SECURED_FILE) else nodeid
 
 

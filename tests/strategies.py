@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from schemas.base import contract
 from schemas.storage.tables import ROW_CLASSES
-from schemas.storage.usage_moments import PodUsageRow
+from schemas.storage.usage_statistics import PodUsageRow
 from schemas.topics.catalog import TOPICS
 
 M = TypeVar("M", bound=BaseModel)

@@ -17,7 +17,9 @@ _PACKAGES = ("benchmarks", "connectors", "loadstream", "schemas", "streams")
 _FORBIDDEN = {
     "streams.aggregate.window": "time",
     "streams.cluster.rounds": "random",
-    "streams.inventory.load": "streams.worker.settings",
+    "streams.inventory.node": "streams.worker.settings",
+    "streams.pods.kind": "streams.usage.estimate",
+    "streams.usage.metric": "streams.risk.lifetimes",
     "streams.migration.budgets": "faust",
     "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",

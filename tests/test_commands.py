@@ -1,23 +1,30 @@
 """The command line as a whole."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.settings.connection import KafkaSettings, SettingsError
 from streams.app import build
 from streams.worker.settings import WorkerSettings
 
-_HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka", "matplotlib")
+_HEAVY = ("faust", "numpy", "kubernetes_asyncio", "aiokafka", "confluent_kafka")
 _PROBE = """
 import sys
-from loadstream.__main__ import app
+from loadstream.commands import app
+from typer.main import get_command
 from typer.testing import CliRunner
 result = CliRunner().invoke(app, {arguments})
 assert result.exit_code == 0, result.output
@@ -30,10 +37,10 @@ print(",".join(sorted({{name.partition(".")[0] for name in sys.modules}})))
     [
         ["--help"],
         ["worker", "--help"],
-        ["replay", "--help"],
-        ["topics", "--help"],
-        ["migrate", "--help"],
-        ["migrations", "--help"],
+        ["replay", "verify", "--help"],
+        ["topic", "--help"],
+        ["migration", "start", "--help"],
+        ["migration", "list", "--help"],
     ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
@@ -46,32 +53,6 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert not loaded & set(_HEAVY)
 
 
-def test_help_names_every_command_of_the_readme() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "loadstream", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for command in (
-        "worker",
-        "broker",
-        "topics",
-        "policy",
-        "produce",
-        "tail",
-        "demo",
-        "schemas",
-        "simulate",
-        "migrate",
-        "drain",
-        "undrain",
-        "migration",
-        "migrations",
-    ):
-        assert command in done.stdout
-
-
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
@@ -81,7 +62,36 @@ def test_the_version_is_that_of_the_package() -> None:
         assert run(option).output == f"loadstream {version('loadstream')}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["topics"], ["tail"], ["policy", "apply"], ["worker"]])
+def _commands(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, *names, name)
+    if not hasattr(command, "commands"):
+        yield names
+
+
+@pytest.mark.parametrize("names", list(_commands(get_command(app))), ids=" ".join)
+def test_the_help_of_every_command_has_an_example(names: tuple[str, ...]) -> None:
+    assert f"Example: loadstream {' '.join(names)}" in run(*names, "--help").output
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_program_that_is_stopped_during_its_start_ends_without_a_traceback(
+    number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstream", "worker"], stderr=subprocess.PIPE
+    )
+    status = Path(f"/proc/{process.pid}/status")
+    while not int(re.findall(r"SigCgt:\s*(\w+)", status.read_text())[0], 16) >> 14 & 1:
+        time.sleep(0.001)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in said) == (code, False), said
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["topic"], ["topic", "tail"], ["policy", "apply"], ["worker"]]
+)
 def test_the_short_option_for_help_is_understood_everywhere(arguments: list[str]) -> None:
     done = run(*arguments, "-h")
     assert (done.exit_code, "Usage:" in done.output) == (0, True)
@@ -89,7 +99,7 @@ def test_the_short_option_for_help_is_understood_everywhere(arguments: list[str]
 
 def test_shells_can_complete_commands_and_topics() -> None:
     script = [sys.executable, "-m", "loadstream"]
-    typed = {"COMP_WORDS": "loadstream tail node-u", "COMP_CWORD": "2"}
+    typed = {"COMP_WORDS": "loadstream topic tail node-u", "COMP_CWORD": "3"}
     done = subprocess.run(  # noqa: S603 - our own code
         script, capture_output=True, text=True, check=False,
         env={**os.environ, "_LOADSTREAM_COMPLETE": "complete_bash", **typed},
@@ -103,16 +113,34 @@ def test_shells_can_complete_commands_and_topics() -> None:
     [
         (["demo", "--hours", "500"], "found 500; expected a whole number of hours, 1 to 72"),
         (["demo", "--nodes", "x"], "found x; expected a whole number of nodes, 3 to 1000"),
-        (["simulate", "--period", "nan"], "found nan; expected a number of seconds, 1 to 600"),
-        (["tail", "clock", "--last", "0"], "found 0; expected a whole number of records, 1 to"),
-        (["migrate", "blue", "a/b", "--ttl", "2d"], "found 2d; expected at most 1d"),
-        (["migrations", "blue", "--back", "5"], "expected a length of time such as 10m, 1h or 2d"),
-        (["drain", "a/b", "n"], 'found "a/b"; expected a string of 1 to 253 characters without'),
-        (["replay", "--cluster", "a/b"], 'found "a/b"; expected a string of 1 to 253 characters'),
-        (["why-not", "b", "--node", ""], 'found ""; expected a string of 1 to 253 characters'),
-        (["tail", "clock", "--from", ""], "found ''; expected beginning, end, a time ago such as"),
+        (["simulate", "--churn", "nan"], "found nan; expected a number of times, 0.1 to 100"),
+        (
+            ["topic", "tail", "clock", "-n", "0"],
+            "found 0; expected a whole number of records, 1 to",
+        ),
+        (["migration", "start", "blue", "a/b", "--ttl", "2d"], "found 2d; expected at most 1d"),
+        (
+            ["migration", "list", "blue", "--back", "5"],
+            "expected a length of time such as 10m, 1h or 2d",
+        ),
+        (
+            ["node", "drain", "a/b", "n"],
+            'found "a/b"; expected a string of 1 to 253 characters without',
+        ),
+        (
+            ["replay", "verify", "--cluster", "a/b"],
+            'found "a/b"; expected a string of 1 to 253 characters',
+        ),
+        (
+            ["cluster", "why-not", "b", "--node", ""],
+            'found ""; expected a string of 1 to 253 characters',
+        ),
+        (
+            ["topic", "tail", "clock", "--from", ""],
+            "found ''; expected beginning, end, a time ago such as",
+        ),
         (["worker", "--log-level", "loud"], '--log-level\': found "loud"; expected one of "debug"'),
-        (["migrate", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),
+        (["migration", "start", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),
     ],
 )
 def test_a_usage_error_says_what_was_found_what_is_expected_and_of_which_unit(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 
 ROOT = Path(__file__).parents[1]
 

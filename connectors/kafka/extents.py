@@ -40,7 +40,7 @@ def partitions_of(connection: Connection, topic: str) -> int:
     if topic not in topics or topics[topic].error is not None:
         raise BrokerUnavailable(
             f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
-            "topics with `loadstream topics create`"
+            "topics with `loadstream topic create`"
         )
     return len(topics[topic].partitions)
 

@@ -118,7 +118,7 @@ def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
     """What is to be reported about one topic; empty if it is as expected and all is known."""
     name = expected.name
     if found is None:
-        remedy = "Make it with `loadstream topics create`."
+        remedy = "Make it with `loadstream topic create`."
         return [Finding(name, "missing", "topic", "to exist", "none", remedy)]
     findings = []
     if found.partitions != expected.partitions:
@@ -127,7 +127,7 @@ def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
                 name, "differs", "partitions", str(expected.partitions), str(found.partitions),
                 "This is refused: with another count keys hash to other partitions, and two workers "
                 f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={found.partitions} if all topics have "
-                "as many. Otherwise delete this topic, make it with `loadstream topics create`, and run "
+                "as many. Otherwise delete this topic, make it with `loadstream topic create`, and run "
                 "`loadstream partition reset` for every partition.",
             )
         )  # fmt: skip
@@ -157,7 +157,7 @@ def _compare_config(expected: ExpectedTopic, found: FoundTopic) -> list[Finding]
             remedy = "This broker does not know the setting (Kafka 3.6 or newer does)."
             findings.append(Finding(found.name, "unknown", setting, wanted, "unknown", remedy))
         elif value != wanted:
-            remedy = "Set it with `loadstream topics create --mend`."
+            remedy = "Set it with `loadstream topic create --mend`."
             findings.append(Finding(found.name, "differs", setting, wanted, value, remedy))
     return findings
 

@@ -1,31 +1,52 @@
 """How a process ends when it is asked to, by SIGTERM or Ctrl-C."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from connectors.process.terminal import echo
+
+logger = logging.getLogger(__name__)
+
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does, so that all that was started is ended."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let SIGTERM end what is done here as Ctrl-C does, but without an error: it was asked for."""
+    terminated = False
+
+    def stop(*_: Any) -> None:
+        nonlocal terminated
+        terminated = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        if not terminated:
+            raise
+        echo("stopped by SIGTERM", err=True)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run asynchronous work until it ends, or cancel it at SIGTERM or SIGINT.
+    """Run asynchronous work until it ends, or cancel it at SIGTERM or SIGINT, and log which it was.
 
     Raises what the work raises; where its tasks have gathered errors in groups, the first one.
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        logger.info("stopped by %s", number.name)
+        stopped.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop, number)
     running = asyncio.create_task(work)
     stopping = asyncio.create_task(stopped.wait())
     try:

@@ -1,4 +1,4 @@
-"""Messages as sentences, for `loadstream tail` and for readers of a record.
+"""Messages as sentences, for `loadstream topic tail` and for readers of a record.
 
 One line a message, whatever it holds: what it is about first, then what it says. Nothing is decided
 here and nothing left out that would change the meaning; the whole message is what `--json` prints.

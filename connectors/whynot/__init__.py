@@ -1,4 +1,4 @@
-"""`loadstream why-not`: why a cluster, a node or a pod saw no eviction, from what rounds have
+"""`loadstream cluster why-not`: why a cluster, a node or a pod saw no eviction, from what rounds have
 written.
 
     reading   the newest records of a cluster

@@ -48,7 +48,7 @@ def no_rounds(evidence: Evidence) -> Answer:
         f"{count_text(evidence.records, 'record')} of its partition of status."
     ]
     if evidence.paused:
-        sentences.append("The cluster is paused: `loadstream policy resume` lets it go on.")
+        sentences.append("The cluster is paused: `loadstream cluster resume` lets it go on.")
     if evidence.tick_ms is not None:
         sentences.append(
             f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker "
@@ -82,7 +82,7 @@ def preamble(evidence: Evidence) -> Iterator[str]:
         f"{real}."
     )
     if evidence.paused:
-        yield "The cluster is paused: no command leaves until `loadstream policy resume`."
+        yield "The cluster is paused: no command leaves until `loadstream cluster resume`."
     if newest.gate:
         yield f"The whole round was stopped: {newest.gate}."
 

@@ -43,7 +43,7 @@ class AggregatedUsage(Part):
     """Amounts per kind of figure: the mean and nearest-rank percentiles."""
 
 
-_LifeFigures = Annotated[
+_LifetimeFigures = Annotated[
     dict[
         ResourceName,
         Annotated[
@@ -61,15 +61,15 @@ _LifeFigures = Annotated[
 ]
 
 
-class PodLives(Part):
-    """What pods used over their lives, of which the last week counts. Each column has one entry for
+class PodLifetimes(Part):
+    """Usage of pods over their lifetimes, of which the last week counts. Each column has one entry for
     each of the metric's `pods`, in their order; a metric with a column of another length is refused."""
 
     minutes: Annotated[tuple[Count, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)]
-    """For how many minutes each has been measured; 0: nothing is said of its life."""
-    mean: _LifeFigures
+    """For how many minutes each has been measured; 0: its lifetime is not reported."""
+    mean: _LifetimeFigures
     """Mean usage, by resource; -1: not measured."""
-    deviation: _LifeFigures
+    deviation: _LifetimeFigures
     """Standard deviation of its samples, by resource; -1: not measured."""
 
 
@@ -125,8 +125,8 @@ class NodeMetric(Message):
         tuple[PodMetric, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)
     ] = ()
     """Mean usage of each pod."""
-    lives: PodLives | None = None
-    """What each pod used over its life; none: not said this time. It is said once in a window."""
+    lifetimes: PodLifetimes | None = None
+    """Usage of each pod over its lifetime, once per window; none: not reported this time."""
     host_applications: Annotated[
         tuple[HostApplicationMetric, ...], Field(max_length=256, fail_fast=True)
     ] = ()

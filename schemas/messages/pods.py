@@ -191,6 +191,11 @@ class Pod(PodRef):
         owner = self.controller
         return f"{self.namespace}/{self.name}" if owner is None else owner.uid
 
+    @property
+    def has_finished(self) -> bool:
+        """It has run to its end."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 class PodLifecycle(Message):
     """Something happened to a pod (key: cluster)."""

@@ -1,7 +1,7 @@
 """`overutilizationRisk`: arguments of the score OverutilizationRisk.
 
 A node costs what its pods' usage, taken as normally distributed, makes it likely to be hot, and how
-far it would be beyond. A pod's mean and variance are those of its life so far; as long as it has
+far it would be beyond. A pod's mean and variance are those of its lifetime so far; as long as it has
 been measured for few minutes only, the figures of the whole cluster have a say, and before that the
 priors below.
 """
@@ -69,8 +69,8 @@ class OverutilizationRiskArgs(PolicyPart):
     """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
 
     recent_minutes: Annotated[int, whole(0, 1_440)] = 30
-    """What was used lately beyond the mean of a life counts, as far as it was seen to last: the
-    minutes within which usage is forgotten; 0: by the mean of the life alone."""
+    """What was used lately beyond the mean of a lifetime counts, as far as it was seen to last: the
+    minutes within which usage is forgotten; 0: by the mean of the lifetime alone."""
 
     @field_validator("resources")
     @classmethod

@@ -6,6 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 _FOUND_CHARACTERS_MAX = 80
+#: Names of other schedulers and deschedulers, in lower case, and ours for the same: sections, plugins.
+_MEANT = {
+    "lownodeutilization": ("rebalance", "LowNodeLoad"),
+    "lownodeload": ("rebalance",),
+    "loadawarescheduling": ("loadAware",),
+    "loadawareschedulingargs": ("loadAware",),
+    "noderesourcesfit": ("resourcesFit",),
+    "migrationcontroller": ("migration",),
+    "defaultevictor": ("evictor",),
+    "targetloadpacking": ("LoadAwareScheduling", "loadAware"),
+    "loadvariationriskbalancing": ("OverutilizationRisk", "overutilizationRisk"),
+}
 
 
 def describe(value: Any) -> str:
@@ -26,6 +38,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that a wrong one probably stands for, or else all of them."""
     names = list(known)
     lowered = {each.lower(): each for each in names}
+    meant = [each for each in _MEANT.get(name.lower(), ()) if each in names]
+    if meant:
+        return f'; did you mean "{meant[0]}"?'
     close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{lowered[close[0]]}"?'

@@ -3,5 +3,5 @@
 tables         all tables: kinds of rows and their keys
 rows           rows of the cluster stage
 percentiles    rows of table `node_percentiles`
-usage_moments  rows of what pods used over their lives, and a whole cluster
+usage_statistics  rows of usage over lifetimes of pods, and of a whole cluster
 """

@@ -159,20 +159,20 @@ class SampleColumns(Message):
 _PackedFigures = Annotated[dict[ResourceName, str], Field(fail_fast=True)]
 
 
-class PackedLives(Part):
-    """Lives of the members of some samples, as columns with one entry a member, sample after
+class PackedLifetimes(Part):
+    """Lifetimes of the members of some samples, as columns with one entry a member, sample after
     sample.
 
     A column is base64: a byte that says how many bits each number has, then one more than each
     number, the highest bit first, without gaps.
     """
 
-    lived: _Counts
-    """Indexes of the samples with which the lives of their members were brought up to date."""
+    samples: _Counts
+    """Indexes of the samples that extended the lifetimes of their members."""
     minutes: str
     """For how many minutes each has been measured."""
     mean: _PackedFigures
-    """Mean usage over the life of each, by resource, in thousandths of the unit; -1: not measured."""
+    """Mean usage over the lifetime of each, by resource, in thousandths of the unit; -1: not measured."""
     deviation: _PackedFigures
     """Standard deviation of each, likewise; the same resources."""
 
@@ -192,8 +192,8 @@ class PodColumns(Message):
     """Numbers of the members, sample after sample."""
     usage: _Figures
     """Usage of the members, sample after sample, by resource."""
-    lives: PackedLives | None = None
-    """What the members of some of the samples used over their lives; none: it is of no sample."""
+    lifetimes: PackedLifetimes | None = None
+    """Lifetimes of the members of some samples; none: of no sample."""
 
 
 class TopicIds(Message):

@@ -46,7 +46,7 @@ from schemas.storage.rows import (
     ReservedPodsRow,
     WaitingGroupRow,
 )
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow
 
 #: Kind of the row that says up to where in the journal all other rows reflect it. It is written
 #: after them.
@@ -81,7 +81,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "nodes",
-        "Nodes with their newest metrics, and what their pods used over their lives.",
+        "Nodes with their newest metrics, and usage of their pods over their lifetimes.",
         {"nodes": NodeRow, "pod_usage": PodUsageRow},
     ),
     Table("reserved_pods", "Pods that take room, per node.", {"reserved_pods": ReservedPodsRow}),

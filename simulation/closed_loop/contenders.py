@@ -1,7 +1,7 @@
 """Who may be compared: policies, which both stages decide by, and rules of other schedulers.
 
-policies/*.yaml   built-in policies, by the names of their files rules/*.py        rules of
-placement that are not ours, by the names of their modules
+policies/*.yaml   built-in policies, by the names of their files
+rules/*.py        rules of placement that are not ours, by the names of their modules
 """
 
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from pkgutil import iter_modules
 
 from schemas.policy import Policy, PolicyError, read_policy
 from simulation.closed_loop import rules
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules.view import Rule
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from streams.placement.plugins.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
@@ -57,7 +57,9 @@ def known_contenders() -> tuple[str, ...]:
 
 
 def contenders(
-    names: Iterable[str], files: Iterable[Path], make_stages: Callable[[], Pipeline] = Pipeline
+    names: Iterable[str],
+    files: Iterable[Path],
+    make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, MakeContender]:
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
@@ -102,7 +104,7 @@ def contenders(
     return found
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> MakeContender:
+def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> MakeContender:
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")
@@ -110,7 +112,7 @@ def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> Ma
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return MakeContender(
         policy.model_dump_json() + said,
-        lambda: Streamed(name, text, make_stages, annotations),
+        lambda: StageContender(name, text, make_stages, annotations),
         _remark(name, policy),
     )
 
@@ -125,21 +127,22 @@ def _remark(name: str, policy: Policy) -> str:
     )
 
 
-def _of_rule(name: str, make_rule: Callable[[], Rule]) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: Ruled(name, make_rule()))
+def _of_rule(name: str, rule: Rule) -> MakeContender:
+    return MakeContender(f"rule {name}", lambda: RuleContender(name, rule))
 
 
 def _policies() -> dict[str, Path]:
     return {path.stem: path for path in sorted(POLICIES.glob("*.yaml"))}
 
 
-def _rules() -> dict[str, Callable[[], Rule]]:
-    """Makers of rules by name: classes of the modules of `rules` that choose a node."""
-    found: dict[str, Callable[[], Rule]] = {}
-    for module in sorted(each.name for each in iter_modules(rules.__path__)):
-        of = import_module(f"{rules.__name__}.{module}")
-        for value in vars(of).values():
-            own = isinstance(value, type) and value.__module__ == of.__name__
-            if own and value is not Rule and hasattr(value, "choose"):
-                found[module.replace("_", "-")] = value
-    return found
+def _rules() -> dict[str, Rule]:
+    """Rules by the names of their modules."""
+    modules = (
+        (each.name, import_module(f"{rules.__name__}.{each.name}"))
+        for each in iter_modules(rules.__path__)
+    )
+    return {
+        name.replace("_", "-"): module.choose
+        for name, module in sorted(modules)
+        if hasattr(module, "choose")
+    }

@@ -20,11 +20,11 @@ from threading import Thread
 from typing import Protocol
 
 from simulation.closed_loop.contenders import MakeContender, contenders
-from simulation.closed_loop.kept import Calibration, Cost, Run
+from simulation.closed_loop.finished_runs import Calibration, Cost, Run
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
-from simulation.closed_loop.world import run
+from simulation.closed_loop.world import Contender, run
 
 #: Objects before Python looks for cycles among the youngest, and how often among older ones.
 #: Messages and state are trees, which go by counting references, as in a worker; but here nobody
@@ -78,24 +78,32 @@ class InTurn:
         """Each task with its run, in their order."""
         for task in tasks:
             scenario = self._scenario(task.parameters, task.seed)
-            yield task, self._run(scenario, task.contender)
+            contender = self._make[task.contender]()
+            yield task, make_run(scenario, contender, self._progress, self._cpu_s)
 
-    def _run(self, scenario: Scenario, name: str) -> Run:
-        given, seed, begun_s = scenario.parameters, scenario.seed, self._cpu_s()
-        whole = given.filling_hours + given.hours
 
-        def said(hours: float) -> None:
-            spent = f"{self._cpu_s() - begun_s:.0f} s of CPU"
-            self._progress(
-                f"{given.load_text}% load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after {spent}"
-            )
+def make_run(
+    scenario: Scenario,
+    contender: Contender,
+    progress: Progress,
+    cpu_s: Callable[[], float] = time.process_time,
+) -> Run:
+    """Let a contender decide a whole scenario; `cpu_s`: CPU time of this process so far."""
+    given, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
+    whole = given.filling_hours + given.hours
 
-        result = run(scenario, self._make[name](), said)
-        return Run(
-            Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
-            result,
-            Cost(name, seed, self._cpu_s() - begun_s, result.own.get("records", 0)),
+    def report(hours: float) -> None:
+        progress(
+            f"{given.load_text}% load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after "
+            f"{cpu_s() - begun_s:.0f} s of CPU"
         )
+
+    result = run(scenario, contender, report)
+    return Run(
+        Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
+        result,
+        Cost(name, seed, cpu_s() - begun_s, result.counts.get("records", 0)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 
 from schemas.topics.catalog import node_key
-from simulation.closed_loop.scenario import CLUSTER
 from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.pods import PROD
@@ -20,8 +19,9 @@ class Samples:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._cluster = world.scenario.cluster
         self._names = [machine.name for machine in world.scenario.machines]
-        self._keys = [node_key(CLUSTER, name) for name in self._names]
+        self._keys = [node_key(self._cluster, name) for name in self._names]
         self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
         """Of each slot: the uid of its pod, its usage and its part of the sample, filled anew each
         time."""
@@ -38,7 +38,7 @@ class Samples:
         for node in nodes:
             cpu, memory = given[node]
             sample = {
-                "cluster": CLUSTER,
+                "cluster": self._cluster,
                 "node": self._names[node],
                 "sampled_at_ms": moment.at_ms,
                 "usage": {"cpu": cpu, "memory": memory},

@@ -11,7 +11,7 @@ after its start, and wants as much CPU at each moment, wherever it is.
     arrivals   Poisson, such that on average as much is requested as at the beginning
     CPU        request x a traced machine's percent, shifted by the pod's own time of the day x a
                factor, which is calibrated so that the mean demand is as asked
-    own part   what nodes use themselves: a traced machine's, shifted, x a share of the node
+    system     what nodes use themselves: a traced machine's, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.messages.pods import OwnerReference, Pod
-from simulation.closed_loop.own import STEP_S as OWN_STEP_S
-from simulation.closed_loop.own import STEPS as OWN_STEPS
-from simulation.closed_loop.own import Shape, model_own
 from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.system_usage import STEP_S as SYSTEM_STEP_S
+from simulation.closed_loop.system_usage import STEPS as SYSTEM_STEPS
+from simulation.closed_loop.system_usage import Shape, model_system_usage
 from simulation.closed_loop.traces import STEP_S, STEPS, Traces
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import (
@@ -32,15 +32,14 @@ from simulation.cluster.pods import (
     PROD,
     SCHEDULER,
     PodPlan,
-    container_of,
-    requests_of,
+    make_container,
 )
 
 Array = npt.NDArray[np.float64]
 Indexes = npt.NDArray[np.int64]
 
 CLUSTER = "closed-loop"
-#: A run begins at this time, a midnight: 2026-03-02 00:00 UTC.
+#: A run begins at this time unless it says another, a midnight: 2026-03-02 00:00 UTC.
 BEGIN_MS = 1_772_409_600_000
 HOUR_MS = 3_600_000
 #: Namespaces of owners with and without a disruption budget.
@@ -50,7 +49,7 @@ _PRIORITY = 9500
 #: Lives that the length-biased ones are drawn from.
 _LIVES = 50_000
 
-_NODES, _PODS, _LIFE, _USAGE, _OWN = 100, 101, 102, 103, 104
+_NODES, _PODS, _LIFE, _USAGE, _SYSTEM = 100, 101, 102, 103, 104
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Demands:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnDemands:
+class SystemDemands:
     """What nodes want themselves, by their index."""
 
     shape: Shape
@@ -109,7 +108,7 @@ class OwnDemands:
 
     def _step(self, at_ms: Indexes | int, shift_s: Indexes | None = None) -> Indexes:
         shift_s = self.shift_s if shift_s is None else shift_s
-        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // OWN_STEP_S % OWN_STEPS
+        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
         return step
 
 
@@ -127,13 +126,16 @@ class Scenario:
     """What calibration has found: a machine at 100 % is this many times a pod's request."""
     requested_share: float
     """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
-    own: OwnDemands | None = None
+    system: SystemDemands | None = None
     """What nodes want themselves; none: nothing."""
+    cluster: str = CLUSTER
+    """Name of the cluster."""
+    begin_ms: int = BEGIN_MS
 
     @property
     def measured_ms(self) -> int:
         """When measuring begins."""
-        return BEGIN_MS + round(self.parameters.filling_hours * HOUR_MS)
+        return self.begin_ms + round(self.parameters.filling_hours * HOUR_MS)
 
     @property
     def end_ms(self) -> int:
@@ -145,8 +147,21 @@ class ImpossibleScenario(ValueError):
     """Parameters that these traces cannot give; the message says which, and what is expected."""
 
 
-def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario:
+def draw_scenario(
+    parameters: Parameters,
+    seed: int,
+    traces: Traces,
+    cluster: str = CLUSTER,
+    begin_ms: int = BEGIN_MS,
+) -> Scenario:
     """The scenario of a seed.
+
+    Args:
+        parameters: all of them.
+        seed: draws nodes, pods and what these use.
+        traces: what is drawn from.
+        cluster: name of the cluster.
+        begin_ms: when it begins.
 
     Raises:
         ImpossibleScenario: nothing of the load is left for pods, or pods are too small to divide.
@@ -156,25 +171,31 @@ def draw_scenario(parameters: Parameters, seed: int, traces: Traces) -> Scenario
     at_ms, life_ms, sizes = _pods(parameters, seed, traces, cores)
     owners = _owners(parameters, seed, len(at_ms))
     plans = tuple(
-        _plan(number, *each, parameters)
+        _plan(number, begin_ms, *each, parameters)
         for number, each in enumerate(
             zip(at_ms.tolist(), life_ms.tolist(), sizes.tolist(), owners.tolist(), strict=True)
         )
     )
     demands = _demands(parameters, seed, traces, sizes, owners)
     wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
-    own = _own(parameters, seed, traces, machines) if parameters.own_share else None
-    used_by_nodes = 0.0 if own is None else _mean_own(parameters, own)
+    system = (
+        _draw_system_demands(parameters, seed, traces, machines)
+        if parameters.system_share
+        else None
+    )
+    used_by_nodes = 0.0 if system is None else _mean_system_cpu(parameters, system)
     for_pods = parameters.load * cores - used_by_nodes
     if for_pods <= 0:
         raise ImpossibleScenario(
-            f"own_share: found {parameters.own_share:g}, with which nodes of seed {seed} use "
+            f"system_share: found {parameters.system_share:g}, with which nodes of seed {seed} use "
             f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
             f"{parameters.load_text}% leaves nothing for pods; expected less, or more load"
         )
     factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
-    return Scenario(parameters, seed, machines, plans, calibrated, factor, requested / cores, own)
+    return Scenario(
+        parameters, seed, machines, plans, calibrated, factor, requested / cores, system, cluster, begin_ms
+    )  # fmt: skip
 
 
 def _machines(parameters: Parameters, seed: int, traces: Traces) -> tuple[Machine, ...]:
@@ -244,10 +265,15 @@ def _owners(parameters: Parameters, seed: int, pods: int) -> Indexes:
 
 
 def _plan(
-    number: int, at_ms: int, life_ms: int, size: list[int], owner: int, parameters: Parameters
+    number: int,
+    begin_ms: int,
+    at_ms: int,
+    life_ms: int,
+    size: list[int],
+    owner: int,
+    parameters: Parameters,
 ) -> PodPlan:
-    millicores, memory_bytes = size
-    requests = requests_of(millicores, memory_bytes, batch=False)
+    requests = dict(zip(("cpu", "memory"), size, strict=True))
     name, owned_by = f"pod-{number:06}", f"owner-{owner:04}"
     # Every second owner has a budget at a share of one half, every fourth at a quarter.
     share = parameters.budgeted_share
@@ -260,13 +286,10 @@ def _plan(
         priority=_PRIORITY,
         labels={"app": owned_by, PRIORITY_CLASS_LABEL: PROD},
         owners=(OwnerReference(kind="ReplicaSet", name=owned_by, uid=owned_by, controller=True),),
-        containers=(container_of(requests, limited=False),),
-        created_at_ms=BEGIN_MS + at_ms,
+        containers=(make_container(requests),),
+        created_at_ms=begin_ms + at_ms,
     )
-    return PodPlan(
-        pod=pod, at_ms=BEGIN_MS + at_ms, life_ms=life_ms, requests=requests,
-        cpu_millicores=0.0, memory_bytes=0.0, phase=0.0, job=False,
-    )  # fmt: skip
+    return PodPlan(pod, begin_ms + at_ms, life_ms, requests)
 
 
 def _demands(
@@ -289,23 +312,23 @@ def _demands(
     )
 
 
-def _own(
+def _draw_system_demands(
     parameters: Parameters, seed: int, traces: Traces, machines: tuple[Machine, ...]
-) -> OwnDemands:
-    random = np.random.default_rng([seed, _OWN])
-    shape = model_own() if traces.own is None else traces.own
+) -> SystemDemands:
+    random = np.random.default_rng([seed, _SYSTEM])
+    shape = model_system_usage() if traces.system is None else traces.system
     sizes = np.array([(each.millicores, each.memory_bytes) for each in machines], dtype=np.float64)
-    return OwnDemands(
+    return SystemDemands(
         shape=shape,
         machine=random.choice(shape.shape[1], len(machines)),
-        shift_s=random.integers(0, OWN_STEP_S * OWN_STEPS, len(machines)),
-        amounts=parameters.own_share * sizes,
+        shift_s=random.integers(0, SYSTEM_STEP_S * SYSTEM_STEPS, len(machines)),
+        amounts=parameters.system_share * sizes,
     )
 
 
-def _mean_own(parameters: Parameters, own: OwnDemands) -> float:
+def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
     """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
-    return float(own.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
+    return float(system.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
 
 
 def _measured(parameters: Parameters) -> range:

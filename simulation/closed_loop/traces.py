@@ -6,7 +6,7 @@
 
 Each may be packed (.gz), and named after any list or date. Where no directory is given there is a
 model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
-are busy all day. `own` reads a fourth list, of what nodes use themselves, where it is asked for.
+are busy all day. `system_usage` reads a fourth list, of what nodes use themselves, where it is asked for.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simulation.closed_loop.own import Shape, has_own_trace, read_own
+from simulation.closed_loop.system_usage import Shape, has_system_usage, read_system_usage
 from simulation.cluster.machines import SHAPES
-from simulation.cluster.openb import read_tasks
 from simulation.cluster.pods import GIB, MIB
 from simulation.cluster.tracefiles import (
     Malformed,
@@ -33,13 +32,18 @@ Sizes = npt.NDArray[np.int64]
 
 NODE_PATTERNS = ("openb*node*.csv", "openb*node*.csv.gz")
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib")
+POD_PATTERNS = ("openb*pod*.csv.gz", "openb*pod*.csv")
+POD_COLUMNS = (
+    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",
+    "creation_time", "deletion_time", "scheduled_time",
+)  # fmt: skip
 CPU_PATTERNS = ("planetlab*.csv.gz", "planetlab*.csv")
 #: Length of a step of the CPU trace, and steps in its day.
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
 
-#: Most rows that are read of a list of nodes and of machines; the published ones have 1,523 and
-#: 1,052.
+#: Most rows that are read of a list; the published ones have 1,523 nodes, 8,152 pods and 1,052
+#: machines.
 ROWS_MAX = 100_000
 
 #: The model: sizes of pods in cores and GiB with their shares, as CPU-only tasks of OpenB.
@@ -64,32 +68,57 @@ class Traces:
     """Where they come from; empty: the built-in model."""
     complaints: tuple[str, ...] = ()
     """Rows that could not be read."""
-    own: Shape | None = None
+    system: Shape | None = None
     """What nodes use themselves; none: the built-in model."""
 
 
-def read_traces(directory: Path, *, own: bool = False) -> Traces:
-    """Read the three lists of a directory, and with `own` what nodes use themselves, if it is there.
+def read_traces(directory: Path, *, system: bool = False) -> Traces:
+    """Read the three lists of a directory, and with `system` what nodes use themselves, if it is there.
 
     Raises TraceError where one is missing, cannot be read, or holds nothing.
     """
-    tasks = read_tasks(directory)
-    # What they use is a multiple of what they request.
-    sizes = [(task.millicores, task.memory_mib * MIB) for task in tasks.tasks if task.millicores]
-    if not sizes:
-        raise TraceError(f"{directory / tasks.file} holds no pod that requests CPU")
-    pods = np.array(sizes)
+    pods, pod_file, bad_pods = _read_pods(directory)
     nodes, node_file, bad_nodes = _read_nodes(directory)
     cpu, cpu_file, bad_cpu = _read_cpu(directory)
-    complaints = (*tasks.malformed.complaints, *bad_nodes.complaints, *bad_cpu.complaints)
-    if (without := len(tasks.tasks) - len(sizes)) > 0:
-        complaints = (*complaints, f"{tasks.file}: {without} pods that request no CPU")
-    files = (node_file, tasks.file, cpu_file)
-    if not own or not has_own_trace(directory):
+    complaints = (*bad_nodes.complaints, *bad_cpu.complaints, *bad_pods)
+    files = (node_file, pod_file, cpu_file)
+    if not system or not has_system_usage(directory):
         return Traces(nodes, pods, cpu, files, complaints)
-    machines = read_own(directory)
+    machines = read_system_usage(directory)
     complaints = (*complaints, *machines.complaints)
     return Traces(nodes, pods, cpu, (*files, machines.file), complaints, machines.shape)
+
+
+def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
+    """Sizes of the pods without GPUs, in the order of their creation."""
+    path = find_trace(directory, POD_PATTERNS, "pods of the OpenB trace")
+    malformed = Malformed(path.name)
+    pods: list[tuple[int, str, int, int]] = []
+    without = 0
+    for line, fields in read_rows(path, POD_COLUMNS, malformed):
+        if len(pods) == ROWS_MAX:
+            break
+        row = dict(zip(POD_COLUMNS, fields, strict=True))
+        try:
+            if whole_number("num_gpu", row["num_gpu"]):
+                continue
+            created_s, cpu, memory = (
+                whole_number(column, row[column])
+                for column in ("creation_time", "cpu_milli", "memory_mib")
+            )
+        except RowError as error:
+            malformed.add(line, str(error))
+            continue
+        if cpu:
+            pods.append((created_s, row["name"], cpu, memory * MIB))
+        else:  # what pods use is a multiple of what they request
+            without += 1
+    if not pods:
+        raise TraceError(f"{path} holds no pod without GPUs that requests CPU")
+    complaints = malformed.complaints
+    if without:
+        complaints = (*complaints, f"{path.name}: {without} pods that request no CPU")
+    return np.array([each[2:] for each in sorted(pods)]), path.name, complaints
 
 
 def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.messages.pods import Pod
-from simulation.closed_loop.scenario import BEGIN_MS, Array, Indexes, Scenario
+from simulation.closed_loop.scenario import Array, Indexes, Scenario
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import START_MS, PodEvent
 
@@ -47,7 +47,8 @@ class Usage(Observer):
 
     def __init__(self, scenario: Scenario) -> None:
         self._demands = scenario.demands
-        self._own = scenario.own
+        self._begin_ms = scenario.begin_ms
+        self._system = scenario.system
         self._lives_ms = np.array([plan.life_ms for plan in scenario.plans], dtype=np.int64)
         self.nodes = {machine.name: index for index, machine in enumerate(scenario.machines)}
         self.allocatable: Array = np.array(
@@ -86,14 +87,14 @@ class Usage(Observer):
         work, node = self.work[slots], self.node[slots]
         age_ms = (now_ms - self.start_ms[slots]).astype(np.float64)
         wanted = np.column_stack(
-            (self._demands.cpu(work, now_ms - BEGIN_MS), self._demands.memory(work, age_ms))
+            (self._demands.cpu(work, now_ms - self._begin_ms), self._demands.memory(work, age_ms))
         )
         count = len(self.allocatable)
         # Of no pods at all it would count in integers.
         sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
-        if self._own is not None:
-            demand += self._own.at(now_ms - BEGIN_MS)
+        if self._system is not None:
+            demand += self._system.at(now_ms - self._begin_ms)
         given = np.minimum(demand, self.allocatable)
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
@@ -109,17 +110,17 @@ class Usage(Observer):
             life_ms: how long it lives.
         """
         slots = np.flatnonzero(self.node >= 0)
-        since = times_ms - BEGIN_MS
+        since = times_ms - self._begin_ms
         wanted = self._demands.cpu(self.work[slots][:, np.newaxis], since[np.newaxis, :])
         alive = (self.start_ms[slots][:, np.newaxis] <= times_ms) & (
             times_ms < self.end_ms[slots][:, np.newaxis]
         )
         ahead = np.zeros((len(self.allocatable) + 1, len(times_ms)))
         np.add.at(ahead, self.node[slots], wanted * alive)
-        if self._own is not None:
-            ahead[:-1] += self._own.cpu(since)
-        own = self._demands.cpu(np.array([work]), since)
-        ahead[-1] = own * (times_ms < now_ms + life_ms)
+        if self._system is not None:
+            ahead[:-1] += self._system.cpu(since)
+        pod_cpu = self._demands.cpu(np.array([work]), since)
+        ahead[-1] = pod_cpu * (times_ms < now_ms + life_ms)
         return ahead
 
     def _take(self, event: PodEvent) -> None:

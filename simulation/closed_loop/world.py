@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from simulation.closed_loop.measures import Recorder, Result
-from simulation.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER, HOUR_MS, Scenario
+from simulation.closed_loop.scenario import BUDGETED, HOUR_MS, Scenario
 from simulation.closed_loop.usage import Usage
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.pods import PodPlan
@@ -23,7 +23,7 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.cluster = SimulatedCluster(
-            CLUSTER, scenario.machines, BEGIN_MS, budgeted=frozenset({BUDGETED})
+            scenario.cluster, scenario.machines, scenario.begin_ms, frozenset({BUDGETED})
         )
         self.usage = Usage(scenario)
         self.cluster.observers.append(self.usage)
@@ -49,7 +49,7 @@ class World:
         """Indexes of the nodes that are sampled in the step that ends now: all in turns."""
         parameters = self.scenario.parameters
         turns = max(1, parameters.sample_s // parameters.step_s)
-        turn = (now_ms - BEGIN_MS) // (1000 * parameters.step_s) % turns
+        turn = (now_ms - self.scenario.begin_ms) // (1000 * parameters.step_s) % turns
         return range(turn, len(self.scenario.machines), turns)
 
 
@@ -82,11 +82,12 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
     world.cluster.observers.append(recorder)
     contender.begin(world)
     step_ms = 1000 * scenario.parameters.step_s
-    for now_ms in range(BEGIN_MS, scenario.end_ms, step_ms):
+    for now_ms in range(scenario.begin_ms, scenario.end_ms, step_ms):
         world.advance(now_ms)
         contender.step(now_ms)
-        if (now_ms - BEGIN_MS) % MINUTE_MS == 0:
+        passed_ms = now_ms - scenario.begin_ms
+        if passed_ms % MINUTE_MS == 0:
             recorder.minute(world.usage.moment(now_ms))
-        if (now_ms - BEGIN_MS) % HOUR_MS == 0:
-            progress((now_ms - BEGIN_MS) / HOUR_MS)
+        if passed_ms % HOUR_MS == 0:
+            progress(passed_ms / HOUR_MS)
     return recorder.result(contender.name, contender.figures())

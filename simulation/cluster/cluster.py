@@ -7,7 +7,7 @@
     observers          are called for each of these, in the order in which they happen
 
 It decides nothing about itself: whatever binds or evicts goes through `simulation.cluster.sink`,
-what becomes known of it through `state_watch`, and what it uses through `usage`.
+what becomes known of it through `state_watch`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,6 @@ from simulation.cluster.kubelet import Kubelets, PodEvent
 from simulation.cluster.machines import Machine
 from simulation.cluster.owners import Owners
 from simulation.cluster.pods import PodPlan
-
-#: Namespaces whose workloads have disruption budgets.
-BUDGETED = frozenset({"residents"})
-
 
 MachineEvent = Literal["added", "changed", "removed"]
 
@@ -62,7 +58,7 @@ class SimulatedCluster:
         name: str,
         machines: Sequence[Machine],
         now_ms: int,
-        budgeted: frozenset[str] = BUDGETED,
+        budgeted: frozenset[str] = frozenset(),
     ) -> None:
         """Workloads of the namespaces `budgeted` have disruption budgets."""
         self.name = name
@@ -75,9 +71,6 @@ class SimulatedCluster:
         self.observers: list[Observer] = []
         self.asking: dict[str, PodPlan] = {}
         """Pods that want a node and are not bound, by uid."""
-        for machine in machines:
-            for resident in machine.residents:
-                self.owners.wanted(resident.pod, ready=True)
 
     def advance(self, now_ms: int) -> None:
         """Let everything happen until now."""

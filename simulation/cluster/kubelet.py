@@ -1,9 +1,8 @@
 """What happens to pods that have a node: a kubelet for every machine of a simulated cluster.
 
-A placed pod is admitted if what it requests is free, as a kubelet checks once more; then it is
-bound, runs, uses cores and memory, ends, and is deleted; an evicted one terminates for a moment
-before. The kubelet counts requests itself, so a placement that takes more than there is shows as a
-refusal.
+A placed pod is admitted if what it requests is free, as a kubelet checks once more. Then it is
+bound, runs, ends, and is deleted; an evicted one terminates for a moment before. The kubelet counts
+requests itself, so a placement that takes more than there is shows as a refusal.
 """
 
 import heapq
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schemas.messages.pods import Pod
-from schemas.messages.usage import NodeUsage, PodUsage
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 
@@ -52,8 +50,6 @@ class RunningPod:
 @dataclass(slots=True)
 class _Node:
     machine: Machine
-    base: Mapping[str, int] = field(default_factory=dict)
-    """Its newest base load."""
     pods: dict[str, RunningPod] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
 
@@ -67,12 +63,6 @@ class Kubelets:
         """Node of each pod, by uid."""
         self._queue: list[tuple[int, int, str, Event]] = []
         self._number = 0
-        for machine in machines:
-            state = self._nodes[machine.name]
-            for plan in machine.residents:
-                state.pods[plan.pod.uid] = RunningPod(plan, plan.pod, machine.name, plan.at_ms)
-                self._node_of[plan.pod.uid] = machine.name
-                _take(state, plan.requests, 1)
 
     def admit(self, plan: PodPlan, node: str, now_ms: int) -> PodEvent | str:
         """A pod was placed: it is bound, or the sentence says why this node does not take it."""
@@ -82,7 +72,7 @@ class Kubelets:
         state = self._nodes.get(node)
         if state is None:
             return f"there is no node {node}"
-        missing = lacks(state.machine, state.requested, self.live_pods(node), plan)
+        missing = self._find_missing(state, plan)
         if missing is not None:
             return f"node {node} has too little {missing} free for pod {plan.pod.name}"
         started_ms = now_ms + START_MS
@@ -143,77 +133,30 @@ class Kubelets:
         return None if node is None else self._nodes[node].pods[uid]
 
     def requested(self, node: str) -> dict[str, int]:
-        """What the pods on a node request together, residents included."""
+        """What the pods on a node request together."""
         return dict(self._nodes[node].requested)
 
     def live_pods(self, node: str) -> int:
-        """How many pods are on a node and have not ended, residents included."""
+        """How many pods are on a node and have not ended."""
         return sum(not pod.ended for pod in self._nodes[node].pods.values())
 
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
-        """Pods on a node that are not deleted, residents included."""
+        """Pods on a node that are not deleted."""
         return tuple(self._nodes[node].pods.values())
 
     def node_of(self, uid: str) -> str | None:
         """Node of a pod that is on one and is not deleted."""
         return self._node_of.get(uid)
 
-    def total(self, node: str, base: Mapping[str, int], at_ms: int) -> dict[str, int]:
-        """What a node with this base load uses, its pods included: no more than it has."""
-        state = self._nodes[node]
-        wanted, _ = self._wanted(state, base, at_ms)
-        return {
-            name: min(amount, state.machine.allocatable[name]) for name, amount in wanted.items()
-        }
-
-    def sample(self, cluster: str, node: str, base: Mapping[str, int], at_ms: int) -> NodeUsage:
-        """What a node with this base load uses, and each pod on it."""
-        state = self._nodes[node]
-        allocatable = state.machine.allocatable
-        all_wanted, running = self._wanted(state, base, at_ms)
-        total, kept = {}, {}
-        for name, wanted in all_wanted.items():
-            # A machine gives no more than it has; what is short is short for all alike.
-            total[name] = min(wanted, allocatable[name])
-            kept[name] = min(1.0, allocatable[name] / wanted) if wanted else 1.0
-        pods = tuple(
-            PodUsage(
-                namespace=pod.pod.namespace,
-                name=pod.pod.name,
-                uid=pod.pod.uid,
-                usage=_scaled(usage, kept),
-                priority_class=pod.plan.priority_class,
-            )
-            for pod, usage in running
-        )
-        return NodeUsage(cluster=cluster, node=node, sampled_at_ms=at_ms, usage=total, pods=pods)
-
-    def _wanted(
-        self, state: _Node, base: Mapping[str, int], at_ms: int
-    ) -> tuple[dict[str, int], list[tuple[RunningPod, dict[str, int]]]]:
-        """What a node would use if it had it: in all, and by its pods that run.
-
-        Its residents carry a part of its base load; those that are elsewhere carry it there.
-        """
-        state.base = base
-        total = dict(base)
-        for resident in state.machine.residents:
-            if resident.carried is not None:
-                for name, amount in resident.carried.usage(base).items():
-                    total[name] -= amount
-        running = []
-        for pod in state.pods.values():
-            if pod.started_ms <= at_ms and not pod.ended:
-                usage = self._usage(pod, at_ms)
-                running.append((pod, usage))
-                for name, amount in usage.items():
-                    total[name] = total.get(name, 0) + amount
-        return total, running
-
-    def _usage(self, pod: RunningPod, at_ms: int) -> dict[str, int]:
-        if pod.plan.carried is None:
-            return pod.plan.usage(at_ms - pod.started_ms)
-        return pod.plan.carried.usage(self._nodes[pod.plan.carried.machine].base)
+    def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
+        """The resource of which too little is free for a pod; None: the pod fits."""
+        machine = state.machine
+        if self.live_pods(machine.name) >= machine.allocatable["pods"]:
+            return "pods"
+        for name, amount in plan.requests.items():
+            if machine.allocatable.get(name, 0) - state.requested.get(name, 0) < amount:
+                return name
+        return None
 
     def _expect(self, at_ms: int, uid: str, event: Event) -> None:
         self._number += 1
@@ -241,24 +184,6 @@ class Kubelets:
         return PodEvent(at_ms, event, running.pod)
 
 
-def lacks(machine: Machine, requested: Mapping[str, int], pods: int, plan: PodPlan) -> str | None:
-    """The resource of which too little is free on a machine; None: the pod fits.
-
-    `requested` and `pods` are those of all pods on it.
-    """
-    free = machine.allocatable
-    if pods >= free["pods"]:
-        return "pods"
-    for name, amount in plan.requests.items():
-        if free.get(name, 0) - requested.get(name, 0) < amount:
-            return name
-    return None
-
-
 def _take(state: _Node, requests: Mapping[str, int], sign: int) -> None:
     for name, amount in requests.items():
         state.requested[name] = state.requested.get(name, 0) + sign * amount
-
-
-def _scaled(amounts: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, int]:
-    return {name: int(amounts[name] * share) for name, share in shares.items()}

@@ -54,8 +54,8 @@ class Owners:
         self._replacements: dict[str, int] = {}
         """How often a pod was replaced, by the uid of the first one."""
 
-    def wanted(self, pod: Pod, *, ready: bool = False) -> None:
-        """A pod has come; `ready`: it ran before the beginning."""
+    def wanted(self, pod: Pod) -> None:
+        """A pod has come."""
         reference = _controller(pod)
         if reference is None:
             return
@@ -64,7 +64,7 @@ class Owners:
             labels = {"app": pod.labels["app"]} if "app" in pod.labels else {}
             workload = _Workload(reference, pod.namespace, labels)
             self._workloads[reference.uid] = workload
-        workload.pods[pod.uid] = "ready" if ready else "wanted"
+        workload.pods[pod.uid] = "wanted"
         self._changed[reference.uid] = None
 
     def gone(self, pod: Pod) -> None:

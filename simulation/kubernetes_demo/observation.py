@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka.wire import Wire
 from connectors.queries.wording import sentence
 from schemas.base.quantities import amount
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.processes import duty, worker
-from simulation.kubernetes_demo.runner import environment, policy, running
+from simulation.kubernetes_demo.runner import environment, policy
+from simulation.kubernetes_demo.wire import Wire
+from simulation.processes import duty, running, worker
 
 CLUSTER = "observed"
 _LOOK_S = 5.0
@@ -99,7 +99,7 @@ def observe(
         wire = stack.enter_context(Wire(broker.settings, topics))
         wire.send("policies", policy(CLUSTER, "observe"))
         while seen.at_s < seconds:
-            for message, _ in wire.receive(_LOOK_S):
+            for message in wire.receive(_LOOK_S):
                 seen.take(message)
             for each in processes:
                 each.check()

@@ -1,32 +1,31 @@
 """Runs the demo: a control plane, a broker and loadstream's processes, then the story.
 
 Everything runs on this machine and ends with it; what is left is in the directory of the output:
-logs, the audit log, the summary and the picture. What else the directory has stays.
+logs, the audit log and the summary. What else the directory has stays.
 """
 
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka.wire import Wire
 from schemas.messages.policies import PolicyRecord
 from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.processes import Loadstream, duty, worker
 from simulation.kubernetes_demo.story import Look, Size, Story
 from simulation.kubernetes_demo.summary import Summary, summary
+from simulation.kubernetes_demo.wire import Wire
+from simulation.processes import Loadstream, duty, running, worker
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
 #: How often kubelets are asked, as the sources' file says.
 _INTERVAL = "5s"
-_STOP_S = 20.0
 
 
 def environment(kafka: KafkaSettings) -> dict[str, str]:
@@ -80,23 +79,9 @@ def everything(directory: Path, plane: ControlPlane, kafka: KafkaSettings) -> li
     ]
 
 
-@contextmanager
-def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
-    """The processes while they run; they are asked to end afterwards."""
-    try:
-        for each in processes:
-            each.start()
-        yield processes
-    finally:
-        for each in reversed(processes):
-            each.ask_to_stop()
-        for each in reversed(processes):
-            each.wait_for_end(_STOP_S)
-
-
 def run(
     binary: Path, directory: Path, size: Size, show: Callable[[Look, Observed], None]
-) -> tuple[Story, Summary]:
+) -> Summary:
     """The whole demo on the embedded broker; `directory` gets logs and the audit log.
 
     Raises ControlPlaneUnavailable, ProcessDied, BrokerUnavailable, OSError.
@@ -122,9 +107,9 @@ async def tell(
     processes: Sequence[Loadstream],
     size: Size,
     show: Callable[[Look, Observed], None],
-) -> tuple[Story, Summary]:
+) -> Summary:
     """The story on what runs, and its summary."""
     async with plane.api() as server:
         story = Story(server, wire, processes, size, show)
         await story.run()
-    return story, summary(story, audit.read(plane.audit_log))
+        return summary(story, audit.read(plane.audit_log))

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.kafka.wire import Wire
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.observed import Observed
-from simulation.kubernetes_demo.processes import Loadstream
+from simulation.kubernetes_demo.wire import Wire
+from simulation.processes import Loadstream
 
 #: Above this share of its CPU a node is hot; the policy's high threshold.
 HOT_PERCENT = 70
@@ -136,7 +136,7 @@ class Story:
         self.looks.append(look)
 
     async def _look(self, step: str) -> Look:
-        for message, _ in await asyncio.to_thread(lambda: list(self.wire.receive(_LOOK_S))):
+        for message in await asyncio.to_thread(lambda: list(self.wire.receive(_LOOK_S))):
             self.observed.take(message)
         for each in self.processes:
             each.check()

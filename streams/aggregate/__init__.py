@@ -20,7 +20,7 @@ nothing here reads a clock.
     node             what is kept of one node
     window           the samples of one node, in the order of their times
     pods             figures of the pods and host applications of one node
-    lives            what pods used over their lives, brought up to date once in a window
+    lifetimes        usage of pods over their lifetimes, extended once in a window
     percentile       means and nearest-rank percentiles
     report           the node metric of a node's windows
     packed_column    a column of numbers as text, with as many bits as the largest needs

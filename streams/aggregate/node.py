@@ -16,7 +16,7 @@ from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers
 from streams.aggregate.reading import Member, SampleFigures
 from streams.aggregate.rows import (
-    LIVED_NUMBERS_MAX,
+    LIFETIME_ROW_NUMBERS_MAX,
     ROW_NUMBERS_MAX,
     PodEntry,
     RowLog,
@@ -36,7 +36,7 @@ class _Columns(NamedTuple):
     """Places of those that the windows need; none: all may stay."""
 
 
-class NodeState:
+class NodeWindows:
     """Windows of one node."""
 
     __slots__ = (
@@ -130,15 +130,17 @@ class NodeState:
             matrix = self.pods.matrix(reading.members, resources)
             row = pods_log.reserve(matrix.size)
             self.pods.add(reading.sampled_at_ms, row, matrix)
-            lives = None
+            lifetimes = None
             if before_ms is None or reading.sampled_at_ms > before_ms:
-                lives = self.pods.live(reading.sampled_at_ms, resources, window_ms, before_ms)
-            numbers_max = ROW_NUMBERS_MAX if lives is None else LIVED_NUMBERS_MAX
+                lifetimes = self.pods.extend_lifetimes(
+                    reading.sampled_at_ms, resources, window_ms, before_ms
+                )
+            numbers_max = ROW_NUMBERS_MAX if lifetimes is None else LIFETIME_ROW_NUMBERS_MAX
             pods_log.append(
-                PodEntry(self.key, offset, tuple(resources), matrix, lives), numbers_max
+                PodEntry(self.key, offset, tuple(resources), matrix, lifetimes), numbers_max
             )
         # At once, unlike their sample, which is dropped with the next batch: a metric says them.
-        self.pods.end_lives(max(reading.sampled_at_ms, before_ms or 0) - window_ms)
+        self.pods.end_lifetimes(max(reading.sampled_at_ms, before_ms or 0) - window_ms)
         return figures
 
     def drop_expired(

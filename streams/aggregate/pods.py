@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.aggregate.lives import Lives, brought_up
+from streams.aggregate.lifetimes import MemberLifetimes, extend_member_lifetimes
 from streams.aggregate.percentile import INT64_MAX, UNKNOWN, Figures, counts, sums, within
 from streams.aggregate.reading import Amounts, Member
 
@@ -43,7 +43,7 @@ class PodWindow:
     __slots__ = (
         "_ordered",
         "_samples",
-        "lives",
+        "lifetimes",
         "members",
         "next_number",
         "renamed",
@@ -57,8 +57,8 @@ class PodWindow:
         """Whether the names are to be written: the node is new, or a member is."""
         self.size = 0
         """How many numbers all matrices have."""
-        self.lives: Lives | None = None
-        """What members used over their lives; none: no sample has said anything of it yet."""
+        self.lifetimes: MemberLifetimes | None = None
+        """None: no sample has begun them."""
         self._samples: list[PodSample] = []
         self._ordered = _Order(b"", [], [])
 
@@ -90,28 +90,28 @@ class PodWindow:
         else:
             self._samples.append((time_ms, row, matrix))
 
-    def live(
+    def extend_lifetimes(
         self, time_ms: int, resources: Sequence[str], window_ms: int, before_ms: int | None
-    ) -> Lives | None:
-        """Bring lives up to date with the newest sample, if it is time; answers with them if so.
+    ) -> MemberLifetimes | None:
+        """Extend the lifetimes by the newest sample, if it is time; return them if so.
 
         Args:
             time_ms: of the newest sample, which has been added.
             resources: of the samples' columns.
             window_ms: length of the longest average window.
-            before_ms: time of the node's sample before; none: there is none.
+            before_ms: time of the node's sample before; None: there is none.
         """
-        lives = self.lives
-        if lives is not None:
+        before = self.lifetimes
+        if before is not None:
             # Else the sample that they are kept with may have been dropped.
-            if before_ms is None or lives.at_ms < before_ms - window_ms:
-                lives = None
-            elif time_ms - lives.at_ms < window_ms:
+            if before_ms is None or before.at_ms < before_ms - window_ms:
+                before = None
+            elif time_ms - before.at_ms < window_ms:
                 return None
-        since_ms = time_ms if lives is None else max(lives.at_ms + 1, time_ms - window_ms)
+        since_ms = time_ms if before is None else max(before.at_ms + 1, time_ms - window_ms)
         matrices = [matrix for _, _, matrix in self.since(since_ms)]
-        self.lives = brought_up(lives, time_ms, matrices, resources, window_ms)
-        return self.lives
+        self.lifetimes = extend_member_lifetimes(before, time_ms, matrices, resources, window_ms)
+        return self.lifetimes
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; samples in the order of their times."""
@@ -128,17 +128,17 @@ class PodWindow:
         dropped = self._samples[:count]
         del self._samples[:count]
         self.size -= sum(matrix.size for _, _, matrix in dropped)
-        self.end_lives(before_ms)
+        self.end_lifetimes(before_ms)
         return [row for _, row, _ in dropped]
 
-    def end_lives(self, before_ms: int) -> None:
-        """End lives that were brought up to date before this time, whose sample no window needs."""
-        if self.lives is not None and self.lives.at_ms < before_ms:
-            self.lives = None
+    def end_lifetimes(self, before_ms: int) -> None:
+        """End lifetimes that were extended before this time: no window needs their sample."""
+        if self.lifetimes is not None and self.lifetimes.at_ms < before_ms:
+            self.lifetimes = None
 
     def clear(self) -> None:
         """Drop all samples; names stay."""
-        self._samples, self.size, self.lives = [], 0, None
+        self._samples, self.size, self.lifetimes = [], 0, None
 
     def prune(self) -> None:
         """Forget the names of members that no sample has."""

@@ -8,14 +8,15 @@ million samples at once.
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
 from schemas.storage.percentiles import PodColumns, SampleColumns
-from streams.aggregate.lives import MemberLife
 from streams.aggregate.packed_column import unpacked
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.policies import Ints, Windows, counting
+from streams.risk.lifetimes import Lifetime
 from streams.stage.records import DamagedTable
 
 
@@ -33,6 +34,10 @@ class NodeSamples:
     """Shape (samples, 2·resources), columns as in `SampleWindow.figures`."""
 
 
+#: Resources, and lifetimes by number of the member.
+RecoveredLifetimes = tuple[tuple[str, ...], dict[int, Lifetime]]
+
+
 @dataclass(frozen=True, slots=True)
 class RecoveredPods:
     """Pods of one sample, as a row has them."""
@@ -41,8 +46,8 @@ class RecoveredPods:
     row: int
     number: Ints
     usage: dict[str, Ints]
-    lives: dict[int, MemberLife] | None = None
-    """Lives of the members, where the sample has brought them up to date."""
+    lifetimes: RecoveredLifetimes | None = None
+    """Lifetimes of the members, if the sample has extended them."""
 
 
 def node_samples(
@@ -73,7 +78,7 @@ def pods_by_node(
         usage = {
             resource: np.array(each, dtype=np.int64) for resource, each in columns.usage.items()
         }
-        lives = _lives(name, columns)
+        lifetimes = _read_lifetimes(name, columns)
         start = 0
         for index, (node, offset, members) in enumerate(
             zip(columns.node, columns.offset, columns.members, strict=True)
@@ -83,47 +88,36 @@ def pods_by_node(
             if offset <= position:
                 cut = {resource: column[lines] for resource, column in usage.items()}
                 found[columns.nodes[node]].append(
-                    RecoveredPods(offset, sequence, number[lines], cut, lives.get(index))
+                    RecoveredPods(offset, sequence, number[lines], cut, lifetimes.get(index))
                 )
     return found
 
 
-def _lives(name: str, columns: PodColumns) -> dict[int, dict[int, MemberLife]]:
-    """By index of the sample: lives by number of the member."""
-    lives = columns.lives
-    if lives is None:
+def _read_lifetimes(name: str, columns: PodColumns) -> dict[int, RecoveredLifetimes]:
+    """Return lifetimes by index of their sample."""
+    packed = columns.lifetimes
+    if packed is None:
         return {}
-    _check_places(name, lives.lived, columns.offset, "sample")
+    _check_places(name, packed.samples, columns.offset, "sample")
     starts = np.cumsum((0, *columns.members)).tolist()
     numbers = [
         list(dict.fromkeys(columns.number[starts[index] : starts[index + 1]]))
-        for index in lives.lived
+        for index in packed.samples
     ]
     length = sum(map(len, numbers))
-    try:
-        minutes = unpacked(lives.minutes, length)
-        means, deviations = (
-            {resource: unpacked(text, length) for resource, text in each.items()}
-            for each in (lives.mean, lives.deviation)
-        )
-    except ValueError as error:
-        raise DamagedTable(name, f"a column of lives cannot be read: {error}") from error
-    if list(means) != list(deviations):
+    if list(packed.mean) != list(packed.deviation):
         raise DamagedTable(name, "means and deviations name different resources")
-    lines = iter(range(length))
+    resources = tuple(packed.mean)
+    parts = [part[each] for each in resources for part in (packed.mean, packed.deviation)]
+    try:
+        minutes = unpacked(packed.minutes, length)
+        usages = zip(*(unpacked(text, length) for text in parts), strict=True)
+    except ValueError as error:
+        raise DamagedTable(name, f"a column of lifetimes cannot be read: {error}") from error
+    lifetimes = map(Lifetime, minutes, usages if parts else repeat(()))
     return {
-        index: {
-            number: MemberLife(
-                minutes[line],
-                {
-                    resource: (mean[line], deviations[resource][line])
-                    for resource, mean in means.items()
-                    if mean[line] >= 0
-                },
-            )
-            for number, line in zip(of, lines, strict=False)
-        }
-        for index, of in zip(lives.lived, numbers, strict=True)
+        index: (resources, dict(zip(of, lifetimes, strict=False)))
+        for index, of in zip(packed.samples, numbers, strict=True)
     }
 
 

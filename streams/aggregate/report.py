@@ -10,14 +10,15 @@ Pressure is that of the newest sample, and so is the source. The kernel has aver
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect import CollectPolicy
-from streams.aggregate.lives import MemberLife
-from streams.aggregate.node import NodeState
+from streams.aggregate.collect import CollectRules
+from streams.aggregate.lifetimes import MemberLifetimes
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
-from streams.inventory.life import PARTS
+from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
 #: What lines of a summary are.
@@ -26,16 +27,15 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
 def report(
-    node: NodeState,
-    policy: CollectPolicy,
+    node: NodeWindows,
+    policy: CollectRules,
     pressure: dict[str, Any] | None = None,
     source: str | None = None,
     since_ms: int | None = None,
 ) -> dict[str, Any]:
     """Fields of the `NodeMetric`; the node's newest sample has this pressure and source.
 
-    Lives of pods are said if they have been brought up to date since the last report, at
-    `since_ms`.
+    Lifetimes of pods are reported if they were extended since the last report, at `since_ms`.
     """
     newest_ms = int(node.samples.times[-1])
     starts = {
@@ -58,22 +58,21 @@ def report(
             aggregated.append({"duration_ms": duration_ms, "usage": whole})
         if part:
             aggregated_system.append({"duration_ms": duration_ms, "usage": part})
-    pods, applications, lived = [], [], []
-    means_of_members = node.pods.means(newest_ms - policy.average_ms, node.samples.resources)
-    lives = node.pods.lives
-    if since_ms is None or (lives is not None and lives.at_ms <= since_ms):
-        lives = None
-    for member, mean in means_of_members:
+    pods, applications, members = [], [], []
+    for member, mean in node.pods.means(newest_ms - policy.average_ms, node.samples.resources):
         namespace, name, _, priority_class = member
         fields: dict[str, Any] = {"name": name, "priority_class": priority_class, "usage": mean}
         if namespace:
             fields["namespace"] = namespace
             pods.append(fields)
-            if lives is not None:
-                lived.append((lives.of.get(node.pods.members[member]), mean))
+            members.append((node.pods.members[member], mean))
         else:
             applications.append(fields)
-    optional = {"pressure": pressure, "source": source, "lives": _lives(lived)}
+    lifetimes = node.pods.lifetimes
+    columns = None
+    if lifetimes is not None and since_ms is not None and lifetimes.at_ms > since_ms:
+        columns = _lifetime_columns(lifetimes, members)
+    optional = {"pressure": pressure, "source": source, "lifetimes": columns}
     return {
         "schema_version": 1,
         "cluster": node.cluster,
@@ -92,36 +91,43 @@ def report(
     }
 
 
-def _lives(lived: Sequence[tuple[MemberLife | None, dict[str, int]]]) -> dict[str, Any] | None:
-    """Fields of `PodLives`: lives and mean usage of the pods, in their order; None: there is none.
+def _lifetime_columns(
+    lifetimes: MemberLifetimes, pods: Sequence[tuple[int, dict[str, int]]]
+) -> dict[str, Any] | None:
+    """Return fields of `PodLifetimes`; None: no pod has a lifetime.
 
-    A figure is said of resources of which the window has some usage too.
+    Args:
+        lifetimes: of the members of the node.
+        pods: numbers of the pods, and their usage in the window; lifetimes are reported of
+            resources that both have.
     """
-    known = [
-        {} if life is None else {name: life.figures[name] for name in usage if name in life.figures}
-        for life, usage in lived
-    ]
-    resources = sorted(set().union(*known))
-    if not resources:
+    known = [(lifetimes.of.get(number), usage) for number, usage in pods]
+    means, deviations = {}, {}
+    for index, name in sorted(enumerate(lifetimes.resources), key=itemgetter(1)):
+        pairs = [
+            (UNKNOWN, UNKNOWN)
+            if lifetime is None or name not in usage
+            else lifetime.usage[2 * index : 2 * index + 2]
+            for lifetime, usage in known
+        ]
+        if any(mean >= 0 for mean, _ in pairs):
+            means[name] = [_in_units(mean) for mean, _ in pairs]
+            deviations[name] = [_in_units(deviation) for _, deviation in pairs]
+    if not means:
         return None
-    columns = {name: [each.get(name) for each in known] for name in resources}
-    return {
-        "minutes": [0 if life is None else life.minutes for life, _ in lived],
-        "mean": {name: [_said(pair, 0) for pair in each] for name, each in columns.items()},
-        "deviation": {name: [_said(pair, 1) for pair in each] for name, each in columns.items()},
-    }
+    minutes = [0 if lifetime is None else lifetime.minutes for lifetime, _ in known]
+    return {"minutes": minutes, "mean": means, "deviation": deviations}
 
 
-def _said(pair: tuple[int, int] | None, part: int) -> int:
-    """In units; -1: not measured."""
-    return UNKNOWN if pair is None else pair[part] // PARTS
+def _in_units(parts: int) -> int:
+    return UNKNOWN if parts < 0 else parts // PARTS
 
 
 _Usage = dict[str, dict[str, int]]
 
 
 def _aggregate(
-    node: NodeState,
+    node: NodeWindows,
     newest_ms: int,
     duration_ms: int,
     start: int,

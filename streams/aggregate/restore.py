@@ -20,8 +20,8 @@ from schemas.storage.percentiles import (
 )
 from schemas.storage.tables import parse_row_key
 from streams.aggregate.collect import Collecting
-from streams.aggregate.lives import Lives
-from streams.aggregate.node import NodeState
+from streams.aggregate.lifetimes import MemberLifetimes
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.percentile import UNKNOWN, Figures
@@ -134,9 +134,9 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
 
 def _node(
     members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: Policies
-) -> NodeState:
+) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
-    node = NodeState(cluster, name, members.created_offset)
+    node = NodeWindows(cluster, name, members.created_offset)
     node.since_offset = samples.since_offset
     node.anchor_ms = samples.anchor_ms
     in_time = np.argsort(samples.head[:, 0])
@@ -152,17 +152,17 @@ def _node(
         (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
     ]
     node.pods.load(names, members.next_number, matrices)
-    node.pods.lives = _lives(timed)
+    node.pods.lifetimes = _find_lifetimes(timed)
     return node
 
 
-def _lives(timed: Iterable[tuple[int, RecoveredPods]]) -> Lives | None:
-    """Those of the newest sample that has any."""
-    found = None
+def _find_lifetimes(timed: Iterable[tuple[int, RecoveredPods]]) -> MemberLifetimes | None:
+    """Return those of the newest sample that has any."""
+    newest = None
     for time_ms, each in timed:
-        if each.lives is not None:
-            found = Lives(time_ms, each.lives)
-    return found
+        if each.lifetimes is not None:
+            newest = MemberLifetimes(time_ms, *each.lifetimes)
+    return newest
 
 
 def _timed(

@@ -15,7 +15,7 @@ import orjson
 from schemas.storage.percentiles import ClusterCollectPolicy
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.aggregate.lives import Lives, packed_lives
+from streams.aggregate.lifetimes import MemberLifetimes, pack_lifetimes
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodWindow
 from streams.stage.records import RowChange
@@ -23,9 +23,9 @@ from streams.stage.records import RowChange
 #: A row with this many numbers is full: about 16 KB, which is written again while it is open.
 ROW_NUMBERS_MAX = 2_048
 
-#: A row that holds lives is full with this many numbers: lives are many bytes, and are needed until
-#: the next ones only, so they are not to be written again with each of many small batches.
-LIVED_NUMBERS_MAX = 256
+#: A row with lifetimes is full with this many numbers: lifetimes take many bytes and are needed only
+#: until the next ones, so they should not be written again with each of many small batches.
+LIFETIME_ROW_NUMBERS_MAX = 256
 
 _HEAD_NUMBERS = 6
 
@@ -51,8 +51,8 @@ class PodEntry(NamedTuple):
     offset: int
     resources: tuple[str, ...]
     matrix: Figures
-    lives: Lives | None = None
-    """What its members used over their lives, where the sample has brought them up to date."""
+    lifetimes: MemberLifetimes | None = None
+    """Lifetimes of its members, if the sample has extended them."""
 
 
 E = TypeVar("E", SampleEntry, PodEntry)
@@ -213,9 +213,11 @@ def pods_row(partition: int, sequence: int, entries: Sequence[PodEntry]) -> RowC
         "number": lines[:, 0].tolist(),
         "usage": {resource: lines[:, 1 + index].tolist() for index, resource in enumerate(columns)},
     }
-    lived = {place: entry.lives for place, entry in enumerate(entries) if entry.lives is not None}
-    if lived:
-        content["lives"] = packed_lives(lived)
+    lifetimes = {
+        place: entry.lifetimes for place, entry in enumerate(entries) if entry.lifetimes is not None
+    }
+    if lifetimes:
+        content["lifetimes"] = pack_lifetimes(lifetimes)
     return _row(numbered_key(partition, "pod_samples", sequence), content)
 
 

@@ -17,7 +17,7 @@ round_rules  what a round asks about pods
 collecting   hands collect policies to the aggregate stage
 tables       state to table rows and back
 inventory_rows  rows of nodes and of the pods that take room on them
-usage_rows   rows of what pods used over their lives
+usage_rows   rows of usage of pods over their lifetimes, and of the fleet
 request_rows  rows of requests that wait
 statistics   figures and counts for metrics
 """

@@ -34,7 +34,7 @@ from streams.cluster.tables import (
     rows_by_cluster,
     settle,
 )
-from streams.inventory.cause import Cause, as_of
+from streams.stage.cause import Cause, as_of
 from streams.stage.packing import put
 from streams.stage.records import DamagedTable, RowChange
 
@@ -244,7 +244,7 @@ class Clusters:
         self._notify(cluster, text, record)
 
     def _notify(self, cluster: str, text: str, record: BatchRecord) -> None:
-        """Publish a sentence about a cluster as the result of a record, where `why-not` finds it."""
+        """Publish a sentence about a cluster as the result of a record, where `cluster why-not` finds it."""
         if record.now_ms is None:
             return
         source, found_in = record.record, as_of(self._partition, record.offsets)

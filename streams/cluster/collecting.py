@@ -6,7 +6,7 @@ policy again.
 """
 
 from schemas.policy import CollectPolicies
-from streams.inventory.cause import Cause
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 #: Time between two times that the same policy is handed on, by the log's clock.

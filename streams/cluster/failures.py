@@ -93,7 +93,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
 def _explain_apart(row: FailedClusterRow) -> str:
     return (
         f"cluster {row.cluster} is set apart after a defect of loadstream: {row.reason}. To bring it "
-        f"back, run `loadstream policy resume {row.cluster}`, send another policy, or install another "
+        f"back, run `loadstream cluster resume {row.cluster}`, send another policy, or install another "
         "version of loadstream"
     )
 

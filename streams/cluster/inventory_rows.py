@@ -1,4 +1,4 @@
-"""Rows of nodes, of the pods that take room on them, and of what pods used over their lives.
+"""Rows of nodes and of the pods that take room on them.
 
 Rows of nodes are written with each metric, and rows of pods with each decision, so both are put
 together from encoded parts:
@@ -22,13 +22,14 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
 from schemas.topics.codec import encode
-from streams.inventory.assigned import AssignedPod
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.reservations import Reservations
+from streams.pods.held import Held
+from streams.pods.kind import kind_of, shared
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.assigned_pods import AssignedPod
 
 #: Encoded states of nodes that are kept, and bytes of them; the one that came first is dropped first.
 STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024
@@ -62,11 +63,11 @@ class NodeRows(TrackedRows[str, Node]):
             self._states.drop(key)  # nodes come under ever new names
         if node is None:
             return None
-        load = node.load
+        usage = node.usage
         values: dict[str, Any] = {
             "state": None if node.state is None else self._encode_state(key, node.state),
-            "metric": None if load.metric is None else _metric_values(load.metric),
-            "metric_time_ms": load.pods.metric_time_ms,
+            "metric": None if usage.metric is None else _metric_values(usage.metric),
+            "metric_time_ms": usage.metric_time_ms,
             "list_id": node.list_id,
         }
         values = {name: value for name, value in values.items() if value is not None}
@@ -81,10 +82,10 @@ class NodeRows(TrackedRows[str, Node]):
             self._inventory.apply_node(row.state)
         node = self._inventory.node(row.node)
         node.list_id = row.list_id
-        node.load.pods.metric_time_ms = row.metric_time_ms
+        node.usage.metric_time_ms = row.metric_time_ms
         if row.metric is not None:
             self._inventory.apply_metric(row.metric, again=True)
-            node.load.pods.metric_time_ms = row.metric_time_ms
+            node.usage.metric_time_ms = row.metric_time_ms
 
     def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:
         known = self._states.get(name)
@@ -111,7 +112,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         held = None if node is None else node.held.get(uid)
         if node is None or held is None:
             return None
-        return encode_held(held, node.load.pods.assigned.get(uid))
+        return encode_held(held, node.usage.assigned.get(uid))
 
     def take(self, row: ReservedPodsRow) -> None:
         """Take over all pods of a node as they were written."""

@@ -19,10 +19,7 @@ from schemas.base.refusals import Refusal
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.requests import SchedulingRequest
-from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of, shared
-from streams.inventory.node import Held
 from streams.migration.migrations import Migrations
 from streams.placement import explain
 from streams.placement.excluded_requests import UNITS_PER_KIND, ExcludedRequests
@@ -39,7 +36,10 @@ from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.placement.reservations import Reservations, preferred
 from streams.placement.unplaceable import unplaceable
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of, shared
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 #: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.

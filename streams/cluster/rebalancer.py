@@ -18,13 +18,13 @@ from zlib import crc32
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from streams.cluster.round_rules import RoundRules
 from streams.cluster.rounds import no_round, round_record
-from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Phase
 from streams.rebalance.outcome import NodeStanding, RoundOutcome
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import orjson
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
 from streams.placement.pending import Group, Waiting
+from streams.pods.kind import kind_of
 from streams.stage.tracked_rows import TrackedRows
 
 

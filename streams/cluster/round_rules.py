@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from streams.inventory.arrays import BoolArray
-from streams.inventory.cause import Cause
-from streams.inventory.node import Held
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
+from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate, Rules
+from streams.stage.arrays import BoolArray
+from streams.stage.cause import Cause
 
 
 class RoundRules(Rules):

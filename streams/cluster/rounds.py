@@ -8,8 +8,8 @@ from typing import Any
 
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
-from streams.inventory.cause import Cause, reference_fields
 from streams.rebalance import outcome as made
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500

@@ -81,15 +81,15 @@ def figures_of(state: ClusterState) -> ClusterFigures:
     nodes = stale = estimated = 0
     newest_ms: int | None = None
     for node in state.inventory.nodes.values():
-        metric = node.load.metric
+        metric = node.usage.metric
         if metric is not None and metric.updated_at_ms is not None:
             newest_ms = max(newest_ms or 0, metric.updated_at_ms)
         if node.state is not None:
             nodes += 1
-            expired = node.load.expired(state.inventory.now_ms)
+            expired = node.usage.is_expired(state.inventory.now_ms)
             stale += expired
-            # Not `node.lacking`: after a start nodes have no places until something is decided.
-            estimated += bool(state.inventory.freshness.lacking_of(node, fresh=not expired))
+            # Not `node.missing`: after a start nodes have no places until something is decided.
+            estimated += bool(state.inventory.freshness.find_missing(node, fresh=not expired))
     age_ms = None
     if now_ms is not None and newest_ms is not None:
         # A metric may be ahead of the log's time by as much as the policy allows.

@@ -1,89 +1,88 @@
-"""Rows of what pods used over their lives, and of what the pods of a cluster use of their requests."""
+"""Rows of usage of pods over their lifetimes, and of what the pods of a cluster use of their requests."""
 
 from collections.abc import Iterable
 
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow, UsageColumns
-from streams.inventory.fleet_usage import decode_fleet_usage, encode_fleet_usage
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow, UsageColumns
 from streams.inventory.inventory import Inventory
-from streams.inventory.node_lives import SYSTEM, NodeLives
-from streams.inventory.recent import FIGURES
+from streams.risk.fleet_usage import decode_fleet_usage, encode_fleet_usage
+from streams.risk.lifetimes import RECENT_FIGURES, Lifetime
+from streams.risk.node_statistics import SYSTEM
 from streams.stage.tracked_rows import TrackedRows
 
 
 class PodUsageRows(TrackedRows[str, PodUsageRow]):
     """Rows of kind `pod_usage` of one cluster, by node.
 
-    A row is written when a metric has been added to the lives, once in a window: with all pods of the
+    A row is written when a metric has extended the lifetimes, once in a window: with all pods of the
     node, and with those that have gone since the window before.
     """
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
         super().__init__("pod_usage")
         self._cluster, self._inventory = cluster, inventory
+        self.changed = inventory.changed_lifetimes
 
     def row(self, key: str) -> PodUsageRow | None:
-        """The row of a node; None: nothing has been added to any life there."""
+        """Return the row of a node; None: no metric has extended its lifetimes."""
         node = self._inventory.nodes.get(key)
-        moments = None if node is None else node.moments
-        if moments is None or moments.lives.folded_at_ms is None:
+        statistics = None if node is None else node.statistics
+        if statistics is None or statistics.extended_at_ms is None:
             return None
-        kept = moments.lives
-        uids = sorted(uid for uid in kept.of if uid != SYSTEM)
-        keys = [*uids, *([SYSTEM] if SYSTEM in kept.of else [])]
-        lives = [kept.of[key] for key in keys]
+        uids = sorted(uid for uid in statistics.lifetimes if uid != SYSTEM)
+        keys = [*uids, *([SYSTEM] if SYSTEM in statistics.lifetimes else [])]
+        lifetimes = [statistics.lifetimes[key] for key in keys]
+        usages = [each.usage for each in lifetimes]
         # Of all of them, or of none.
-        recents = [kept.recents[key] for key in keys if kept.recents]
+        recents = [each.recent for each in lifetimes if each.recent]
         return PodUsageRow(
             cluster=self._cluster,
             node=key,
-            folded_at_ms=moments.lives.folded_at_ms,
-            whole=kept.whole,
-            reported=kept.reported,
+            extended_at_ms=statistics.extended_at_ms,
+            whole=statistics.whole,
+            reported=statistics.reported,
             uids=tuple(uids),
-            minutes=tuple(life[0] for life in lives),
+            minutes=tuple(each.minutes for each in lifetimes),
             usage={
                 name: UsageColumns(
-                    mean=tuple(life[1 + 2 * index] for life in lives),
-                    deviation=tuple(life[2 + 2 * index] for life in lives),
-                    recent=tuple(recent[FIGURES * index] for recent in recents),
-                    recent_root=tuple(recent[FIGURES * index + 1] for recent in recents),
-                    lasting_ppm=tuple(recent[FIGURES * index + 2] for recent in recents),
+                    mean=tuple(usage[2 * index] for usage in usages),
+                    deviation=tuple(usage[2 * index + 1] for usage in usages),
+                    recent=tuple(recent[RECENT_FIGURES * index] for recent in recents),
+                    recent_root=tuple(recent[RECENT_FIGURES * index + 1] for recent in recents),
+                    lasting_ppm=tuple(recent[RECENT_FIGURES * index + 2] for recent in recents),
                 )
-                for index, name in enumerate(moments.fleet.resources)
+                for index, name in enumerate(statistics.fleet.resources)
             },
         )
 
-    def note_changed(self) -> None:
-        """Nodes whose lives have changed since the last call."""
-        self.changed.update(self._inventory.moments.changed)
-        self._inventory.moments.changed.clear()
-
     def take(self, row: PodUsageRow) -> None:
-        """Take over a row; nothing of it where the policy asks for other resources."""
+        """Take over a row, unless the policy uses other resources."""
         node = self._inventory.nodes.get(row.node)
-        moments = None if node is None else node.moments
-        if node is None or moments is None or set(row.usage) != set(moments.fleet.resources):
+        statistics = None if node is None else node.statistics
+        if node is None or statistics is None or set(row.usage) != set(statistics.fleet.resources):
             return
-        columns = [row.usage[name] for name in moments.fleet.resources]
-        keys = [*row.uids, SYSTEM]
-        lives = NodeLives()
-        lives.folded_at_ms, lives.whole, lives.reported = row.folded_at_ms, row.whole, row.reported
-        for index, minutes in enumerate(row.minutes):
-            life, recent = [minutes], list[int]()
-            for column in columns:
-                life += (column.mean[index], column.deviation[index])
-                if column.recent:
-                    lately = (column.recent, column.recent_root, column.lasting_ppm)
-                    recent += (figures[index] for figures in lately)
-            lives.of[keys[index]] = tuple(life)
-            if recent:
-                lives.recents[keys[index]] = tuple(recent)
-        moments.restore(node.held.values(), lives)
-
-    def restore(self, rows: Iterable[PodUsageRow]) -> None:
-        """Take over all rows; while nothing is kept only."""
-        super().restore(rows)
-        self._inventory.moments.changed.clear()
+        columns = [row.usage[name] for name in statistics.fleet.resources]
+        usages = [part for each in columns for part in (each.mean, each.deviation)]
+        recents = [
+            part
+            for each in columns
+            if each.recent
+            for part in (each.recent, each.recent_root, each.lasting_ppm)
+        ]
+        lifetimes = {
+            key: Lifetime(
+                row.minutes[place],
+                tuple([part[place] for part in usages]),
+                tuple([part[place] for part in recents]),
+            )
+            for place, key in enumerate([*row.uids, SYSTEM][: len(row.minutes)])
+        }
+        statistics.restore(
+            node.held.values(),
+            lifetimes,
+            row.extended_at_ms,
+            whole=row.whole,
+            reported=row.reported,
+        )
 
 
 class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
@@ -91,33 +90,33 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
         super().__init__("fleet_usage")
-        self._cluster, self._moments = cluster, inventory.moments
+        self._cluster, self._inventory = cluster, inventory
 
     def row(self, key: str) -> FleetUsageRow | None:
-        """The row; None: the figures are priors, or no plugin asks for them."""
-        fleet, renewed_at_ms = self._moments.fleet, self._moments.renewed_at_ms
-        if fleet is None or renewed_at_ms is None:
+        """Return the row; None: the figures are priors, or no plugin uses them."""
+        fleet = self._inventory.fleet
+        if fleet is None or fleet.renewed_at_ms is None:
             return None
         return FleetUsageRow(
             cluster=self._cluster,
-            renewed_at_ms=renewed_at_ms,
+            renewed_at_ms=fleet.renewed_at_ms,
             resources=encode_fleet_usage(fleet.figures, fleet.args),
         )
 
     def note_changed(self) -> None:
         """The row, if it has changed since the last call."""
-        if self._moments.fleet_changed:
+        if self._inventory.fleet_changed:
             self.changed[""] = None
-        self._moments.fleet_changed = False
+        self._inventory.fleet_changed = False
 
     def take(self, row: FleetUsageRow) -> None:
         """Take over the row as it was written."""
-        fleet = self._moments.fleet
+        fleet = self._inventory.fleet
         if fleet is not None:
             fleet.figures = decode_fleet_usage(row.resources, fleet.args)
-            self._moments.renewed_at_ms = row.renewed_at_ms
+            fleet.renewed_at_ms = row.renewed_at_ms
 
     def restore(self, rows: Iterable[FleetUsageRow]) -> None:
         """Take over the row; while nothing is kept only."""
         super().restore(rows)
-        self._moments.fleet_changed = False
+        self._inventory.fleet_changed = False

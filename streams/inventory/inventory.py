@@ -1,39 +1,48 @@
 """Nodes and pods of one cluster.
 
-In come node states and node metrics, and pods by `pod_events`; what changes is noted in the index
-of nodes, and the names of changed table rows are collected until they are written. Room is taken in
-`hold` and given back in `release`, wherever the pod came from.
+Takes in node states and node metrics; `pod_events` takes in pods. A `Node` keeps its parts in step.
+What must agree across nodes is kept here: places in the index, where pods are, their owners, which
+metrics are fresh, and the names of changed table rows until they are written.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from weakref import proxy
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from schemas.policy import LOAD_AWARE, Policy
-from streams.inventory.change import Change
-from streams.inventory.context import Context
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
+from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
-from streams.inventory.full_lists import FullLists, unlisted_nodes
-from streams.inventory.load import NodeLoad
-from streams.inventory.metric import without_lives
-from streams.inventory.moments import Moments
-from streams.inventory.node import Held, Node
-from streams.inventory.node_index import NodeIndex, NodeWatcher
-from streams.inventory.owners import Owners
+from streams.inventory.full_lists import FullLists, find_unlisted_nodes
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
-from streams.inventory.usage_history import UsageHistory, filter_in_force
+from streams.pods.held import Held
+from streams.pods.owners import Owners
+from streams.risk.fleet_usage import Fleet
+from streams.usage.estimate import Estimator
+from streams.usage.moving_thresholds import UsageHistory, compute_filter_thresholds
 
 #: Nodes that a tick forgets at most.
 _FORGOTTEN_MAX = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Policy, time and pause of a cluster; its parts read them here and keep no copy."""
+
+    policy: Policy
+    now_ms: int = 0
+    """The log's time; 0 before its first tick."""
+    begun: bool = False
+    """The clock has ticked."""
+    paused: bool = False
+    """The cluster takes in records and decides nothing."""
+
+
 class Inventory:
-    """What there is in a cluster."""
+    """Nodes and pods of one cluster."""
 
     def __init__(self, policy: Policy) -> None:
         self.nodes: dict[str, Node] = {}
@@ -51,25 +60,30 @@ class Inventory:
         """Rows of table `nodes` to write."""
         self.changed_pods: dict[tuple[str, str], None] = {}
         """Items of table `reserved_pods` to write: node and uid of pods."""
+        self.changed_lifetimes: dict[str, None] = {}
+        """Rows of table `pod_usage` to write, by node."""
+        self.fleet_changed = False
+        """The row of table `fleet_usage` is to be written."""
         self.held_pods = 0
-        """How many pods take room, one that does on two nodes counted twice."""
+        """Number of pods that take room; a pod that does so on two nodes counts twice."""
         self.touched: dict[str, None] = {}
-        """Nodes that have changed since rebalancing looked at them last."""
+        """Nodes that have changed since rebalancing read them last."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
         self.history = UsageHistory()
         """Mean usage in the newest rounds, for thresholds that follow it."""
-        self.moments = Moments()
-        self._judged_by: tuple[object, ...] = ()
-        """What of the policy the columns depend on."""
+        self.fleet: Fleet | None = None
+        """Figures of the fleet; None: no plugin uses statistics of usage."""
+        self._policy_parts: tuple[object, ...] = ()
+        """Parts of the policy that nodes and columns depend on."""
         self.set_policy(policy)
 
     # --- context --------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
-        """By which nodes are judged."""
+        """The policy in force."""
         return self.context.policy
 
     @property
@@ -78,14 +92,14 @@ class Inventory:
         return self.context.now_ms
 
     def pause(self, paused: bool) -> None:
-        """From now on the cluster is paused, or not."""
+        """Pause the cluster, or resume it."""
         self.context = replace(self.context, paused=paused)
 
     # --- policy and time ------------------------------------------------------------------------
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy: everything anew, unless it judges as the last one did."""
-        judged_by = (
+        """Use another policy; nodes are judged again if a part that they depend on has changed."""
+        parts = (
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -93,44 +107,57 @@ class Inventory:
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
-        if judged_by != self._judged_by:
-            self._judged_by = judged_by
+        if parts != self._policy_parts:
+            self._policy_parts = parts
             self._judge_anew(policy)
 
     def _judge_anew(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware)
-        self.in_force = filter_in_force(policy, self.history, self.now_ms)
+        self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
         self.freshness.judge_anew(
             filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
         )
         self.index.judge_anew(self.nodes.values())
-        self.moments.judge_anew(policy, self.nodes.values())
+        self._set_fleet(policy)
         for node in self.nodes.values():
-            if node.load.set_estimator(self.estimator):
+            if node.set_estimator(self.estimator):
                 # Rounds look at estimates too.
                 self.touched[node.name] = None
             self.freshness.expect(node)
         self.layout_stale = True
-        """A node has come or gone since places were given."""
+        """A node was added or removed since `lay_out` gave places."""
+
+    def _set_fleet(self, policy: Policy) -> None:
+        plugins, before = policy.plugins, self.fleet
+        used = plugins.scores(OVERUTILIZATION_RISK) or plugins.balances(OVERUTILIZATION_RISK)
+        args = policy.overutilization_risk if used else None
+        if args == (None if before is None else before.args):
+            return
+        self.fleet = None if args is None else Fleet(args, before)
+        if before is None or self.fleet is None or self.fleet.resources != before.resources:
+            self.fleet_changed = True
+        for node in self.nodes.values():
+            if node.set_fleet(self.fleet):
+                self.changed_lifetimes[node.name] = None
 
     def watch(self, watcher: NodeWatcher) -> None:
-        """Let something keep arrays over the nodes, as long as it lives; it is given all of them
-        anew."""
-        # Not kept alive: it holds the inventory, and in a circle neither would be let go of at once.
+        """Keep the arrays of `watcher` up to date; it is given all nodes again."""
+        # A weak reference: the watcher refers to the inventory, and reference cycles are not freed
+        # at once.
         self.index.watcher = proxy(watcher)
         for node in self.index.nodes:
             self._take_place(node)
         self.layout_stale = True
 
     def advance(self, now_ms: int) -> None:
-        """Metrics that have become too old turn unknown."""
+        """Set the time; metrics that have become too old are unknown from now on."""
         self.context = replace(self.context, now_ms=now_ms, begun=True)
         for node in map(self.nodes.get, self.freshness.due(now_ms)):
             if node is None:
                 continue
-            if not node.load.expired(now_ms):
+            if not node.usage.is_expired(now_ms):
                 self.freshness.expect(node)
             elif node.fresh:
                 self.freshness.judge(node, self.now_ms)
@@ -138,26 +165,33 @@ class Inventory:
         self.move_thresholds()
 
     def move_thresholds(self) -> None:
-        """A tick or a round has passed: bring thresholds that move up to date."""
+        """Update thresholds that follow the time or the usage history, after a tick or a round."""
         if self.policy.moving_thresholds.filter is None:
             return
-        self.in_force = filter_in_force(self.policy, self.history, self.now_ms)
+        self.in_force = compute_filter_thresholds(self.policy, self.history, self.now_ms)
         if self.in_force.thresholds == self.estimator.thresholds:
             return
         self.estimator.thresholds = self.in_force.thresholds
         for node in self.nodes.values():
-            node.load.set_thresholds()
+            node.update_thresholds()
             self._touch(node, Change.METRIC)
 
     def renew_fleet(self) -> None:
-        """A tick has passed: bring what is expected of pods that are not measured up to date."""
-        if self.moments.renew(self.nodes.values(), self.now_ms):
+        """Compute the figures of the fleet again if it is time; called at each tick."""
+        if self.fleet is None or not self.fleet.is_due(self.now_ms):
+            return
+        self.fleet_changed = True
+        nodes = self.nodes.values()
+        statistics = [node.statistics for node in nodes if node.statistics is not None]
+        sums = [each.fleet_sums for each in statistics]
+        tiny_request_sums = [each.tiny_request_sums for each in statistics]
+        if self.fleet.renew(sums, tiny_request_sums, self.now_ms):
             for node in self.index.nodes:
                 if node.row >= 0:
                     self.index.touch(node.row, Change.FLEET)
 
     def lay_out(self) -> NodeIndex:
-        """The index, with a place for every node that Kubernetes has named."""
+        """Return the index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
             new = [node for node in nodes if node.row < 0]
@@ -169,13 +203,13 @@ class Inventory:
 
     @property
     def stale_nodes(self) -> int:
-        """Nodes with a place whose usage is not known."""
+        """Number of nodes with a place whose usage is unknown."""
         return self.index.size - self.freshness.nodes
 
     # --- nodes ----------------------------------------------------------------------------------
 
     def apply_node(self, state: NodeState) -> None:
-        """Kubernetes says something of a node."""
+        """Take over the state of a node from Kubernetes."""
         node = self.node(state.node)
         list_id = self.lists.named("node-state", state.list_id)
         if list_id is None and node.state is None and state.event != "removed":
@@ -192,19 +226,16 @@ class Inventory:
         self._touch(node, Change.STATE | Change.METRIC)
 
     def apply_metric(self, metric: NodeMetric, *, again: bool = False) -> None:
-        """A node's usage was reported, or is not reported any more.
+        """Take over a metric of a node, or its removal.
 
         Args:
-            metric: it takes the place of the node's metric before.
-            again: it was applied before, and the state is put together from rows.
+            metric: replaces the metric of its node.
+            again: the metric was applied before, and the state is restored from rows.
         """
         node = self.node(metric.node)
-        if metric.removed:
-            node.load.delete_metric()
-        else:
-            node.load.set_metric(without_lives(metric))
-            self.freshness.expect(node)
-        self.moments.measure(node, None if metric.removed else metric, fold=not again)
+        if node.set_metric(None if metric.removed else metric, extend=not again):
+            self.changed_lifetimes[node.name] = None
+        self.freshness.expect(node)
         self.freshness.judge(node, self.now_ms)
         self.changed_nodes[metric.node] = None
         self._touch(node, Change.METRIC)
@@ -218,52 +249,53 @@ class Inventory:
         self._forget_empty(node)
 
     def _take_place(self, node: Node) -> None:
-        """A node has no place any more, if it had one."""
+        """Take back the place of a node, if it has one."""
         if node.row >= 0:
             node.row = -1
             self.freshness.leave(node)
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
-        """Remove at most `most` nodes that the full list lacks; answers whether all are gone."""
-        removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
+        """Remove at most `most` nodes that the full list lacks; return whether none is left."""
+        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
             self._remove(node)
         return len(removed) < most
 
     def _forget_empty(self, node: Node) -> None:
-        """A node of which nothing is known any more is no node."""
-        if node.state is None and not node.held and node.load.metric is None:
+        """Drop a node without state, pods and metric."""
+        if node.state is None and not node.held and node.usage.metric is None:
             self.nodes.pop(node.name, None)
             self._unnamed.pop(node.name, None)
             self.changed_nodes[node.name] = None
-            self.moments.forget(node.name)
+            if self.fleet is not None:
+                self.changed_lifetimes[node.name] = None
 
     def forget_gone(self) -> None:
-        """A tick has passed: nodes that Kubernetes does not name, on which no pod is held, are not
-        kept for metrics that are too old.
+        """Forget the metrics of removed nodes without pods once they are too old; called at ticks.
 
-        Nodes come under ever new names, and those that have gone would fill the cluster up.
+        New nodes have new names, so removed ones would fill the cluster up.
         """
         nodes, now_ms = self.nodes, self.now_ms
-        gone = [
+        removed = [
             name
             for name in self._unnamed
-            if not nodes[name].held and nodes[name].load.outdated(now_ms)
+            if not nodes[name].held and nodes[name].usage.is_outdated(now_ms)
         ]
-        # By name, not in the order of their coming, which a restored state does not know.
-        for name in sorted(gone)[:_FORGOTTEN_MAX]:
+        # By name: a restored state does not know the order in which they came.
+        for name in sorted(removed)[:_FORGOTTEN_MAX]:
             self._forget_metric(name)
 
     @property
     def empty(self) -> bool:
-        """Nothing is known but metrics that are not fresh, of nodes that Kubernetes has not named."""
+        """Nothing is left but old metrics of nodes that Kubernetes has not named."""
         return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
-            node.state is None and node.load.expired(self.now_ms) for node in self.nodes.values()
+            node.state is None and node.usage.is_expired(self.now_ms)
+            for node in self.nodes.values()
         )
 
     def forget_metrics(self) -> None:
-        """Metrics are not kept any longer; with an empty inventory no node is left."""
+        """Drop all metrics; an empty inventory has no nodes then."""
         for name in list(self.nodes):
             self._forget_metric(name)
 
@@ -271,17 +303,16 @@ class Inventory:
         self.apply_metric(NodeMetric(cluster="-", node=name, removed=True))
 
     def node(self, name: str) -> Node:
-        """A node, known or not yet."""
+        """Return a node by name; it is created if it is not known yet."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(name, NodeLoad(self.estimator))
+            node = self.nodes[name] = Node(name, self.estimator, self.fleet)
             node.cordoned = name in self.cordoned
             self._unnamed[name] = None
-            self.moments.begin(node)
         return node
 
     def cordon(self, name: str, *, cordoned: bool) -> None:
-        """Let a node take no new pods, or take them again; one that is not known yet is remembered."""
+        """Let a node take no new pods, or take them again; it need not be known yet."""
         if cordoned:
             self.cordoned[name] = None
         else:
@@ -295,13 +326,13 @@ class Inventory:
         self.touched[node.name] = None
         if node.row >= 0:
             if change != Change.PODS:
-                self.freshness.judge_lacking(node)
+                self.freshness.judge_missing(node)
             self.index.touch(node.row, change)
 
     # --- pods -----------------------------------------------------------------------------------
 
     def held(self, uid: str) -> tuple[Node, Held] | None:
-        """Where a pod is held."""
+        """Return the node on which a pod is held, and the held pod."""
         name = self.where.get(uid)
         if name is None:
             return None
@@ -309,69 +340,73 @@ class Inventory:
         return node, node.held[uid]
 
     def hold(self, name: str, held: Held, *, first_seen: bool) -> None:
-        """Take room for a pod on a node. The caller gives back what it held elsewhere.
+        """Take room for a pod on a node. The caller releases room that it has elsewhere.
 
         Args:
             name: the node.
             held: the pod and why it is held.
-            first_seen: count it for estimation from now even if nothing about it has changed.
+            first_seen: count it for estimation from now, even if nothing about it has changed.
         """
         uid = held.pod.uid
         if not held.place:
             held = replace(held, place=self.numbers.next_place())
-        node = self.node(name)
-        self._take_room(node, held)
-        self.where[uid] = name
-        self.owners.add(held.pod)
-        if first_seen:
-            node.load.pods.assign(held.pod, held.demand, self.now_ms)
-        else:
-            node.load.pods.update(held.pod, held.demand, self.now_ms)
+        node = self._register(name, held)
+        node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
         self._touch(node, Change.PODS)
 
-    def _take_room(self, node: Node, held: Held) -> None:
-        self.held_pods += held.pod.uid not in node.held
-        node.hold(held)
-
-    def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
-        """Take room for a pod as a table row has it, counted by the state that the row names."""
+    def _register(self, name: str, held: Held) -> Node:
+        """Note where a pod is about to be held; return the node."""
         node = self.node(name)
-        self._take_room(node, held)
+        self.held_pods += held.pod.uid not in node.held
         self.where[held.pod.uid] = name
         self.owners.add(held.pod)
-        if counted_at_ms is not None:
-            demand = held.demand if counted is held.pod else pod_demand(counted)
-            node.load.pods.assign(counted, demand, counted_at_ms)
+        return node
+
+    def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
+        """Take room for a pod as a table row has it; see `Node.restore`."""
+        self._register(name, held).restore(held, counted, counted_at_ms)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
-        """Give a pod's room back, on the node where it was held last or on a given one."""
+        """Give a pod's room back, on the node where it was held last or on the given one."""
         name = name or self.where.get(uid)
         node = None if name is None else self.nodes.get(name)
-        held = None if node is None else node.release(uid)
-        if node is None or held is None:
+        if node is None:
+            return None
+        metric_time_ms = node.usage.metric_time_ms
+        held = node.release(uid)
+        if held is None:
             return None
         self.held_pods -= 1
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)
-        metric_time_ms = node.load.pods.metric_time_ms
-        node.load.pods.unassign(uid)
         self.changed_pods[node.name, uid] = None
-        if node.load.pods.metric_time_ms != metric_time_ms:
+        if node.usage.metric_time_ms != metric_time_ms:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
         self._forget_empty(node)
         return held
 
     def confirm(self, uid: str) -> None:
-        """A reservation has become a fact."""
+        """Keep a reservation for good: the pod is on its node."""
         self.keep(uid, None)
 
     def keep(self, uid: str, expires_at_ms: int | None) -> None:
-        """Keep what is held until another time, or for good."""
+        """Change when a pod's room is given up; None: never."""
         found = self.held(uid)
         if found is not None:
             node, held = found
-            node.held[uid] = replace(held, expires_at_ms=expires_at_ms)
-            self.changed_pods[node.name, uid] = None
+            self._amend(node, replace(held, expires_at_ms=expires_at_ms))
+
+    def mark_listed(self, uid: str, list_id: str) -> None:
+        """Note the full list that named a pod last."""
+        found = self.held(uid)
+        if found is not None:
+            node, held = found
+            self._amend(node, replace(held, list_id=list_id))
+
+    def _amend(self, node: Node, held: Held) -> None:
+        """Replace a held pod by one with the same pod and demand."""
+        node.held[held.pod.uid] = held
+        self.changed_pods[node.name, held.pod.uid] = None

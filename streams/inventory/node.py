@@ -1,49 +1,27 @@
-"""One node: what Kubernetes says of it and what is held there.
+"""One node: what Kubernetes says of it, the pods held there, their usage and its statistics.
 
-Sums of what the node's pods request and are limited to are kept as pods come and go, so that no
-decision walks over pods. A pod is held from the moment at which a decision reserves its room, or at
-which it is seen bound, until it is finished, deleted or given up.
+A pod is held from the moment at which a decision reserves its room, or at which it is seen bound,
+until it is finished, deleted or given up. `hold` and `release` keep all parts of a node in step: the
+sums of requests and limits, the usage that is expected of pods (`usage`), and mean and variance of
+the node's usage (`statistics`). So no decision walks over pods.
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amounts
+from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.demand import PodDemand
-from streams.inventory.load import Lacking, NodeLoad
-from streams.inventory.node_moments import NodeMoments
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A pod that takes room on a node."""
-
-    pod: Pod
-    demand: PodDemand
-    assigned_at_ms: int
-    decision_id: str | None = None
-    """The placement decision that reserved the room."""
-    expires_at_ms: int | None = None
-    """The room is given up then, unless the pod's lifecycle confirms it before; none: confirmed."""
-    requested_at_ms: int | None = None
-    """When the pod asked for a node, if a decision of ours put it here."""
-    attempt: int = 0
-    """How many attempts to place or to bind it had failed by then."""
-    sequence: int = 0
-    """How many records of the cluster had been applied when it was taken in."""
-    list_id: str | None = None
-    """The full list that named it last."""
-    place: int = 0
-    """Orders the pods of a node: those taken in later have greater ones. 0: not held yet."""
-
-    @property
-    def for_replacement(self) -> bool:
-        """The room is kept for a pod that its owner has not made yet; no list of pods can name it."""
-        return self.expires_at_ms is not None and self.decision_id is None
+from streams.pods.demand import PodDemand, pod_demand
+from streams.pods.held import Held
+from streams.risk.fleet_usage import Fleet
+from streams.risk.node_statistics import NodeStatistics
+from streams.usage.estimate import Estimator
+from streams.usage.metric import drop_lifetimes
+from streams.usage.missing_statistics import MissingStatistic
+from streams.usage.node_usage import ExpectedNodeUsage
 
 
 class Node:
@@ -56,21 +34,22 @@ class Node:
         "cordoned",
         "fresh",
         "held",
-        "lacking",
         "limited",
         "limits",
         "list_id",
-        "load",
-        "moments",
+        "missing",
         "name",
         "ports",
         "requested",
         "row",
         "state",
+        "statistics",
         "unlimited",
+        "usage",
     )
 
-    def __init__(self, name: str, load: NodeLoad) -> None:
+    def __init__(self, name: str, estimator: Estimator, fleet: Fleet | None = None) -> None:
+        """Start with nothing but a name; `fleet`: None if no plugin uses statistics."""
         self.name = name
         self.row = -1
         """Row in the columns; -1 while Kubernetes has not named the node."""
@@ -81,8 +60,8 @@ class Node:
         """It is being drained and takes no new pods, whatever Kubernetes says."""
         self.fresh = False
         """Its metric is young enough to be believed."""
-        self.lacking: tuple[Lacking, ...] = ()
-        """Statistics in whose place its pods' estimates are taken."""
+        self.missing: tuple[MissingStatistic, ...] = ()
+        """Statistics that its metric lacks; the estimates of its pods replace them."""
         self.allocatable: dict[str, int] = {}
         """Millicores, bytes, pieces: what pods may request."""
         self.capacity: Mapping[str, int] = {}
@@ -101,38 +80,110 @@ class Node:
         """Sum of the requests of the pods held that have no limit, per resource."""
         self.ports: Counter[tuple[str, int, str]] = Counter()
         """Host ports taken: protocol, port, address."""
-        self.load = load
-        self.moments: NodeMoments | None = None
-        """What it is going to use, by the lives of its pods; none: no plugin asks."""
+        self.usage = ExpectedNodeUsage(estimator)
+        self.statistics = None if fleet is None else NodeStatistics(fleet)
+        """None: no plugin uses them."""
+
+    # --- Kubernetes and metrics -----------------------------------------------------------------
 
     def describe(self, state: NodeState | None) -> None:
-        """Take over what Kubernetes says."""
+        """Take over what Kubernetes says; None: the node was removed."""
         self.state = state
         self.allocatable = {} if state is None else amounts(state.allocatable)
         self.capacity = node_capacity(self.allocatable, {} if state is None else state.annotations)
-        self.load.describe(state)
+        self.update_thresholds()
 
-    def hold(self, held: Held) -> None:
-        """Take room for a pod; a pod that is held already is replaced."""
-        self.release(held.pod.uid)
-        self.held[held.pod.uid] = held
-        self._count(held.demand, 1)
-        if self.moments is not None:
-            self.moments.add(held)
+    def set_metric(self, metric: NodeMetric | None, *, extend: bool = True) -> bool:
+        """Replace the metric; return whether it extended the lifetimes of pods.
+
+        Args:
+            metric: None: it is gone.
+            extend: False: the lifetimes contain it already.
+        """
+        self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
+        statistics = self.statistics
+        return statistics is not None and statistics.measure(
+            metric, self.held.values(), extend=extend
+        )
+
+    # --- policy ---------------------------------------------------------------------------------
+
+    def set_estimator(self, estimator: Estimator) -> bool:
+        """Use another policy; return False if it estimates all pods like the one before."""
+        changed = self.usage.set_estimator(estimator)
+        self.update_thresholds()
+        return changed
+
+    def update_thresholds(self) -> None:
+        """Take over the estimator's thresholds, except where the node has its own."""
+        self.usage.set_profile(self.capacity, {} if self.state is None else self.state.annotations)
+
+    def set_fleet(self, fleet: Fleet | None) -> bool:
+        """Use other arguments of statistics; return whether lifetimes of pods were dropped.
+
+        Lifetimes go on under arguments for the same resources.
+        """
+        before = self.statistics
+        if fleet is None:
+            self.statistics = None
+            return before is not None
+        metric, held = self.usage.metric, self.held.values()
+        if before is not None and before.fleet.resources == fleet.resources:
+            return before.set_fleet(fleet, metric, held)
+        self.statistics = NodeStatistics(fleet)
+        self.statistics.set_fleet(fleet, metric, held)
+        return before is not None
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def hold(self, held: Held, now_ms: int, *, recount: bool = False) -> None:
+        """Take room for a pod; a pod that is held already is replaced.
+
+        Args:
+            held: the pod.
+            now_ms: time of the log.
+            recount: count the pod for estimation from now even if nothing about it has changed.
+        """
+        self._take_room(held)
+        if recount:
+            self.usage.assign(held.pod, held.demand, now_ms)
+        else:
+            self.usage.update(held.pod, held.demand, now_ms)
+
+    def restore(self, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
+        """Take room for a pod as a table row has it.
+
+        Args:
+            held: the pod.
+            counted: the pod as it counts for estimation.
+            counted_at_ms: since when; None: it does not count.
+        """
+        self._take_room(held)
+        if counted_at_ms is not None:
+            demand = held.demand if counted is held.pod else pod_demand(counted)
+            self.usage.assign(counted, demand, counted_at_ms)
 
     def release(self, uid: str) -> Held | None:
-        """Give a pod's room back."""
+        """Give a pod's room back; None: it was not held."""
+        held = self._give_back(uid)
+        if held is not None:
+            self.usage.unassign(uid)
+        return held
+
+    def _take_room(self, held: Held) -> None:
+        self._give_back(held.pod.uid)
+        self.held[held.pod.uid] = held
+        self._count(held.demand, 1)
+        if self.statistics is not None:
+            self.statistics.add(held)
+
+    def _give_back(self, uid: str) -> Held | None:
         held = self.held.pop(uid, None)
         if held is not None:
             self._count(held.demand, -1)
-            if self.moments is not None:
-                self.moments.remove(held)
+            if self.statistics is not None:
+                self.statistics.remove(held)
         return held
-
-    def usage_figures(self) -> list[tuple[float, float]] | None:
-        """Mean and variance of what it is going to use, by resource in units and their squares;
-        none: no plugin asks."""
-        return None if self.moments is None else self.moments.figures()
 
     def _count(self, demand: PodDemand, sign: int) -> None:
         for resource, amount in demand.requests.items():

@@ -1,16 +1,47 @@
-"""What a record of a pod's lifecycle changes: it takes room, moves, or gives its room back."""
+"""Lifecycle records of pods: a pod takes room, moves, or gives its room back."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
-from schemas.messages.pods import PodLifecycle
+from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of, shared
-from streams.inventory.node import Held
-from streams.inventory.pod_change import is_over
+from streams.pods.held import Held
+from streams.pods.kind import kind_of, shared
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """One pod before and after a record."""
+
+    before: Held | None
+    """The pod as it was held; None: it was not, or its request waits."""
+    after: Pod
+    arrived: bool
+    """The record puts it on the node that it names: it was elsewhere, or only reserved there."""
+    over: bool
+    """It is deleted or has finished."""
+
+
+def is_over(record: PodLifecycle) -> bool:
+    """Tell whether the pod is deleted or has finished."""
+    return record.event in ("deleted", "finished") or record.pod.has_finished
+
+
+def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
+    """Return what a record changes; call it before `observe`."""
+    pod = record.pod
+    found = inventory.held(pod.uid)
+    over = is_over(record)
+    here = found is not None and found[0].name == pod.node and found[1].expires_at_ms is None
+    return PodChange(
+        before=None if found is None else found[1],
+        after=pod,
+        arrived=not over and pod.node is not None and not here,
+        over=over,
+    )
 
 
 def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
-    """Take over what happened to a pod."""
+    """Take over a lifecycle record."""
     pod = lifecycle.pod
     found = inventory.held(pod.uid)
     if is_over(lifecycle):
@@ -21,13 +52,8 @@ def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
             inventory.release(pod.uid)
         before = None if found is None else found[1]
         _hold_bound(inventory, lifecycle, pod.node, before)
-    elif (
-        found is not None
-        and (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None
-    ):
-        node, held = found
-        node.held[pod.uid] = replace(held, list_id=list_id)
-        inventory.changed_pods[node.name, pod.uid] = None
+    elif (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None:
+        inventory.mark_listed(pod.uid, list_id)
 
 
 def _hold_bound(

@@ -7,14 +7,14 @@ first. Then each is let through unless a gate holds it back. Source: docs/upstre
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
-from streams.inventory.cause import Cause
-from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
+from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause
 
 #: Most waiting migrations that one tick asks: a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800

@@ -7,9 +7,9 @@ Source: docs/upstream.md M3 to M5, M12, G10.
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from streams.inventory.owners import Owners
 from streams.migration.registry import Group, Registry, moving
 from streams.migration.workloads import Replicas
+from streams.pods.owners import Owners
 from streams.rebalance.candidates import Gate, Scope
 
 #: Owners of which it is remembered how many of their pods on the move are ready.

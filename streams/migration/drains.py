@@ -9,14 +9,15 @@ then the drain is over. A drain that began before waits until evictions are carr
 """
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
-from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.migration.gates import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
+from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 

@@ -17,12 +17,12 @@ from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.policy.migration import DeleteOptions
-from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.node import Held
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import commanded
 from streams.placement.pending import backoff_ms
+from streams.pods.held import Held
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]

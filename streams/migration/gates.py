@@ -17,7 +17,7 @@ from schemas.policy import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.migration.budgets import Budgets, left
 from streams.migration.concurrency_limits import Limits
 from streams.migration.proposal import Proposal
@@ -27,6 +27,7 @@ from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
 from streams.placement.plugins.unsupported import refusal
+from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.

@@ -20,7 +20,6 @@ from schemas.messages.migrations import (
     Reason,
 )
 from schemas.policy import Policy
-from streams.inventory.cause import Cause, reference
 from streams.inventory.inventory import Inventory
 from streams.migration.budgets import Budgets
 from streams.migration.gates import Gates
@@ -33,6 +32,7 @@ from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
+from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
 
 _REPORTED = set(Migration.model_fields)

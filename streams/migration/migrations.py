@@ -23,11 +23,8 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray
-from streams.inventory.cause import Cause
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
-from streams.inventory.pod_change import PodChange
+from streams.inventory.pod_events import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
@@ -42,7 +39,10 @@ from streams.migration.tracking import Tracking
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
+from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate
+from streams.stage.arrays import BoolArray
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 

@@ -3,8 +3,9 @@
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.moves import FollowedEvictionRow
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.moves.memory import MoveMemory
+from streams.pods.held import Held
 
 
 class MoveEvents:

@@ -15,8 +15,8 @@ protects the pod, and the verdict says what is missing.
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
-from streams.inventory.node import Held
 from streams.migration.named import Namespaces, PriorityClasses
+from streams.pods.held import Held
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"

@@ -12,7 +12,6 @@ from schemas.base.refusals import Refusal
 from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.cause import Cause
 from streams.migration.drains import Drains
 from streams.migration.gates import UNRESERVABLE, pool_of
 from streams.migration.lifecycle import MigrationLifecycle
@@ -20,6 +19,7 @@ from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, live
 from streams.migration.tracking import PAUSED_MAX_MS
 from streams.rebalance.candidates import Gate
+from streams.stage.cause import Cause
 
 
 class Requests:

@@ -7,12 +7,12 @@ placement.
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
-from streams.inventory.arrays import BoolArray
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.placer import Placer
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
+from streams.stage.arrays import BoolArray
 
 
 def stand_in(pod: Pod, migration_id: str) -> Pod:

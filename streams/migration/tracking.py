@@ -14,12 +14,12 @@ ReservationExpired.
 from schemas.messages.migrations import ConditionType, MigrationRow, Reason
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
-from streams.inventory.cause import Cause, reference
-from streams.inventory.pod_change import PodChange
+from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause, reference
 
 #: Longest time that a user's pause keeps a migration from its deadline.
 PAUSED_MAX_MS = 24 * 3_600_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from schemas.messages.migrations import WorkloadRow
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import WorkloadState
-from streams.inventory.owners import Owners
+from streams.pods.owners import Owners
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster that are remembered.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import FloatArray
 from streams.placement.normalize import stretch
 from streams.placement.plugins.base import ExactScore
 from streams.placement.ranking import REFUSED, Ranking, Term
+from streams.stage.arrays import FloatArray
 
 
 class ExactRanking(Ranking):

@@ -7,13 +7,13 @@ only.
 """
 
 from schemas.policy import Policy
-from streams.inventory.cause import Cause
 from streams.placement import explain
 from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.stage.budget import Budget
+from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
 #: Units of a budget that a ranking of all nodes for a kind of pods takes.

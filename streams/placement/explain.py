@@ -10,14 +10,14 @@ from typing import Any
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
 from schemas.policy.durations import format_duration_ms
-from streams.inventory.cause import Cause, reference_fields
-from streams.inventory.kind import Kind
-from streams.inventory.load import Lacking, whose_statistics
 from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
+from streams.pods.kind import Kind
+from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
+from streams.usage.missing_statistics import MissingStatistic, get_pods_bit
 
 #: Longest list of reasons in a decision.
 REASONS_MAX = 20
@@ -66,17 +66,17 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         refused_by=_refused_by(placer, ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
-        by_estimates=by_estimates(placer.inventory.freshness.lacking, ranking.kind),
+        by_estimates=by_estimates(placer.inventory.freshness.missing, ranking.kind),
     )
 
 
-def by_estimates(lacking: Mapping[Lacking, int], kind: Kind) -> dict[str, int] | None:
+def by_estimates(lacking: Mapping[MissingStatistic, int], kind: Kind) -> dict[str, int] | None:
     """Nodes that are judged by estimates for a kind of pods, by the statistic that their metrics
     lack; None: none."""
-    whose = whose_statistics(prod=kind.prod, daemon=kind.daemon)
+    whose = get_pods_bit(prod=kind.prod, daemon=kind.daemon)
     named: dict[str, int] = {}
     for each, nodes in sorted(lacking.items()):
-        if nodes and each.whom & whose:
+        if nodes and each.pods & whose:
             name = f"{each.aggregation} over {format_duration_ms(each.duration_ms)}"
             named[name] = named.get(name, 0) + nodes
     return named or None
@@ -106,7 +106,7 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
-    lacking = by_estimates(placer.inventory.freshness.lacking, ranking.kind)
+    lacking = by_estimates(placer.inventory.freshness.missing, ranking.kind)
     return _decision(
         cause,
         pod,

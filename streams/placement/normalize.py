@@ -8,7 +8,7 @@ number. Source: docs/upstream.md R5.
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import FloatArray
+from streams.stage.arrays import FloatArray
 
 
 def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:

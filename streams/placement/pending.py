@@ -20,7 +20,7 @@ from itertools import islice
 from schemas.messages.requests import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
-from streams.inventory.kind import Kind
+from streams.pods.kind import Kind
 
 #: How many pods of a group are notified of each failed attempt; all are notified of their first.
 REPORTS_PER_ATTEMPT_MAX = 100

@@ -9,17 +9,17 @@ changed.
 from collections.abc import Callable, Sequence
 
 from schemas.policy import Policy
-from streams.inventory.arrays import IntArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.exact_ranking import ExactRanking
 from streams.placement.plugins.base import ExactScore, Filter, Plugin, Score
 from streams.placement.plugins.registry import build_filters, build_scores
 from streams.placement.ranking import Ranking
+from streams.pods.kind import Kind
+from streams.stage.arrays import IntArray
 from streams.stage.sized_cache import SizedCache
+from streams.usage.estimate import Estimator
 
 #: Rankings kept; the one asked longest ago is dropped first.
 KINDS_MAX = 512

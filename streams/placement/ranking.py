@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
-from streams.inventory.node_index import NodeIndex
+from streams.inventory.node_index import Change, NodeIndex
 from streams.placement.normalize import bounds_of, stretch, stretch_all
 from streams.placement.plugins.base import Filter, Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, FloatArray
 
 #: A ranking with more changed rows than this share of all nodes is computed anew: of 5,000 nodes,
 #: asking about 50 of them takes as long.

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.ranking import Ranking
+from streams.pods.held import Held
 
 
 def preferred(ranking: Ranking, node: Node | None) -> int | None:

@@ -1,9 +1,8 @@
 """Pods that are not to be placed, whatever nodes there are."""
 
 from schemas.messages.pods import Pod
-from streams.inventory.limits import beyond_limits
-from streams.inventory.pod_sums import terminated
 from streams.placement.plugins.unsupported import refusal
+from streams.pods.limits import find_exceeded_limit
 
 
 def unplaceable(pod: Pod) -> str | None:
@@ -13,8 +12,8 @@ def unplaceable(pod: Pod) -> str | None:
     """
     if pod.node is not None:
         return f"the pod is bound to {pod.node} already"
-    if terminated(pod):
+    if pod.has_finished:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:
         return "the pod is being deleted"
-    return refusal(pod) or beyond_limits(pod)
+    return refusal(pod) or find_exceeded_limit(pod)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from schemas.messages.migrations import Mode
-from streams.inventory.arrays import BoolArray
-from streams.inventory.node import Held
+from streams.pods.held import Held
+from streams.stage.arrays import BoolArray
 
 Phase = Literal["node", "prod"]
 Scope = Literal["pod", "node", "round"]

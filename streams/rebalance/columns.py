@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy.selectors import LabelSelector
-from streams.inventory.arrays import BoolArray, IntArray
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.plugins.fit import NodeResourcesFit
@@ -21,6 +20,7 @@ from streams.placement.plugins.node_affinity import NodeAffinity
 from streams.placement.plugins.taints import TaintToleration
 from streams.rebalance.node_arrays import NodeFigures, Universe
 from streams.rebalance.packed_pods import PackedPods
+from streams.stage.arrays import BoolArray, IntArray
 
 
 class FreeAmounts(NodeResourcesFit):

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from schemas.base.quantities import nanos
 from schemas.messages.pods import Container, Pod
-from streams.inventory.demand import PodDemand
-from streams.inventory.priority import QOS_CLASS_LABEL, priority_class
+from streams.pods.demand import PodDemand
+from streams.pods.priority import QOS_CLASS_LABEL, priority_class
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"

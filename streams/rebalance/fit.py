@@ -7,11 +7,11 @@ placement uses.
 
 from collections.abc import Mapping
 
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.node import Held
 from streams.placement.plugins.node_affinity import required_affinity
+from streams.pods.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
+from streams.stage.arrays import BoolArray, IntArray
 
 #: Resource and amount.
 Requests = tuple[tuple[str, int], ...]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
-from streams.inventory.arrays import BoolArray
-from streams.inventory.node import Held
+from streams.pods.held import Held
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
+from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget
 
 

@@ -26,10 +26,10 @@ from schemas.base.capacity import raw_allocatable
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from streams.inventory.arrays import IntArray
 from streams.inventory.node import Node
 from streams.rebalance.differences import Differences
 from streams.rebalance.packed_pods import PackedPods
+from streams.stage.arrays import IntArray
 
 #: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
 TOTAL_MAX = 2**60
@@ -115,7 +115,7 @@ class NodeFigures:
             self.capacity = _capacity(node, universe)
         held = list(node.held.values())
         self.pods = self.pods.renewed(held, by_uid=universe.differences.order_by_uid)
-        self.metric = node.load.metric
+        self.metric = node.usage.metric
         self._measured = None
         self._measure(node, universe)
         return described
@@ -235,7 +235,7 @@ class _Measured:
     __slots__ = ("live", "prod", "whole")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
-        metric, known = node.load.metric, node.load.pods.metric
+        metric, known = node.usage.metric, node.usage.vectors
         assert metric is not None and known is not None  # noqa: S101, PT018 - the caller looked
         if all(name in known.resources or name == "pods" for name in resources):
             # They were read when the node's pods were counted.
@@ -300,5 +300,5 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
 
 def _pending(node: Node, universe: Universe) -> list[int]:
     """What pods that the metric does not know well yet are expected to add (A4.3)."""
-    delta = dict(zip(node.load.estimator.resources, node.load.pods.delta, strict=True))
+    delta = dict(zip(node.usage.estimator.resources, node.usage.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]

@@ -11,10 +11,10 @@ from operator import attrgetter, is_
 import numpy as np
 
 from schemas.messages.pods import Pod
-from streams.inventory.arrays import IntArray
-from streams.inventory.node import Held
-from streams.inventory.priority import priority_class
+from streams.pods.held import Held
+from streams.pods.priority import priority_class
 from streams.rebalance.costs import eviction_keys, packed
+from streams.stage.arrays import IntArray
 
 _uid = attrgetter("pod.uid")
 

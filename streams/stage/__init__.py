@@ -10,6 +10,8 @@ tracked_rows     rows of one kind, and which of them are to be written
 long_rows        rows that are longer than one record may be, cut and joined
 checkpoint       the rows of a partition to pieces, and pieces to rows again
 budget           how much a record, tick or round may do, and on which items
+arrays           types of arrays over nodes, pods and resources
+cause            the record that leads to a decision, and ids that follow from it
 sized_cache      a cache with a bound in bytes
 version          the version of loadstream that runs
 """

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from schemas.storage.tables import kind_of_key, parse_row_key
-from streams.stage.records import DamagedTable, RowChange
+from streams.stage.records import DamagedTable, RowChange, decompress
 
 #: The kind of rows that are packed. Names of its rows, which are names of nodes, hold no slash.
 PACKED = "reserved_pods"
@@ -125,7 +125,7 @@ def _packed(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -
     kept: list[tuple[int, str, Any]] = []
     if before is not None:
         try:
-            for each in orjson.loads(before)[_ITEMS]:
+            for each in orjson.loads(decompress(before))[_ITEMS]:
                 uid = each["pod"]["uid"]
                 if uid not in items:
                     kept.append((each["place"], uid, each))

@@ -6,8 +6,10 @@ bytes for Faust, which then has nothing to decode; the stage reads the rows and 
 cannot read. Changes are written to the changelog by `Publisher.write_rows` and, once acknowledged,
 to the local copy by `store`.
 
-Keys begin with the partition (`schemas.storage.tables`), so rows of a lost partition can be found and dropped. A row that is too long for one record is several rows here and in the changelog
-(`long_rows`), and one row for all other code.
+Keys begin with the partition (`schemas.storage.tables`), so rows of a lost partition can be found
+and dropped. A row that is too long for one record is several rows here and in the changelog
+(`long_rows`), and one row for all other code. Longer values are compressed in memory: the pods of
+a node, mostly alike, take a tenth.
 """
 
 import time
@@ -20,7 +22,7 @@ from faust.types import TP
 from schemas.settings.connection import APP_ID
 from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import is_chunk, joined, named, records, row_of
-from streams.stage.records import DamagedTable, RowChange
+from streams.stage.records import DamagedTable, RowChange, compress, decompress
 
 #: Most rows that are read from a changelog before they are taken in.
 READ_ROWS_MAX = 1_000
@@ -54,6 +56,9 @@ class _NamedTable(faust.Table[bytes, bytes]):
         super().apply_changelog_batch(events)
         for event in events:
             self.read_to[event.message.tp] = event.message.offset
+        for key in {event.key for event in events}:
+            if (value := self.data.get(key)) is not None:
+                self.data[key] = compress(value)
 
     def persisted_offset(self, tp: Any) -> int | None:
         """Where reading goes on; none: at the beginning."""
@@ -100,44 +105,41 @@ class RowTable:
         return int(self._table.read_to.get(TP(self.changelog, partition), -1))
 
     def rows(self, partitions: Collection[int]) -> dict[int, dict[str, bytes]]:
-        """The rows of these partitions by their keys.
+        """The rows of these partitions by their keys, with values as `compress` left them.
 
         Raises:
             DamagedTable: a key names no partition, or of a long row a part is missing.
         """
         found: dict[int, dict[str, bytes]] = {partition: {} for partition in partitions}
         self._chunks = {}
-        data = self._table.data
-        for raw, value in data.items():
+        for raw, kept in self._table.data.items():
             partition, key = self._place(raw)
             if is_chunk(key):
                 self._chunks.setdefault(row_of(key), []).append(key)
             elif partition in found:
-                found[partition][key] = joined(key, value, data.get)
+                found[partition][key] = joined(key, kept, self._value)
         return found
 
     def row(self, key: str) -> bytes | None:
         """A row by its key; None: there is none."""
-        data = self._table.data
-        value: bytes | None = data.get(key.encode())
-        return None if value is None else joined(key, value, data.get)
+        value = self._value(key.encode())
+        return None if value is None else joined(key, value, self._value)
 
     def of_cluster(self, partition: int, cluster: str) -> dict[str, bytes]:
-        """Rows of a cluster.
+        """Rows of a cluster, with values as `compress` left them.
 
         Raises:
             DamagedTable: of a long row a part is missing.
         """
         prefix = f"{partition}/{cluster}/".encode()
-        data = self._table.data
         return {
-            key: joined(key, value, data.get)
-            for raw, value in data.items()
+            key: joined(key, kept, self._value)
+            for raw, kept in self._table.data.items()
             if raw.startswith(prefix) and not is_chunk(key := raw.decode())
         }
 
     def references(self) -> tuple[list[bytes], list[bytes]]:
-        """Keys and values of all records as they are now, not copied; those of long rows in parts.
+        """Keys and compressed values of all records now, not copied; those of long rows in parts.
 
         Two lists are made in far less time than pairs.
         """
@@ -153,12 +155,11 @@ class RowTable:
 
     def leftovers(self, partition: int) -> list[RowChange]:
         """Removals of the partition's chunks that belong to no row: writing had ended too early."""
-        data = self._table.data
         return [
             RowChange(chunk, None)
             for key, chunks in self._chunks.items()
             if key.partition("/")[0] == str(partition)
-            for chunk in set(chunks).difference(named(key, data.get(key.encode())))
+            for chunk in set(chunks).difference(named(key, self._value(key.encode())))
         ]
 
     def store(self, changes: Iterable[RowChange]) -> None:
@@ -171,9 +172,11 @@ class RowTable:
             if change.value is None:
                 data.pop(raw, None)
             else:
-                # A copy: the bytes that orjson hands out keep up to ten times their length
-                # allocated.
-                data[raw] = bytes(memoryview(change.value))
+                data[raw] = compress(change.value)
+
+    def _value(self, raw: bytes) -> bytes | None:
+        kept = self._table.data.get(raw)
+        return None if kept is None else decompress(kept)
 
     def _note_chunk(self, row: str, change: RowChange) -> None:
         chunks = self._chunks.setdefault(row, [])

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.settings.connection import KafkaSettings
 
 _FILE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "agent.yaml"

@@ -10,7 +10,7 @@ from typer.main import get_command
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.known import known_settings
 from connectors.kubernetes.sources.settings import read_sources
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane

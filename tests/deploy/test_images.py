@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from connectors.process.logs import LogSettings
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.settings.connection import KafkaSettings
 from streams.worker.settings import WorkerSettings
 

@@ -12,7 +12,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.policy import read_policy
 from tests.conftest import RunningBroker
 from tests.docs.pages import PAGES, ROOT, blocks, name, spans
@@ -27,7 +27,7 @@ _VALUES = {
 }  # fmt: skip
 #: Begin something that does not end by itself, wait for a worker, or take minutes.
 _GO_ON = {
-    "broker", "worker", "demo", "simulate", "agent", "kubernetes", "closed-loop", "--follow", "--wait",
+    "broker", "worker", "demo", "simulate", "agent", "kubernetes", "closed-loop", "--follow", "-f", "--wait",
 }  # fmt: skip
 #: What makes a day of a cluster a few minutes of a few nodes.
 _SMALL = ("--nodes", "4", "--hours", "0.1", "--seeds", "1", "--set", "filling_hours=0.1")
@@ -179,7 +179,7 @@ def test_what_a_page_shows_runs_on_a_broker(
     monkeypatch.chdir(ROOT)
     ran = 0
     address = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers}
-    assert CliRunner().invoke(app, ["topics", "create"], env=address).exit_code == 0
+    assert CliRunner().invoke(app, ["topic", "create"], env=address).exit_code == 0
     for place, words in _SHOWN:
         if words[0] != "loadstream" or _GO_ON & set(words):
             continue
@@ -224,7 +224,7 @@ def test_the_reading_of_a_line_finds_what_is_wrong_with_it() -> None:
         ("loadstream polcy check f", "there is no command polcy"),
         ("loadstream policy check f --clusters c", "check has no option --clusters"),
         ("loadstream policy check f g", "check takes 1 values"),
-        ("sh x.sh | loadstream produce node-usage --on-errors skip", "no option --on-errors"),
+        ("sh x.sh | loadstream topic produce node-usage --on-errors skip", "no option --on-errors"),
     ]:
         words = next(each for each in _pieces(line) if each[0] == "loadstream")
         assert problem in _problems(words[1:], _COMMANDS)[0]

@@ -12,8 +12,8 @@ from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
 from schemas.policy.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
+from streams.pods.held import Held
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.rebalance.outcome import RoundOutcome

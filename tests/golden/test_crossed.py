@@ -18,7 +18,7 @@ from schemas.policy import Policy, PolicyError, effective_yaml
 from schemas.storage.tables import kind_of_key, row_key
 from streams.cluster import tables
 from streams.cluster.state import ClusterState
-from streams.inventory.kind import kind_of
+from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.outcome import HIGH, LOW
 from streams.stage.packing import put
@@ -169,7 +169,7 @@ class Plain(lownodeload.World):
 
     def _plain(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         node = self.inventory.nodes[name]
-        metric = node.load.metric
+        metric = node.usage.metric
         assert metric is not None
         index = self.balancer.columns.universe.index
         figures = self.balancer.columns.nodes[self.balancer.columns.row(name) or 0]

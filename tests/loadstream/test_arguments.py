@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 
 
 @pytest.mark.parametrize("command", [["demo"], ["kubernetes", "demo", "--observe"]])
@@ -25,10 +25,10 @@ def test_a_directory_for_results_that_cannot_be_made_is_said(
 @pytest.mark.parametrize(
     "command",
     [
-        ["why-not"],
+        ["cluster", "why-not"],
         ["policy", "init"],
         ["policy", "check", "deploy/policies/observe.yaml", "--cluster"],
-        ["tail", "node-state", "--cluster"],
+        ["topic", "tail", "node-state", "--cluster"],
     ],
 )
 def test_a_name_that_no_cluster_can_have_is_asked_of_no_broker(command: list[str]) -> None:

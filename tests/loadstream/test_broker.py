@@ -11,7 +11,7 @@ from connectors.kafka.client import connect
 from connectors.kafka.extents import partitions_of
 from connectors.kafka.topics import expected_names
 from loadstream import foreground
-from loadstream.__main__ import app
+from loadstream.commands import app
 from tests.conftest import RunningBroker
 
 

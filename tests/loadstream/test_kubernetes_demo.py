@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
 from connectors.policy import unmet
 from connectors.process import wall_clock
-from loadstream import policy as commands
-from loadstream.policy import app
+from loadstream.commands import app
+from loadstream.policy_records import wait_until_applied
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
@@ -40,7 +40,8 @@ DOCUMENT = "# for the night\nloadAware:\n  usageThresholds: {cpu: 70}\n"
 
 def run(*arguments: str, text: str | None = None) -> Result:
     """The command's result; an exception that is no exit fails the test."""
-    result = CliRunner().invoke(app, list(arguments), input=text)
+    group = "cluster" if arguments[0] in ("pause", "resume") else "policy"
+    result = CliRunner().invoke(app, [group, *arguments], input=text)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
@@ -197,7 +198,7 @@ def test_apply_writes_the_document_as_it_was_written(
         ("mode: enforce\nmigration: {dryRun: true}", "(enforce: evictions are marked dry)"),
         (
             "mode: enforce\nrebalance: {dryRun: true}",
-            "(enforce: evictions of rounds are marked dry, those of migrate and drain are commands)",
+            "(enforce: evictions of rounds are marked dry, those that are asked for are commands)",
         ),
     ],
 )
@@ -351,13 +352,13 @@ def test_a_pause_that_is_there_already_is_waited_for(
     run("pause", "east")
     write_dead_letter(policies, 0, "the policy was not applied")
     run("pause", "east")
-    wait, waits = commands._wait, threading.Event()
+    waits = threading.Event()
 
     def told(*places: Any) -> None:
         waits.set()
-        wait(*places)
+        wait_until_applied(*places)
 
-    monkeypatch.setattr(commands, "_wait", told)
+    monkeypatch.setattr("loadstream.cluster.wait_until_applied", told)
 
     def work() -> None:
         assert waits.wait(60)  # refused before, it would be no pause that is there already
@@ -369,6 +370,20 @@ def test_a_pause_that_is_there_already_is_waited_for(
     worker.join()
     assert result.exit_code == 1
     assert result.stderr.endswith("error: refused: the policy was not applied: later\n")
+
+
+@pytest.mark.parametrize(
+    ("document", "meant"),
+    [
+        ("LowNodeUtilization: {}", '"rebalance"'),
+        ("plugins: {balance: [LowNodeUtilization]}", '"LowNodeLoad"'),
+        ("plugins: {score: [TargetLoadPacking]}", '"LoadAwareScheduling"'),
+    ],
+)
+def test_a_name_of_another_scheduler_is_answered_with_ours(
+    tmp_path: Path, document: str, meant: str
+) -> None:
+    assert f"did you mean {meant}?" in run("check", policy_file(tmp_path, document)).stderr
 
 
 def sent(settings: KafkaSettings, *messages: Message) -> None:
@@ -484,6 +499,17 @@ def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path)
     assert (checked["digest"], checked["warnings"]) == (digest, [])
     applied = json.loads(run("apply", "east", file, "--json").stdout)
     assert (applied["cluster"], applied["digest"], applied["applied"]) == ("east", digest, False)
+
+
+@pytest.mark.parametrize("command", ["apply", "pause", "resume"])
+def test_for_a_cluster_that_nothing_names_a_record_is_written_only_if_it_is_new(
+    policies: KafkaSettings, tmp_path: Path, command: str
+) -> None:
+    file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
+    assert run("pause", "eats", "--new").exit_code == 0
+    assert run(command, "eats", *file).stderr.endswith("--new writes it for a new cluster\n")
+    assert len(records(policies, "eats")) == 1
+    assert run(command, "eats", *file, "--new").exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["apply", "history", "pause"])

@@ -1,4 +1,4 @@
-"""`loadstream replay` on what a worker has left behind, on the embedded broker and on a real Kafka."""
+"""`loadstream replay verify` on what a worker has left behind, on the embedded broker and on a real Kafka."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.messages.clock import ClockTick
 from schemas.messages.journal import JournalRecord
 from schemas.topics.codec import decode_as, encode
@@ -43,11 +43,9 @@ def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, byt
     return int(message.offset()), message.value()
 
 
-def test_help_says_that_json_is_a_list_as_it_is(embedded: RunningBroker) -> None:
+def test_json_is_one_object_per_partition(embedded: RunningBroker) -> None:
     result = replay(embedded, "--json")
-    assert [each["verdict"] for each in json.loads(result.stdout)] == ["empty"] * 4
-    said = CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "200"}).stdout
-    assert "A JSON list with one object per partition." in said
+    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()] == ["empty"] * 4
 
 
 async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
@@ -81,17 +79,17 @@ async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
         if partition_for(name.encode(), 4) == HOME
     )
     done = await asyncio.to_thread(replay, broker, "--cluster", unknown)
-    assert done.exit_code == 2, done.output
+    assert done.exit_code == 3, done.output
     assert f"nothing was compared. Cluster {unknown} has never been seen" in done.output
     done = await asyncio.to_thread(replay, broker, "--cluster", "c", "--json")
     assert done.exit_code == 0, done.output
-    (home,) = json.loads(done.stdout)
+    home = json.loads(done.stdout)
     assert (home["partition"], home["verdict"]) == (HOME, "equal")
     assert home["outputs"] >= 20
     assert home["inputs"] > 25, "nodes, requests, the bad record and the clock"
 
     done = await asyncio.to_thread(replay, broker, "--from", "2099-01-01")
-    assert done.exit_code == 2, "nothing was compared"
+    assert done.exit_code == 3, "nothing was compared"
     assert "nothing to compare" in done.output
 
     await asyncio.to_thread(_forge, broker)
@@ -122,7 +120,7 @@ def _forge(broker: RunningBroker) -> None:
     stray = batch.model_copy(update={"partition": (HOME + 1) % 4, "epoch": 1_000_000})
     _append(broker, "journal", (HOME + 1) % 4, _forged(stray, 2, content, run))
     done = replay(broker, "--partition", str((HOME + 1) % 4))
-    assert done.exit_code == 2, done.output
+    assert done.exit_code == 3, done.output
     assert "CANNOT BE REPLAYED: journal offset" in done.output
 
 
@@ -137,7 +135,7 @@ def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int
 
 def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
     done = replay(embedded)
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert "nothing was compared" in done.output
 
 
@@ -150,7 +148,7 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     for answer in deleted.values():
         answer.result()
     done = replay(clean_kafka, "--partition", "1")
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert "journal offsets 0 to 1 are gone" in done.output
     assert "retention.ms" in done.output
 
@@ -178,6 +176,6 @@ def test_without_a_broker_nothing_is_known() -> None:
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
     }
-    done = CliRunner().invoke(app, ["replay"], env=environment)
-    assert done.exit_code == 2
+    done = CliRunner().invoke(app, ["replay", "verify"], env=environment)
+    assert done.exit_code == 1
     assert "no usable broker at 127.0.0.1:1" in done.output

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from simulation.cluster.continuous import ContinuousSimulation
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker, client
 
@@ -45,7 +44,7 @@ async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_en
                 simulated.kill()
             # What was done it says once a minute, and the worker may take longer than that.
             others = [line for line in said.splitlines() if not line.startswith("c: ")]
-            assert (simulated.returncode, others) == (130, [])
+            assert (simulated.returncode, others) == (0, ["stopped by SIGTERM"])
             assert {outcome.result for outcome in kafka.of("command-outcomes")} == {"done"}
             assert kafka.of("dead-letters") == []
 
@@ -91,25 +90,3 @@ def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
     answer = CliRunner().invoke(app, ["simulate", "--cluster", cluster], env=wide)
     assert answer.exit_code == 2, answer.exception
     assert "expected a string of 1 to 253 characters" in answer.output
-
-
-def test_its_clock_is_that_of_the_partition_where_the_topics_have_its_cluster(
-    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever LOADSTREAM_KAFKA_PARTITIONS says: of another partition no command would expire."""
-    taken = []
-
-    class Ended(ContinuousSimulation):
-        def begin(self, now_ms: int, *, with_policy: bool = True) -> None:
-            taken.append(self._partition)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("simulation.cluster.continuous.ContinuousSimulation", Ended)
-    address = {
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
-        "LOADSTREAM_KAFKA_PARTITIONS": "7",
-    }
-    assert partition_for(b"c", 7) != partition_for(b"c", 4)
-    done = CliRunner().invoke(app, ["simulate", "--cluster", "c"], env=address)
-    assert done.exit_code == 130, done.exception
-    assert taken == [partition_for(b"c", 4)]

@@ -13,16 +13,14 @@ import yaml
 from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.printable import json_text, printable, yaml_text
 from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
 from schemas.topics.catalog import TOPICS
 from schemas.topics.codec import decode
-from simulation.demo.report import _names
 from tests.conftest import RunningBroker
 
 ROOT = Path(__file__).parents[2]
@@ -87,31 +85,36 @@ def _run(*arguments: str, stdin: bytes | None = None) -> str:
 
 def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: Path) -> None:
     for topic in TOPICS:
-        assert _run("tail", topic.name)
-        whole = [json.loads(line) for line in _run("tail", topic.name, "--json").splitlines()]
+        assert _run("topic", "tail", topic.name)
+        whole = [
+            json.loads(line) for line in _run("topic", "tail", topic.name, "--json").splitlines()
+        ]
         assert any(NAMES in json.dumps(each, ensure_ascii=False) for each in whole)
     for arguments in (
-        ("why-not", _ABOUT),
-        ("why-not", _ABOUT, "--node", "worker-7" + HOSTILE),
-        ("why-not", _ABOUT, "--pod", "shop/web" + NAMES),
-        ("migrations", _ABOUT, "--all"),
+        ("cluster", "why-not", _ABOUT),
+        ("cluster", "why-not", _ABOUT, "--node", "worker-7" + HOSTILE),
+        ("cluster", "why-not", _ABOUT, "--pod", "shop/web" + NAMES),
+        ("migration", "list", _ABOUT, "--all"),
         ("policy", "history", _ABOUT),
-        ("policy", "pause", _ABOUT, "--reason", HOSTILE),
+        ("cluster", "pause", _ABOUT, "--reason", HOSTILE),
         ("policy", "history", _ABOUT),
         ("policy", "history", _ABOUT + NAMES),
         ("migration", "abort", _ABOUT, "shop/web" + NAMES),
-        ("tail", HOSTILE),
-        ("tail", "clock", "--from", HOSTILE),
+        ("topic", "tail", HOSTILE),
+        ("topic", "tail", "clock", "--from", HOSTILE),
     ):
         _run(*arguments)
-    for arguments in (("why-not", _ABOUT, "--json"), ("migrations", _ABOUT, "--json", "--all")):
+    for arguments in (
+        ("cluster", "why-not", _ABOUT, "--json"),
+        ("migration", "list", _ABOUT, "--json", "--all"),
+    ):
         out = _run(*arguments)
         for text in [out] if arguments[0] == "why-not" else out.splitlines():
             json.loads(text)
     lines = b"\n".join(
         _variants("scheduling-requests", EXAMPLES["scheduling-requests"][0].payload())
     )
-    _run("produce", "scheduling-requests", "--on-error", "skip", stdin=lines)
+    _run("topic", "produce", "scheduling-requests", "--on-error", "skip", stdin=lines)
 
 
 def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None:
@@ -136,12 +139,6 @@ def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: s
     assert json.loads(escaped) == {text: [text]}
     quoted = yaml_text(json.dumps(text, ensure_ascii=False))
     _check(quoted)
-
-
-def test_names_in_a_table_of_the_demo_are_no_markup() -> None:
-    console = Console(record=True, width=80, color_system="truecolor", force_terminal=True)
-    console.print(_names(("a[red]", "b" + NAMES)))
-    assert "a[red], b" in console.export_text()
 
 
 def test_no_command_prints_past_echo() -> None:

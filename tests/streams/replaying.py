@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner, Result
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker
 
@@ -11,6 +11,6 @@ HOME = partition_for(b"c", 4)
 
 
 def replay(broker: RunningBroker, *arguments: str) -> Result:
-    """Run `loadstream replay`."""
+    """Run `loadstream replay verify`."""
     environment = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-    return CliRunner().invoke(app, ["replay", *arguments], env=environment)
+    return CliRunner().invoke(app, ["replay", "verify", *arguments], env=environment)

@@ -10,7 +10,7 @@ from connectors.kafka.admin import create_topics
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.wall_clock import now_ms
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request

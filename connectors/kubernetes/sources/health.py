@@ -1,4 +1,4 @@
-"""How a usage source does: plain values, from which metrics and `why-not` are fed.
+"""How a usage source does: plain values, from which metrics and `cluster why-not` are fed.
 
 Per node: the last success, the last failure with its cause, and how far the node's clock is off.
 Per source: failures by cause, and what holds for the source as a whole. Times are those of the

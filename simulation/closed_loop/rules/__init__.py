@@ -4,8 +4,7 @@ Each chooses a node for one pod from what it would know in a real cluster; nothi
 choice to the next. Where several nodes are equally good, one is drawn, as kube-scheduler does: the
 same generator gives the same choices.
 
-    view                           what a rule knows of the nodes
-    selection                      which nodes have room, and the best of them
+    view                           what a rule knows of the nodes, which have room, the best of them
     least_allocated                kube-scheduler's LeastAllocated and BalancedAllocation, on requests
     target_load_packing            Trimaran's TargetLoadPacking
     load_variation_risk_balancing  Trimaran's LoadVariationRiskBalancing

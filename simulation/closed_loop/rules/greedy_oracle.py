@@ -7,12 +7,9 @@ by pod and moves nothing, so it is a mark for rules of placement, not a bound: a
 about one pod may be luckier with the next, and evictions may do better.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import CPU, Array, NodesView
+from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
 
 #: A node is hot above this share of its cpu.
 HOT_SHARE = 0.75
@@ -20,7 +17,7 @@ HOT_SHARE = 0.75
 EXCESS_WEIGHT = 4.0
 #: What the mean demand counts: it decides between nodes on which the pod heats nothing.
 MEAN_WEIGHT = 1e-4
-#: How far it looks ahead unless a run says otherwise.
+#: How far it looks ahead.
 HORIZON_S = 6 * 3600
 
 
@@ -41,29 +38,22 @@ def cost(demand: Array, capacity: Array) -> Array:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyOracle:
-    """Knows the future of the view."""
+def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    """Index of the node whose cost grows least.
 
-    horizon_s: int = HORIZON_S
-    name: str = "oracle"
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node whose cost grows least.
-
-        Raises:
-            ValueError: the view has no future.
-        """
-        if view.future is None:
-            raise ValueError("the oracle was given a view without future; give it one")
-        capacity = view.allocatable[:, CPU]
-        room = with_room(request, view) & (capacity > 0)
-        nodes = np.flatnonzero(room)
-        growth: Array = np.zeros(room.size)
-        if nodes.size:
-            future = view.future(self.horizon_s)
-            before, of = future[nodes], capacity[nodes]
-            after = before + future[-1]
-            growth[nodes] = cost(after, of) - cost(before, of)
-            growth[nodes] += MEAN_WEIGHT * after.mean(axis=1) / of
-        return best(-growth, room, random)
+    Raises:
+        ValueError: the view has no future.
+    """
+    if view.future is None:
+        raise ValueError("the oracle was given a view without future; give it one")
+    capacity = view.allocatable[:, CPU]
+    room = with_room(request, view) & (capacity > 0)
+    nodes = np.flatnonzero(room)
+    growth: Array = np.zeros(room.size)
+    if nodes.size:
+        future = view.future(HORIZON_S)
+        before, of = future[nodes], capacity[nodes]
+        after = before + future[-1]
+        growth[nodes] = cost(after, of) - cost(before, of)
+        growth[nodes] += MEAN_WEIGHT * after.mean(axis=1) / of
+    return best(-growth, room, random)

@@ -7,13 +7,10 @@ LeastAllocated; sums of requests do not say how many of these there are, so only
 placed is counted so. Where all pods request both resources it is the same.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 #: What a container without a request counts with: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
@@ -65,13 +62,7 @@ def _evenness(requested: Array, allocatable: Array) -> _Integers:
     return ((1 - np.where(known.all(axis=1), apart, 0.0)) * 100).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class LeastAllocated:
-    """Places as kube-scheduler does by default, as far as requests decide."""
-
-    name: str = "kube-scheduler"
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node with the highest sum of both scores."""
-        scores = least_allocated(request, view) + balanced_allocation(request, view)
-        return best(scores, with_room(request, view), random)
+def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    """Index of the node with the highest sum of both scores."""
+    scores = least_allocated(request, view) + balanced_allocation(request, view)
+    return best(scores, with_room(request, view), random)

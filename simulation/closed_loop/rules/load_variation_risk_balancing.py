@@ -11,13 +11,10 @@ pkg/trimaran/resourcestats.go. Pods that are placed and not measured yet count n
 they do not here.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 
 def risk_scores(
@@ -63,12 +60,6 @@ def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
     return np.floor(total + 0.5).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadVariationRiskBalancing:
-    """Prefers nodes whose usage is low and even."""
-
-    name: str = "Trimaran LoadVariationRiskBalancing"
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node with the highest score."""
-        return best(node_scores(request, view), with_room(request, view), random)
+def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    """Index of the node with the highest score."""
+    return best(node_scores(request, view), with_room(request, view), random)

@@ -1,19 +1,10 @@
 """Any node that has room, each as likely as the others: what no rule at all would do."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
 
 
-@dataclass(frozen=True, slots=True)
-class RandomChoice:
-    """Draws a node."""
-
-    name: str = "random"
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of any node that has room."""
-        return best(np.zeros(view.pods.size), with_room(request, view), random)
+def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    """Index of any node that has room."""
+    return best(np.zeros(view.pods.size), with_room(request, view), random)

@@ -13,13 +13,10 @@ is a share of what is allocatable. It stands alone, as its README has it: kube-s
 by requests are disabled.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.selection import best, with_room
-from simulation.closed_loop.rules.view import CPU, Array, NodesView
+from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
 
 #: Expected usage of a pod for each millicore of its request.
 REQUEST_FACTOR = 1.5
@@ -63,15 +60,9 @@ def expected_percent(request: Array, view: NodesView) -> Array:
     return np.where(capacity > 0, expected / np.where(capacity > 0, capacity, 1.0), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetLoadPacking:
-    """Prefers the node that comes closest to the target from below."""
-
-    name: str = "Trimaran TargetLoadPacking"
-
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node with the highest score."""
-        percent = expected_percent(request, view)
-        measured = ~np.isnan(view.measured[:, CPU])
-        scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
-        return best(scores, with_room(request, view), random)
+def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
+    """Index of the node with the highest score."""
+    percent = expected_percent(request, view)
+    measured = ~np.isnan(view.measured[:, CPU])
+    scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
+    return best(scores, with_room(request, view), random)

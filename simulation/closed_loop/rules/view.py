@@ -1,12 +1,15 @@
-"""What a rule knows of the nodes when it chooses one for a pod.
+"""What a rule knows of the nodes when it chooses one for a pod, and how it chooses.
 
 A node's index is its position. Resources stand in the order of `RESOURCES`, cpu in millicores and
 memory in bytes. Arrays are float64; amounts are whole numbers below 2^53, so they are exact.
+
+Room is kube-scheduler's filter NodeResourcesFit: requests against allocatable, and the number of
+pods. Among equal scores one node is drawn, as kube-scheduler does (`selectHost` in
+pkg/scheduler/schedule_one.go).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,8 @@ Array = NDArray[np.float64]
 #: What the last axis of amounts stands for.
 RESOURCES = ("cpu", "memory")
 CPU, MEMORY = 0, 1
+#: Most pods of a node: the kubelet's default.
+PODS_MAX = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +48,41 @@ class NodesView:
     long as each lives; the last row is the pod that is to be placed, 0 after its end."""
 
 
-class Rule(Protocol):
-    """Chooses a node for a pod."""
+Rule = Callable[[Array, NodesView, np.random.Generator], int | None]
+"""Chooses a node for a pod by its request, of shape (2,), and answers with the node's index; None: no
+node has room. The generator draws where there is a choice between equals."""
 
-    @property
-    def name(self) -> str:
-        """What reports call it."""
 
-    def choose(self, request: Array, view: NodesView, random: np.random.Generator) -> int | None:
-        """Index of the node for a pod; None: no node has room.
+def with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
+    """Nodes that have what a pod requests; what it requests nothing of is not looked at.
 
-        Args:
-            request: of the pod; shape (2,).
-            view: the nodes.
-            random: draws where there is a choice between equals.
-        """
+    Args:
+        request: of the pod; shape (2,).
+        view: the nodes.
+
+    Returns:
+        Shape (nodes,).
+    """
+    enough = (view.requested + request <= view.allocatable) | (request == 0)
+    room: NDArray[np.bool_] = enough.all(axis=1) & (view.pods < PODS_MAX)
+    return room
+
+
+def best(
+    scores: NDArray[np.float64] | NDArray[np.int64],
+    room: NDArray[np.bool_],
+    random: np.random.Generator,
+) -> int | None:
+    """Index of the node with the highest score of those that have room; None: none has.
+
+    Args:
+        scores: shape (nodes,), not nan where there is room.
+        room: shape (nodes,).
+        random: draws among equals; not asked where there is one best node.
+    """
+    nodes = np.flatnonzero(room)
+    if not nodes.size:
+        return None
+    found = scores[nodes]
+    equals = nodes[found == found.max()]
+    return int(equals[0] if equals.size == 1 else random.choice(equals))

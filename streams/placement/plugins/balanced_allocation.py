@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
-from streams.inventory.arrays import FloatArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
 from streams.placement.plugins.least_allocated import ALWAYS
+from streams.pods.kind import Kind
+from streams.stage.arrays import FloatArray, IntArray
+from streams.usage.estimate import Estimator
 
 
 @dataclass(frozen=True, slots=True)

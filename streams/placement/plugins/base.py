@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray, FloatArray, IntArray
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, FloatArray, IntArray
+from streams.usage.estimate import Estimator
 
 
 def _runs(source: IntArray) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, IntArray
+from streams.stage.arrays import BoolArray, IntArray
 
 Value = TypeVar("Value", bound=Hashable)
 Column = TypeVar("Column")

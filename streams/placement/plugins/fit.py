@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter
 from streams.placement.plugins.columns import Census, OnDemand
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 #: Most resources for which a column is kept.
 COLUMNS_MAX = 64

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 
 from schemas.messages.pods import NodeRequirement
-from streams.inventory.arrays import BoolArray
 from streams.placement.plugins.columns import Interned
+from streams.stage.arrays import BoolArray
 
 #: The field metadata.name among the labels, under a key that no expression on labels can ask for.
 NAME_FIELD = "field:metadata.name"

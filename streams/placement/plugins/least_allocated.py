@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from schemas.policy.resourcesfit import ScoringStrategy
-from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, FloatArray
+from streams.usage.estimate import Estimator
 
 #: Resources that count also for pods that request nothing of them.
 ALWAYS = ("cpu", "memory", "ephemeral-storage")

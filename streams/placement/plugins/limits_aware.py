@@ -17,12 +17,12 @@ import numpy as np
 
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
 from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
-from streams.inventory.arrays import FloatArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import FloatArray
+from streams.usage.estimate import Estimator
 
 #: Raw scores are whole multiples of one over this: figures that are equal but for what is lost in
 #: their last bits must not be stretched to 0 and 100.

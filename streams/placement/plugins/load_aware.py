@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
-from streams.inventory.arrays import BoolArray, FloatArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator, Vector
-from streams.inventory.kind import Kind
-from streams.inventory.load import NodeLoad
 from streams.inventory.node import Node
-from streams.inventory.rounding import UNBOUNDED
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter, Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, FloatArray, IntArray
+from streams.usage.estimate import Estimator
+from streams.usage.node_usage import ExpectedNodeUsage
+from streams.usage.rounding import UNBOUNDED
+from streams.usage.vectors import Vector
 
 EXPIRED = "node(s) nodeMetric expired"
 
@@ -101,7 +102,7 @@ class LoadAwareFilter(Filter):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out how much a pod may be expected to use on this node."""
-        limits = self._limits(node.load, now_ms)
+        limits = self._limits(node.usage, now_ms)
         known = self._rows[row]
         self._rows[row] = limits
         prod, other = limits
@@ -165,28 +166,28 @@ class LoadAwareFilter(Filter):
         if expired.size:
             yield EXPIRED, expired
 
-    def _limits(self, load: NodeLoad, now_ms: int) -> tuple[_Limits, _Limits]:
+    def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
         """Filter figures of one node for prod pods and for others."""
-        profile = load.profile
+        profile = usage.profile
         most, most_prod = profile.most, profile.most_prod
-        if load.metric is None or (most is None and most_prod is None):
+        if usage.metric is None or (most is None and most_prod is None):
             return self._open, self._open
-        if self.args.filter_expired_node_metrics and load.expired(now_ms):
+        if self.args.filter_expired_node_metrics and usage.is_expired(now_ms):
             stale = self._closed
             if self.args.enable_schedule_when_node_metrics_expired:
                 stale = self._open
             other = self._open if most is None else stale
             return (other if most_prod is None else stale), other
-        if load.vectors is None or load.vectors.node is None:
+        if usage.vectors is None or usage.vectors.node is None:
             return self._open, self._open
         other = self._open
         if most is not None:
-            used = load.expected(profile.aggregation, profile.aggregated_ms)
+            used = usage.expected(profile.aggregation, profile.aggregated_ms)
             about = self._usage if profile.aggregation is None else self._aggregated
             other = _Limits(_room(most, used), about)
         if most_prod is None:
             return other, other
-        prod = _Limits(_room(most_prod, load.expected_prod()), self._usage)
+        prod = _Limits(_room(most_prod, usage.expected_prod()), self._usage)
         return (_both(prod, other) if self.args.check_both else prod), other
 
 
@@ -224,8 +225,8 @@ class LoadAwareScore(Score):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out capacity and expected usage."""
-        total = node.load.profile.total
-        used = self._expected(node.load, now_ms)
+        total = node.usage.profile.total
+        used = self._expected(node.usage, now_ms)
         known = self._rows[row]
         self._rows[row] = (total, used)
         if (
@@ -317,12 +318,14 @@ class LoadAwareScore(Score):
                 least = left
         return min((mean + least * self._dominant) // self._weight_sum, 100)
 
-    def _expected(self, load: NodeLoad, now_ms: int) -> tuple[Vector | None, Vector | None]:
+    def _expected(
+        self, usage: ExpectedNodeUsage, now_ms: int
+    ) -> tuple[Vector | None, Vector | None]:
         """Expected usage by which prod pods and others are scored; None: the node scores 0."""
-        if load.vectors is None or load.vectors.node is None or load.expired(now_ms):
+        if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None
-        other = load.expected(self._aggregation, self._aggregated_ms)
-        return (load.expected_prod() if self.args.score_according_prod_usage else other), other
+        other = usage.expected(self._aggregation, self._aggregated_ms)
+        return (usage.expected_prod() if self.args.score_according_prod_usage else other), other
 
 
 def _room(most: Vector, used: Vector) -> Vector:

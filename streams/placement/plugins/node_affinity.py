@@ -16,10 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.messages.pods import NodeSelectorTerm, Pod
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Census, Interned, OnDemand
 from streams.placement.plugins.labels import (
@@ -29,6 +27,8 @@ from streams.placement.plugins.labels import (
     on_field,
     on_label,
 )
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 

@@ -1,11 +1,11 @@
 """Filter NodeName: a pod that insists on one node goes nowhere else."""
 
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Interned
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) didn't match the requested node name"
 

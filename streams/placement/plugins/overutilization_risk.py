@@ -1,6 +1,6 @@
 """OverutilizationRisk: prefers nodes that a pod makes least likely to be used beyond what they should.
 
-A node's cost (`streams.placement.overutilization`) follows from mean and variance of its usage, a
+A node's cost (`streams.risk.overutilization`) follows from mean and variance of its usage, a
 pod's from its request and what the fleet uses of requests. The pod goes where the sum of costs grows least; `TIE` x the share of the node that is used
 on average with it is added and decides among nodes that cost nothing. With several resources,
 increases are weighed and added up.
@@ -23,22 +23,16 @@ from typing import Self
 import numpy as np
 
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
-from streams.inventory.arrays import FloatArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import FleetUsage, prior_usage
-from streams.inventory.kind import Kind
-from streams.inventory.need import nominal
 from streams.inventory.node import Node
-from streams.placement.overutilization import (
-    NODE_DEVIATION,
-    TIE,
-    CostArrays,
-    cost_function,
-    scale_of,
-)
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import ExactScore
+from streams.pods.kind import Kind
+from streams.pods.priority import resolve_demand
+from streams.risk.fleet_usage import FleetUsage, get_prior_usage
+from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
+from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
+from streams.usage.estimate import Estimator
 
 #: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
@@ -84,7 +78,7 @@ class OverutilizationRiskScore(ExactScore):
         # The largest one counts whole, so that none has to be multiplied where all are alike.
         self._weights = tuple(weight / max(weights) for weight in weights)
         self._least = LEAST * (sum(weights) / max(weights))
-        self._fleet: tuple[FleetUsage, ...] = prior_usage(args)
+        self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
         weight = float(args.excess_weight)
@@ -142,11 +136,10 @@ class OverutilizationRiskScore(ExactScore):
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out what the node costs as it is."""
-        moments, figures = node.moments, node.usage_figures()
-        if moments is not None:
-            self._fleet = moments.fleet.figures
-        if figures is None:
-            figures = [(0.0, 0.0)] * len(self._resources)
+        figures = [(0.0, 0.0)] * len(self._resources)
+        if node.statistics is not None:
+            self._fleet = node.statistics.fleet.figures
+            figures = node.statistics.figures()
         given = [
             (node.capacity.get(resource, 0), mean, variance)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
@@ -176,7 +169,8 @@ class OverutilizationRiskScore(ExactScore):
     def prepare(self, kind: Kind) -> Prepared:
         """What the pod says that it needs."""
         return tuple(
-            nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
+            resolve_demand(resource, kind.demand, kind.priority_class)
+            for resource in self._resources
         )
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:

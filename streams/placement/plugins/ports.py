@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 
 from schemas.policy import BUILT_IN, KnownPlugins, Policy
-from streams.inventory.estimate import Estimator
 from streams.placement import plugins
 from streams.placement.plugins.base import Filter, Plugin, Score
+from streams.usage.estimate import Estimator
 
 
 def _classes() -> Iterator[type[Plugin]]:

@@ -10,12 +10,12 @@ import numpy as np
 
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Toleration
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter
 from streams.placement.plugins.columns import Interned
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]

@@ -5,13 +5,13 @@ pods of a DaemonSet do, tolerates the flag as well.
 """
 
 from schemas.messages.nodes import Taint
-from streams.inventory.arrays import BoolArray, IntArray
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import OneReason
 from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.taints import untolerated
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) were unschedulable"
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -15,7 +15,7 @@ the others in turn (`streams.stage.budget`), and of their pods as many are compa
 targets as `COSTS_MAX` costs of nodes allow, half of them those that save most and the others in
 turn.
 
-The cost is that of `streams.placement.overutilization`. Equal gains: by the node's name, then the pod's uid.
+The cost is that of `streams.risk.overutilization`. Equal gains: by the node's name, then the pod's uid.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray
 from streams.inventory.node import Node
-from streams.placement.overutilization import TIE
 from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric, measured
 from streams.rebalance.outcome import (
@@ -39,6 +37,8 @@ from streams.rebalance.outcome import (
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.rebalance.risk.pods import RiskPod, RiskPods
 from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
+from streams.risk.overutilization import TIE
+from streams.stage.arrays import BoolArray
 from streams.stage.budget import Budget, rotate
 
 #: Most nodes whose pods one round looks at: with 110 pods on each a twentieth of a second.
@@ -135,8 +135,8 @@ class _Round:
                 continue
             self.taking.add(target)
             self.fit.group(move.held, "node").take(target)
-            if source is not None and source.moments is not None:
-                self.risk.add(target, source.moments.figures_of(move.held))
+            if source is not None and source.statistics is not None:
+                self.risk.add(target, source.statistics.figures_of(move.held))
 
     # --- the round --------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class _Round:
     def _look_at(self, place: int) -> None:
         """A node has its turn: count pods that leave already as gone, and rank the others."""
         node = self.nodes[place]
-        if node is None or node.moments is None:
+        if node is None or node.statistics is None:
             return
         before = float(self.risk.costs[place])
         figures = self.given.columns.nodes[int(self.rows[place])]
@@ -187,7 +187,7 @@ class _Round:
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, place, node.moments.figures_of(held))
+            pod = RiskPod(held, place, node.statistics.figures_of(held))
             if held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving:
                 self.risk.remove(place, pod.figures)
             else:

@@ -2,7 +2,7 @@
 them.
 
 Mean and variance are those that the score OverutilizationRisk goes by
-(`streams.inventory.node_moments`), and so is the cost (`streams.placement.overutilization`); over
+(`streams.risk.node_statistics`), and so is the cost (`streams.risk.overutilization`); over
 several resources it is their sum, where the one with the largest weight counts whole: a node that
 is certain to be hot by it costs 1, however many others are looked at. Arrays are copies: a planned move takes its pod's mean
 and variance from the source and adds them to the target, and nothing else is changed.
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
-from streams.inventory.arrays import FloatArray
 from streams.inventory.node import Node
-from streams.placement.overutilization import NODE_DEVIATION, CostArrays, cost_function, scale_of
+from streams.risk.overutilization import NODE_DEVIATION, CostArrays, cost_function, scale_of
+from streams.stage.arrays import FloatArray
 
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
 
@@ -123,11 +123,12 @@ def _row(
     node: Node | None, resources: Sequence[str], hot: Sequence[float]
 ) -> list[tuple[float, float, Any]]:
     """Mean less the hot share, variance, and one over the capacity, by resource."""
-    moments = None if node is None else node.moments
-    if node is None or moments is None:
+    if node is None or node.statistics is None:
         return [(-share, _OWN_VARIANCE, 0.0) for share in hot]
     row = []
-    for name, share, (mean, variance) in zip(resources, hot, moments.figures(), strict=True):
+    for name, share, (mean, variance) in zip(
+        resources, hot, node.statistics.figures(), strict=True
+    ):
         capacity = node.capacity.get(name, 0)
         per_unit = 1.0 / float(capacity) if capacity > 0 else 0.0
         spread = variance * (per_unit * per_unit) + _OWN_VARIANCE

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.inventory.node import Held
+from streams.pods.held import Held
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
 

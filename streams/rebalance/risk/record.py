@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
 from schemas.policy.overutilization import RiskResource
-from streams.inventory.arrays import IntArray
 from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
@@ -20,6 +19,7 @@ from streams.rebalance.outcome import (
     Verdict,
 )
 from streams.rebalance.risk.pods import RiskPod
+from streams.stage.arrays import IntArray
 
 #: Name under which the rounds by risk are reported.
 POOL = OVERUTILIZATION_RISK

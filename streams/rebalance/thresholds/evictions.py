@@ -15,9 +15,8 @@ the same.
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.node import Held
-from streams.inventory.priority import priority_class
+from streams.pods.held import Held
+from streams.pods.priority import priority_class
 from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
@@ -26,6 +25,7 @@ from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNode, RoundOut
 from streams.rebalance.thresholds.order import HotPods, pod_weights
 from streams.rebalance.thresholds.pool_round import PoolRound
 from streams.rebalance.thresholds.targets import Targets
+from streams.stage.arrays import BoolArray, FloatArray
 
 #: Most pods that one phase of a pool puts into order, as a multiple of those that may be checked:
 #: most nodes need only some of their pods to be checked.

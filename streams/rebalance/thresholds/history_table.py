@@ -4,9 +4,9 @@ Mean usage of the newest rounds, and what Koordinator's rounds filled into the t
 """
 
 from schemas.messages.rounds import UsageHistoryRow
-from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.thresholds.pools import Pools
 from streams.stage.tracked_rows import TrackedRows
+from streams.usage.moving_thresholds import UsageHistory
 
 
 class UsageHistoryTable(TrackedRows[str, UsageHistoryRow]):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, IntArray
 from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
 from streams.rebalance.node_arrays import TOTAL_MAX
@@ -25,6 +24,7 @@ from streams.rebalance.outcome import (
     Percents,
     Thresholds,
 )
+from streams.stage.arrays import BoolArray, IntArray
 
 #: No usage exceeds it.
 UNLIMITED = 4 * TOTAL_MAX

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from schemas.policy import Policy
 from schemas.policy.moving import HotspotWindow, RecentPast
-from streams.inventory.usage_history import WHOLE_CLUSTER, UsageHistory
 from streams.rebalance.outcome import Percents, RoundOutcome, Thresholds
+from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory
 
 
 def pool_in_force(

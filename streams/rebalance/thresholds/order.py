@@ -14,11 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from schemas.base.message import INT64_MAX
-from streams.inventory.arrays import FloatArray, IntArray
-from streams.inventory.node import Held
+from streams.pods.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.thresholds.limits import PoolNodes
+from streams.stage.arrays import FloatArray, IntArray
 
 _THOUSAND = 1_000
 #: Products with a thousand stay within 64 bits up to here.

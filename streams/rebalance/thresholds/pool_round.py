@@ -11,7 +11,6 @@ from itertools import compress
 import numpy as np
 
 from schemas.policy import LowNodeLoadArgs
-from streams.inventory.arrays import BoolArray, IntArray
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
@@ -39,6 +38,7 @@ from streams.rebalance.thresholds.limits import (
 )
 from streams.rebalance.thresholds.order import order_nodes
 from streams.rebalance.thresholds.pools import Pool
+from streams.stage.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

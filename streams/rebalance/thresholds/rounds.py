@@ -8,8 +8,6 @@ these are below their thresholds by the plan (`evictions`).
 import numpy as np
 
 from schemas.policy import Policy
-from streams.inventory.arrays import BoolArray
-from streams.inventory.usage_history import UsageHistory
 from streams.rebalance.differences import differences_of
 from streams.rebalance.inputs import PodFilter, RoundInput, measured
 from streams.rebalance.node_arrays import Universe
@@ -21,6 +19,8 @@ from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import pool_in_force, watched_resources
 from streams.rebalance.thresholds.pool_round import PoolRound, Shared
 from streams.rebalance.thresholds.pools import Pool, Pools, resources_of
+from streams.stage.arrays import BoolArray
+from streams.usage.moving_thresholds import UsageHistory
 
 
 class ThresholdRounds:

@@ -15,10 +15,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from streams.inventory.arrays import BoolArray, FloatArray, IntArray
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import Differences
 from streams.rebalance.fit import Group
+from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 
 class Targets:

@@ -23,8 +23,9 @@ from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import POSITION, row_key
 from schemas.topics.codec import decode_as
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.long_rows import is_chunk, joined
+from streams.stage.records import decompress
 from streams.worker.store.publisher import Publisher
 
 logger = logging.getLogger(__name__)
@@ -37,14 +38,14 @@ ROWS_PER_TURN = 500
 #: So long after one that could not be written the next one is begun, in seconds.
 RETRY_S = 60.0
 
-#: Keys and values of each table, those of other partitions among them.
+#: Keys and compressed values of each table, those of other partitions among them.
 References = Sequence[tuple[list[bytes], list[bytes]]]
 
 
 @dataclass(slots=True)
 class _Task:
     partition: int
-    place: Place
+    place: JournalPlace
     now_ms: int
     interval: int
     references: References
@@ -85,7 +86,7 @@ class Checkpointer:
     def written(
         self,
         partition: int,
-        place: Place,
+        place: JournalPlace,
         clock: bytes | None,
         references: Callable[[], References],
     ) -> None:
@@ -167,11 +168,15 @@ def _rows_of(partition: int, keys: Sequence[bytes], values: Sequence[bytes]) -> 
     def all_rows() -> dict[bytes, bytes]:
         return dict(zip(keys, values, strict=True))
 
-    for raw, value in zip(keys, values, strict=True):
+    def chunk(key: bytes) -> bytes | None:
+        kept = all_rows().get(key)
+        return None if kept is None else decompress(kept)
+
+    for raw, kept in zip(keys, values, strict=True):
         if raw.startswith(prefix):
             key = raw.decode()
             if key != position and not is_chunk(key):
-                yield key, joined(key, value, lambda chunk: all_rows().get(chunk))
+                yield key, joined(key, decompress(kept), chunk)
 
 
 def _now_ms(row: bytes | None) -> int | None:

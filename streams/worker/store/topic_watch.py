@@ -104,7 +104,7 @@ class TopicWatch:
             facts, expected = found.get(name), self._settings.partitions
             if facts is None:
                 raise TopicChanged(
-                    f"topic {name} was deleted. Create it with `loadstream topics create`, and start the worker again"
+                    f"topic {name} was deleted. Create it with `loadstream topic create`, and start the worker again"
                 )
             if facts.topic_id and self.ids.setdefault(name, facts.topic_id) != facts.topic_id:
                 raise TopicChanged(
@@ -114,7 +114,7 @@ class TopicWatch:
             if facts.partitions != expected:
                 raise TopicChanged(
                     f"topic {name} has {facts.partitions} partitions; expected {expected}: keys hash to other "
-                    "partitions now. Stop its producers, delete it, create it with `loadstream topics create`, and "
+                    "partitions now. Stop its producers, delete it, create it with `loadstream topic create`, and "
                     "start the worker again"
                 )
 

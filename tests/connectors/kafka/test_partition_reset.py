@@ -15,7 +15,7 @@ from connectors.kafka.extents import Extent, extents_of
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
 from connectors.process.wall_clock import now_ms
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.requests import SchedulingRequest

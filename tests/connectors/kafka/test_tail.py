@@ -19,7 +19,7 @@ from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
 from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.refusals import Refusal
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings
@@ -161,7 +161,11 @@ def test_from_the_beginning_a_record_of_any_time_is_shown(
     asyncio.run(_write_at(broker.settings, times))
     assert [entry.timestamp_ms for entry in _entries(connect(broker.settings))] == times
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
-    first, *others = CliRunner().invoke(app, ["tail", "clock"]).stdout.splitlines()
+    first, *others = (
+        CliRunner()
+        .invoke(app, ["topic", "tail", "clock", "--from", "beginning"])
+        .stdout.splitlines()
+    )
     assert first.startswith("without a time 0:0 ")
     assert len(others) == 2
 
@@ -169,7 +173,7 @@ def test_from_the_beginning_a_record_of_any_time_is_shown(
 def test_a_missing_topic_says_how_to_make_it(clean_kafka: RunningBroker) -> None:
     connection = connect(clean_kafka.settings)
     delete_topic(connection, "clock")
-    with pytest.raises(BrokerUnavailable, match="`loadstream topics create`"):
+    with pytest.raises(BrokerUnavailable, match="`loadstream topic create`"):
         next(read_entries(connection, CLOCK, "beginning", follow=False))
 
 

@@ -75,7 +75,7 @@ def test_three_copies_that_the_brokers_give_by_default_are_two_acknowledged_ones
     assert compare(clock, _found(clock, replication=2, config=config)) == []
     [finding] = compare(clock, _found(clock, replication=3, config=config))
     assert (finding.setting, finding.expected, finding.found) == ("min.insync.replicas", "2", "1")
-    assert finding.remedy == "Set it with `loadstream topics create --mend`."
+    assert finding.remedy == "Set it with `loadstream topic create --mend`."
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -87,7 +87,7 @@ def test_a_missing_topic_says_how_to_make_it() -> None:
     [finding] = compare(EXPECTED["clock"], None)
     assert finding.verdict == "missing"
     assert str(finding) == (
-        "clock: topic: expected to exist, found none. Make it with `loadstream topics create`."
+        "clock: topic: expected to exist, found none. Make it with `loadstream topic create`."
     )
 
 
@@ -209,9 +209,9 @@ def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: 
     differing = {str(finding) for findings in report.values() for finding in findings}
     assert differing == {
         "journal: retention.ms: expected 604800000, found 1000. "
-        "Set it with `loadstream topics create --mend`.",
+        "Set it with `loadstream topic create --mend`.",
         "policies: cleanup.policy: expected compact, found delete. "
-        "Set it with `loadstream topics create --mend`.",
+        "Set it with `loadstream topic create --mend`.",
     }
     _, report = create_topics(empty_kafka, expected, mend=True)
     assert {verdict(findings) for findings in report.values()} == {"ok"}

@@ -19,16 +19,16 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.kafka.wire import Wire
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
 from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.processes import Loadstream
-from simulation.kubernetes_demo.runner import everything, policy, running
+from simulation.kubernetes_demo.runner import everything, policy
 from simulation.kubernetes_demo.story import Look, Size, Story
 from simulation.kubernetes_demo.summary import summary
+from simulation.kubernetes_demo.wire import Wire
+from simulation.processes import Loadstream, running
 from tests import conftest
 
 AWAY_S = 20.0

@@ -1,4 +1,4 @@
-"""`loadstream why-not` on an embedded broker that holds the records of a few rounds."""
+"""`loadstream cluster why-not` on an embedded broker that holds the records of a few rounds."""
 
 import json
 from collections.abc import Iterable
@@ -11,11 +11,10 @@ from typer.testing import CliRunner, Result
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.kafka.records import place
 from connectors.process import wall_clock
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
@@ -39,7 +38,8 @@ from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from streams.in_process.pipeline import Pipeline, Written
+from schemas.topics.records import place
+from streams.in_process.pipeline import LocalPipeline, Written
 from streams.migration.budgets import describe
 from streams.migration.workloads import Replicas
 from tests.conftest import RunningBroker
@@ -122,7 +122,7 @@ def metric_of_web() -> NodeMetric:
 
 
 def ask(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["why-not", *arguments])
+    result = CliRunner().invoke(app, ["cluster", "why-not", *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
@@ -369,7 +369,7 @@ def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean
 ) -> None:
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--node", "worker-x")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "Nothing that was read names node worker-x" in answer.stdout
     assert "nothing measures it" in answer.stdout
 
@@ -532,14 +532,14 @@ def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be
 def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--pod", "shop/gone-1")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "Nothing that was read names it" in answer.stdout
 
 
 def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0, cluster=NEIGHBOUR)])
     answer = ask(BLUE)
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
     assert answer.stdout.startswith("Cluster blue has never been seen: no producer names it.")
     assert "It has no policy of its own; the default one moves pods by risk." in answer.stdout
@@ -550,7 +550,7 @@ def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
     recorded: Recorded,
 ) -> None:
     document = "plugins: {balance: []}"
-    stages = Pipeline()
+    stages = LocalPipeline()
     messages = [
         ("policies", PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)),
         ("node-state", NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "4"})),
@@ -565,7 +565,7 @@ def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
         "clock", [ClockTick(partition=partition, now_ms=NOW_MS) for partition in range(4)]
     )
     answer = ask(BLUE)
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert "has a round at each `deschedulingInterval`, whatever its policy" in answer.stdout
     assert "thresholds" not in answer.stdout
 
@@ -573,7 +573,7 @@ def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
 def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
-    assert "paused: `loadstream policy resume`" in ask(BLUE).stdout
+    assert "paused: `loadstream cluster resume`" in ask(BLUE).stdout
     recorded.write("status", [a_round(0)])
     assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
 
@@ -658,7 +658,7 @@ def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
 ) -> None:
     recorded.write("node-state", [NodeState(cluster="shop-east", node="n1", event="added")])
     answer = ask("shop-eats")
-    assert answer.exit_code == 1
+    assert answer.exit_code == 3
     assert (
         "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
         in (answer.stdout)

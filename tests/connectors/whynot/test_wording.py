@@ -5,7 +5,7 @@ import pytest
 from connectors.whynot.wording import readings_text, thresholds_text
 from schemas.messages.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
-from streams.inventory.cause import Cause, as_of
+from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World

@@ -44,7 +44,7 @@ Validator = validators.extend(Draft202012Validator, {"pattern": _pattern})  # ty
 
 
 def test_what_is_checked_in_is_what_the_code_says() -> None:
-    assert differences() == [], "run `loadstream schemas export` and check the result in"
+    assert differences() == [], "run `loadstream schema export` and check the result in"
 
 
 def test_there_is_a_document_for_every_topic_and_table() -> None:

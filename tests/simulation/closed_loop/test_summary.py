@@ -5,7 +5,7 @@ from dataclasses import replace
 from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.summary import sentence
+from simulation.closed_loop.report import summarize
 
 
 def _compared(**hot_and_evictions: tuple[int, int]) -> Comparison:
@@ -19,7 +19,7 @@ def _compared(**hot_and_evictions: tuple[int, int]) -> Comparison:
 
 
 def test_ours_is_held_against_what_most_clusters_run() -> None:
-    assert sentence(
+    assert summarize(
         _compared(loadstream=(500, 20), least_allocated=(5000, 0), koordinator_lownodeload_75=(2000, 90))
     ) == (
         "At a mean load of 40 %, 100 nodes are hot for 500 minutes in 24 hours with loadstream's default "
@@ -30,20 +30,20 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
 
 def test_a_load_is_said_with_its_fraction() -> None:
     compared = replace(_compared(loadstream=(5, 0)), parameters=Parameters(load=0.285))
-    assert str(sentence(compared)).startswith("At a mean load of 28.5 %, ")
+    assert str(summarize(compared)).startswith("At a mean load of 28.5 %, ")
 
 
 def test_several_seeds_are_said() -> None:
     one = _compared(loadstream=(500, 20)).results[0]
     several = Comparison(Parameters(), (), (), (one, replace(one, seed=1)), ())
-    assert str(sentence(several)).endswith("policy and 20 evictions. Means of 2 seeds.")
+    assert str(summarize(several)).endswith("policy and 20 evictions. Means of 2 seeds.")
 
 
 def test_without_ours_there_is_nothing_to_say() -> None:
-    assert sentence(_compared(least_allocated=(5000, 0))) is None
+    assert summarize(_compared(least_allocated=(5000, 0))) is None
 
 
 def test_against_nodes_that_are_never_hot_there_is_no_share() -> None:
     assert "more than nothing" in str(
-        sentence(_compared(loadstream=(5, 0), least_allocated=(0, 0)))
+        summarize(_compared(loadstream=(5, 0), least_allocated=(0, 0)))
     )

@@ -6,12 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulation.closed_loop.traces import CPU_COLUMNS, STEPS, model_traces, read_traces
-from simulation.cluster.openb import COLUMNS
+from simulation.closed_loop.traces import (
+    CPU_COLUMNS,
+    POD_COLUMNS,
+    STEPS,
+    model_traces,
+    read_traces,
+)
 from simulation.cluster.tracefiles import TraceError
 
 _NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,many,1,0,\nc,0,5,0,\n"
-_PODS = f"{','.join(COLUMNS)}\np,8000,512,0,0,,LS,Running,0,10,0\nq,1,1,2,0,,LS,Running,0,10,0\n"
+_PODS = (
+    f"{','.join(POD_COLUMNS)}\np,8000,512,0,0,,LS,Running,0,10,0\nq,1,1,2,0,,LS,Running,0,10,0\n"
+)
 
 
 def written(directory: Path, cpu: str) -> Path:
@@ -46,8 +53,8 @@ def test_pods_that_request_no_cpu_are_left_out_and_counted(tmp_path: Path) -> No
 def test_a_list_of_pods_that_request_no_cpu_is_refused(tmp_path: Path) -> None:
     directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     pods = directory / "openb_pod_list_cpu250.csv"
-    pods.write_text(f"{','.join(COLUMNS)}\nr,0,512,0,0,,LS,Running,0,10,0\n")
-    with pytest.raises(TraceError, match="holds no pod that requests CPU"):
+    pods.write_text(f"{','.join(POD_COLUMNS)}\nr,0,512,0,0,,LS,Running,0,10,0\n")
+    with pytest.raises(TraceError, match="holds no pod without GPUs that requests CPU"):
         read_traces(directory)
 
 

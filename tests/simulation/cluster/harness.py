@@ -3,30 +3,35 @@
 from typing import Any
 
 from schemas.messages.evictions import EvictionCommand
+from schemas.messages.pods import Pod
 from simulation.cluster.cluster import SimulatedCluster
 from simulation.cluster.connected import ConnectedCluster
-from simulation.cluster.fitted import ALIBABA_2018
 from simulation.cluster.kubelet import START_MS
-from simulation.cluster.machines import make_machines
 from simulation.cluster.pods import PodPlan
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, eviction
-from tests.simulation.cluster.builders import reference
+from tests.simulation.cluster.builders import machines, pod, reference
+from tests.streams.cluster.builders import controlled_by
 
 
 class World:
-    """Machines with their residents, everything that is sent about them, and commands to them."""
+    """A few machines, eight pods of one workload on the hot one, and everything that is sent."""
 
-    def __init__(self, nodes: int = 4, *, budgeted: bool = False) -> None:
+    def __init__(self, *, budgeted: bool = False) -> None:
         namespaces = frozenset({"residents"}) if budgeted else frozenset()
-        machines = make_machines(nodes, 1, ALIBABA_2018, NOW_MS)
-        self.cluster = SimulatedCluster(CLUSTER, machines, NOW_MS, namespaces)
+        begin_ms = NOW_MS - START_MS
+        self.cluster = SimulatedCluster(CLUSTER, machines(4, 64_000), begin_ms, namespaces)
         self.sent: list[tuple[str, Any]] = []
         self.connected = ConnectedCluster(
             self.cluster, lambda topic, message: self.sent.append((topic, message))
         )
+        self.hot = self.cluster.machines[0]
+        self.residents = [_resident(number) for number in range(8)]
+        for plan in self.residents:
+            self.cluster.ask(plan)
+            assert self.cluster.place(plan, self.hot.name) is None
+        self.pass_time(START_MS)
         self.connected.begin("list")
         self.sent.clear()
-        self.hot = next(machine for machine in machines if machine.temper == "hot")
         self.number = 0
 
     def evict(self, plan: PodPlan, **more: Any) -> str:
@@ -60,3 +65,12 @@ class World:
         """A pod is bound, and runs a moment later."""
         assert self.cluster.place(plan, node) is None
         self.pass_time(START_MS)
+
+
+def _resident(number: int) -> PodPlan:
+    name = f"resident-{number}"
+    owned = Pod(
+        namespace="residents", name=name, uid=name, labels={"app": "resident"},
+        owners=controlled_by("resident"),
+    )  # fmt: skip
+    return pod(name, pod=owned, life_ms=86_400_000)

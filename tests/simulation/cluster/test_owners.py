@@ -12,17 +12,17 @@ from tests.streams.cluster.builders import controlled_by
 
 
 def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_a_list() -> None:
-    world = World(nodes=3, budgeted=True)
+    world = World(budgeted=True)
     listed = list(world.cluster.owners.changes("list"))
     assert {type(each) for each in listed} == {WorkloadState, DisruptionBudget}
     assert all(each.list_id == "list" for each in listed)
     assert list(world.cluster.owners.changes()) == []
     budgets = {each.name: each for each in listed if isinstance(each, DisruptionBudget)}
-    budget = budgets[f"resident-{world.hot.name}"]
+    budget = budgets["resident"]
     assert (budget.disruptions_allowed, budget.expected_pods) == (1, 8)
     assert budget.selector is not None
-    assert all(budget.selector.matches(plan.pod.labels) for plan in world.hot.residents)
-    assert world.evict(world.hot.residents[0]) == "done"
+    assert all(budget.selector.matches(plan.pod.labels) for plan in world.residents)
+    assert world.evict(world.residents[0]) == "done"
     changed = world.of("pod-lifecycle")[-1]
     assert isinstance(changed, DisruptionBudget), "as many replicas are wanted as before"
     assert (changed.disruptions_allowed, changed.current_healthy, changed.expected_pods) == (

@@ -6,15 +6,13 @@ import pytest
 
 from schemas.messages.pods import OwnerReference, Pod, PodRef
 from simulation.cluster.cluster import SimulatedCluster
-from simulation.cluster.kubelet import GRACE_MS, START_MS
+from simulation.cluster.kubelet import GRACE_MS
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 from simulation.cluster.sink import SimulatedSink
 from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS, SinkContract, SinkWorld
 from tests.simulation.cluster.builders import GIB, pod, reference
 from tests.simulation.cluster.harness import World
-
-MINUTE_MS = 60_000
 
 
 class _World(SinkWorld):
@@ -66,7 +64,7 @@ class TestSimulatedSink(SinkContract):
 
 def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> None:
     world = World()
-    plan = world.hot.residents[0]
+    plan = world.residents[0]
     assert world.evict(plan) == "done"
     (lifecycle,) = world.of("pod-lifecycle")
     assert (lifecycle.event, lifecycle.pod.deleting_at_ms) == ("changed", NOW_MS)
@@ -85,7 +83,7 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
 
 def test_the_replacement_of_a_replacement_has_a_name_of_its_own() -> None:
     world = World()
-    plan = world.hot.residents[0]
+    plan = world.residents[0]
     names = [plan.pod.name]
     for _ in range(3):
         assert world.evict(plan) == "done"
@@ -96,30 +94,9 @@ def test_the_replacement_of_a_replacement_has_a_name_of_its_own() -> None:
     assert names == [names[0], *(f"{names[0]}.{number}" for number in (1, 2, 3))]
 
 
-def test_a_pod_carries_its_load_to_the_node_where_it_runs_next() -> None:
-    world = World()
-    kubelets = world.cluster.kubelets
-    target = next(machine for machine in world.cluster.machines if machine.temper != "hot")
-    base = {"cpu": 80_000, "memory": 10 * GIB}
-    none = {"cpu": 0, "memory": 0}
-    before = kubelets.sample("c", world.hot.name, base, NOW_MS)
-    assert before.usage["cpu"] == pytest.approx(80_000, abs=10)
-    share = before.pods[0].usage["cpu"]
-    assert world.evict(world.hot.residents[0]) == "done"
-    replacement = world.replacement()
-    world.pass_time(GRACE_MS)
-    world.place(replacement, target.name)
-    later_ms = NOW_MS + GRACE_MS + START_MS
-    source = kubelets.sample("c", world.hot.name, base, later_ms)
-    moved = kubelets.sample("c", target.name, none, later_ms)
-    assert source.usage["cpu"] == pytest.approx(80_000 - share, abs=10)
-    assert moved.usage["cpu"] == pytest.approx(share, abs=1)
-    assert replacement.pod.uid in {used.uid for used in moved.pods}
-
-
 def test_a_pod_that_terminates_is_not_evicted_again() -> None:
     world = World()
-    plan = world.hot.residents[0]
+    plan = world.residents[0]
     assert world.evict(plan) == "done"
     assert world.evict(plan) == "refused"
     assert "terminates" in world.of("command-outcomes")[-1].reason
@@ -128,7 +105,7 @@ def test_a_pod_that_terminates_is_not_evicted_again() -> None:
 
 def test_a_budget_lets_one_pod_go_at_a_time() -> None:
     world = World(budgeted=True)
-    one, two = world.hot.residents[:2]
+    one, two = world.residents[:2]
     assert [world.evict(one), world.evict(two)] == ["done", "refused"]
     replacement = world.replacement()
     world.pass_time(GRACE_MS)

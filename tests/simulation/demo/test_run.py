@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.__main__ import app
+from loadstream.commands import app
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
-from schemas.messages.rounds import RebalanceRound
 from schemas.policy import Policy, read_policy
 from schemas.topics.codec import decode
-from tests.simulation.cluster.traces import small_traces
+from simulation.closed_loop.traces import CPU_COLUMNS, POD_COLUMNS, STEPS
 
 ROOT = Path(__file__).parents[3]
 #: The demo promises to end within two minutes; a machine under load may need longer to start it.
@@ -73,71 +72,68 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
 def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_happened(
     tmp_path: Path,
 ) -> None:
-    with _demo(tmp_path, "--plain", "--nodes", "6", "--hours", "5", "--seed", "5") as process:
+    with _demo(tmp_path, "--plain", "--nodes", "6", "--hours", "3", "--seed", "5") as process:
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, printed
-    assert "fitted to the Alibaba 2018 trace" in printed
     assert "What to try next" in printed
     output = tmp_path / "demo-output"
-    assert (output / "usage.png").stat().st_size > 10_000
-    assert (output / "usage.svg").stat().st_size > 10_000
     kept = read_policy((output / "policy.yaml").read_text())
-    assert kept.overutilization_risk.resources[0].hot_share == 0.70
-    assert (kept.rebalance.high_thresholds, kept.plugins) == (None, Policy().plugins)
-    figures = json.loads((output / "summary.json").read_text())
-    assert figures["placed"] > 0
-    assert figures["dead_letters"] == figures["unanswered"] == 0
-    assert figures["placed"] + figures["waiting"] + figures["refused"] == figures["requests"]
-    lines = (output / "decisions.jsonl").read_bytes().splitlines()
-    decisions = [decode("placement-decisions", line) for line in lines]
-    assert len(decisions) == figures["decisions"]
-    assert all(isinstance(decision, PlacementDecision) for decision in decisions)
-    relieved = figures["rebalanced"]
-    assert relieved["repeated"] == 0
-    assert relieved["evictions"] >= 1
+    assert (kept.mode, kept.plugins) == ("enforce", Policy().plugins)
+    assert "<svg" in (output / "report.html").read_text()
+    document = json.loads((output / "summary.json").read_text())
+    found = {each["name"]: each["seeds"][0] for each in document["contenders"]}
+    assert list(found) == ["loadstream", "least-allocated", "koordinator-lownodeload-75"]
+    ours = found["loadstream"]
+    assert ours["figures"]["placed_pods"] > 50
+    assert ours["figures"]["evictions"] >= 1
+    hot = {name: each["figures"]["hot_cpu_minutes"] for name, each in found.items()}
+    assert hot["loadstream"] < hot["least-allocated"]
+    decisions = (output / "decisions.jsonl").read_bytes().splitlines()
+    assert len(decisions) >= ours["counts"]["bind_done"]
+    assert all(
+        isinstance(decode("placement-decisions", line), PlacementDecision) for line in decisions
+    )
     commands = (output / "evictions.jsonl").read_bytes().splitlines()
-    assert len(commands) == relieved["commands"] + relieved["dry_commands"]
+    assert len(commands) >= ours["counts"]["evict_done"]
     assert all(isinstance(decode("eviction-commands", line), EvictionCommand) for line in commands)
-    rounds = (output / "rounds.jsonl").read_bytes().splitlines()
-    assert all(isinstance(decode("status", line), RebalanceRound) for line in rounds)
-    assert "What rebalancing did" in printed
+
+
+def _write_traces(directory: Path) -> None:
+    directory.mkdir()
+    (directory / "openb-nodes.csv").write_text("sn,cpu_milli,memory_mib\na,32000,131072\n")
+    pods = [f"p{index},8000,512,0,0,,LS,Running,{index},,{index}" for index in range(5)]
+    (directory / "openb-pods.csv").write_text("\n".join([",".join(POD_COLUMNS), *pods]))
+    busy = ",".join(["vm", *["40", "10", "70"] * (STEPS // 3)])
+    (directory / "planetlab.csv").write_text(f"{','.join(CPU_COLUMNS)}\n{busy}\n")
 
 
 @pytest.mark.broker
-def test_the_demo_replays_traces(tmp_path: Path) -> None:
-    traces = small_traces(tmp_path / "traces")
-    options = ("--plain", "--trace", str(traces), "--nodes", "4", "--hours", "4")
-    with _demo(tmp_path, *options, "--output", "out") as process:
-        printed, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, printed
-    assert "1 of 4 want GPUs and were left out" in printed
-    assert "filled up to 99 %" in printed
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["placed"] == 3
-
-
-@pytest.mark.broker
-def test_the_same_seed_gives_the_same_decisions_through_a_real_worker(tmp_path: Path) -> None:
+def test_the_same_seed_and_traces_give_the_same_decisions_through_a_real_worker(
+    tmp_path: Path,
+) -> None:
+    _write_traces(tmp_path / "traces")
     digests = []
     for name in ("one", "two"):
-        options = ("--json", "--nodes", "5", "--hours", "2", "--seed", "3", "--output", name)
+        options = ("--json", "--trace", "traces", "--nodes", "5", "--hours", "1", "--output", name)
         with _demo(tmp_path, *options) as process:
             printed, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, printed
         (line,) = [line for line in printed.splitlines() if line.startswith("{")]
-        digests.append(json.loads(line)["decisions_sha256"])
+        document = json.loads(line)
+        assert document["traces"] == ["openb-nodes.csv", "openb-pods.csv", "planetlab.csv"]
+        digests.append(document["decisions_sha256"])
     assert digests[0] == digests[1]
 
 
 @pytest.mark.broker
-def test_an_interrupt_ends_everything_and_still_tells_what_was_seen(tmp_path: Path) -> None:
+def test_an_interrupt_ends_everything(tmp_path: Path) -> None:
     with _demo(tmp_path, "--plain", "--nodes", "4", "--hours", "24") as process:
-        _until(process, "samples/s")
+        _until(process, "day 1, ")
         children = _children(process.pid)
         assert children
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, printed
-    assert "It was interrupted" in printed
     assert _gone(children)
 
 
@@ -150,8 +146,8 @@ def test_a_worker_that_dies_ends_the_demo_with_its_last_words(tmp_path: Path) ->
         os.kill(worker, signal.SIGKILL)
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, printed
-    assert "the worker has ended with exit code -9" in printed
-    assert "worker.log ends with" in printed
+    assert "worker has ended by itself" in printed
+    assert "log ends with" in printed
     assert _gone(children)
 
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from streams.aggregate.collect import Collecting
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.stage import AggregateStage
 
 
-def node_content(node: NodeState, collecting: Collecting) -> Any:
+def node_content(node: NodeWindows, collecting: Collecting) -> Any:
     """One node's windows and names."""
     newest_ms = node.newest_ms
     assert newest_ms is not None
@@ -28,12 +28,14 @@ def node_content(node: NodeState, collecting: Collecting) -> Any:
         (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
         for time_ms, _, matrix in node.pods.since(newest_ms - collecting.average_horizon_ms)
     ]
-    lives = node.pods.lives
-    if lives is None or lives.at_ms < newest_ms - collecting.average_horizon_ms:
-        lived = None  # the next sample of pods begins anew
-    else:
-        lived = lives.at_ms, {names.get(number, number): life for number, life in lives.of.items()}
-    return node.since_offset, node.anchor_ms, samples, pods, lived
+    kept = node.pods.lifetimes
+    lifetimes = None  # unless they are kept, the next sample of pods begins them
+    if kept is not None and kept.at_ms >= newest_ms - collecting.average_horizon_ms:
+        usages = {resource: kept.pairs(resource) for resource in kept.resources}
+        usages = {name: each for name, each in usages.items() if any(mean >= 0 for mean, _ in each)}
+        minutes = [(names.get(number, number), each.minutes) for number, each in kept.of.items()]
+        lifetimes = kept.at_ms, minutes, usages
+    return node.since_offset, node.anchor_ms, samples, pods, lifetimes
 
 
 def content(of: AggregateStage) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.metrics import PodLives
+from schemas.messages.metrics import PodLifetimes
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pods import OwnerReference, Pod
@@ -237,17 +237,17 @@ class History:
         if self._random.random() < 0.05:
             made = made.model_copy(update={"updated_at_ms": None})
         if self._random.random() < 0.2:
-            made = made.model_copy(update={"lives": self._lives(len(here), each)})
+            made = made.model_copy(update={"lifetimes": self._lifetimes(len(here), each)})
         return self._record(made)
 
-    def _lives(self, pods: int, each: int) -> PodLives:
-        """What pods used over their lives, now and then with a column of another length."""
+    def _lifetimes(self, pods: int, each: int) -> PodLifetimes:
+        """Lifetimes of pods, now and then with a column of another length."""
         entries = max(0, pods + self._pick((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1)))
         minutes = tuple(self._pick((0, 1, 3, 2**63 - 1)) for _ in range(entries))
         mean = {
             name: tuple(self._pick((each, -1)) for _ in range(pods)) for name in ("cpu", "memory")
         }
-        return PodLives(minutes=minutes, mean=mean, deviation={**mean, "cpu": (1,) * pods})
+        return PodLifetimes(minutes=minutes, mean=mean, deviation={**mean, "cpu": (1,) * pods})
 
     # --- pods ---------------------------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ from math import inf
 import numpy as np
 
 from schemas.policy import Policy
-from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.base import ExactScore, Plugin
 from streams.placement.plugins.registry import build_filters, build_scores
 from streams.placement.ranking import REFUSED, Ranking
+from streams.pods.kind import Kind
+from streams.usage.estimate import Estimator
 
 
 @dataclass(frozen=True)

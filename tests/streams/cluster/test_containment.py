@@ -219,7 +219,7 @@ def test_a_cluster_that_fails_again_and_again_is_set_apart(set_apart: Recorded) 
     assert row.set_apart
     assert "too large for a row" in row.reason
     (round_,) = [each for each in set_apart.said if isinstance(each, RebalanceRound)]
-    assert f"`loadstream policy resume {CLUSTER}`" in round_.gate
+    assert f"`loadstream cluster resume {CLUSTER}`" in round_.gate
     assert "0/test/reserved_pods/a" in side.rows
 
 

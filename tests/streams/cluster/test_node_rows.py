@@ -43,8 +43,8 @@ def plain(node: Node) -> bytes:
             cluster=CLUSTER,
             node=node.name,
             state=node.state,
-            metric=node.load.metric,
-            metric_time_ms=node.load.pods.metric_time_ms,
+            metric=node.usage.metric,
+            metric_time_ms=node.usage.metric_time_ms,
             list_id=node.list_id,
         )
     )

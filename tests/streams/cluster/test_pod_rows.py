@@ -11,13 +11,13 @@ from schemas.storage.rows import HeldPod
 from schemas.topics.codec import encode
 from streams.cluster import inventory_rows
 from streams.cluster.inventory_rows import PARTS_BYTES_MAX, PodRows, encode_held
-from streams.inventory.assigned import AssignedPod
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
 from streams.placement.reservations import Reservations
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
 from streams.stage.sized_cache import SizedCache
+from streams.usage.assigned_pods import AssignedPod
 from tests.streams.cluster.builders import START_MS, lifecycle, pod
 from tests.streams.cluster.strategies import pods
 
@@ -96,7 +96,7 @@ def test_an_item_is_that_of_its_message_whatever_was_kept_of_earlier_ones(
                 change(inventory, what, name, uid, moment)
             elif (node := inventory.nodes.get(name)) is not None:
                 for held_uid, held in node.held.items():
-                    counted = node.load.pods.assigned.get(held_uid)
+                    counted = node.usage.assigned.get(held_uid)
                     assert rows.encode((name, held_uid)) == plain(held, counted)
 
 

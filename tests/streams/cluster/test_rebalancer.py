@@ -286,11 +286,11 @@ def test_a_node_that_cannot_be_packed_ahead_of_a_round_is_left_to_the_round() ->
     inventory = run.state.inventory
     touched = list(inventory.touched)
     broken = inventory.nodes[touched[0]]
-    load, broken.load = broken.load, None  # type: ignore[assignment]
+    usage, broken.usage = broken.usage, None  # type: ignore[assignment]
     assert run.stage.prepare()
     assert not run.stage.prepare(), "it is not tried again and again"
     assert list(inventory.touched) == touched
-    broken.load = load
+    broken.usage = usage
     run.say(tick(12))
     assert run.stage.prepare() is False
     report(run, 13)

@@ -8,9 +8,9 @@ from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MA
 from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import round_record
-from streams.inventory.cause import Cause, as_of
 from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
 from streams.rebalance.risk import moves as risk_moves
+from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
 from tests.streams.rebalance.harness import World, risky, settled

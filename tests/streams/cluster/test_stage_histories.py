@@ -21,7 +21,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import Policy, effective_yaml
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.inventory.demand import pod_demand
+from streams.pods.demand import pod_demand
 from tests.streams.cluster.builders import (
     CLUSTER,
     lifecycle,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from schemas.base.refusals import Refusal
-from schemas.messages.metrics import PodLives
+from schemas.messages.metrics import PodLifetimes
 from schemas.messages.usage import NodeUsage
 from streams.cluster import state as state_module
 from streams.cluster.state import ClusterState, Position
@@ -61,7 +61,7 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     world.say(metric(cpu=5))
     refusal = world.say(metric(cpu=2**63 - 1))
     assert (refusal.category, refusal.reason[:24]) == ("limit", "node node-1: usage, cpu:")
-    assert world.state.inventory.nodes["node-1"].load.metric == metric(cpu=5)
+    assert world.state.inventory.nodes["node-1"].usage.metric == metric(cpu=5)
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,23 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     [
         (
             {"minutes": (5, 5, 5)},
-            "lives, minutes: found 3 entries; expected 2, one for each of pods",
+            "lifetimes, minutes: found 3 entries; expected 2, one per pod",
         ),
-        ({"mean": {"cpu": (1,)}}, "lives, mean, cpu: found 1 entries; expected 2"),
-        ({"deviation": {"cpu": ()}}, "lives, deviation, cpu: found 0 entries; expected 2"),
+        ({"mean": {"cpu": (1,)}}, "lifetimes, mean, cpu: found 1 entries; expected 2"),
+        ({"deviation": {"cpu": ()}}, "lifetimes, deviation, cpu: found 0 entries; expected 2"),
     ],
 )
 def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
     column: dict[str, Any], said: str
 ) -> None:
     world = World()
-    even = PodLives(minutes=(5, 6), mean={"cpu": (1, 2)}, deviation={"cpu": (0, 3)})
+    even = PodLifetimes(minutes=(5, 6), mean={"cpu": (1, 2)}, deviation={"cpu": (0, 3)})
     pods = (pod_metric("a", cpu=1), pod_metric("b", cpu=2))
-    assert world.say(metric(pods=pods, lives=even)) == []
-    refusal = world.say(metric(cpu=7, pods=pods, lives=even.model_copy(update=column)))
+    assert world.say(metric(pods=pods, lifetimes=even)) == []
+    refusal = world.say(metric(cpu=7, pods=pods, lifetimes=even.model_copy(update=column)))
     assert refusal.category == "invalid"
     assert refusal.reason.startswith(f"node node-1: {said}")
-    assert world.state.inventory.nodes["node-1"].load.metric == metric(pods=pods)
+    assert world.state.inventory.nodes["node-1"].usage.metric == metric(pods=pods)
 
 
 def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:

@@ -62,7 +62,7 @@ def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> N
     assert held.counted_at_ms == at(0)
     run.restart()
     node = run.state.inventory.nodes["a"]
-    assert node.load.pods.assigned["p"].pod.labels == {}
+    assert node.usage.assigned["p"].pod.labels == {}
     assert node.held["p"].pod.labels == relabelled.labels
     run.say(lifecycle("changed", pod("p", initialized_at_ms=at(9)), "a"))
     (held,) = run.row("0/test/reserved_pods/a").pods
@@ -171,13 +171,13 @@ def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() ->
             run.restart()
         usage = (pod_metric("p", cpu=100, memory=2**40),)
         run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
-        assert run.state.inventory.nodes["a"].load.pods.delta == (0, 0)
+        assert run.state.inventory.nodes["a"].usage.delta == (0, 0)
         run.say(metric("a", removed=True), lifecycle("deleted", pod("p")))
         if restarts:
             run.restart()
         run.say(lifecycle("bound", pod("p"), "a"))
         run.say(metric("a", updated_at_ms=None, report_interval_ms=0, pods=usage))
-        assert run.state.inventory.nodes["a"].load.pods.delta == (750, 0)
+        assert run.state.inventory.nodes["a"].usage.delta == (750, 0)
 
 
 def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() -> None:

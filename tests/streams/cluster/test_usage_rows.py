@@ -1,13 +1,13 @@
-"""Lives of pods and figures of the fleet are rows, which a worker starts again from."""
+"""Lifetimes of pods and figures of the fleet are rows, which a worker starts again from."""
 
 import orjson
 import pytest
 
 from schemas.storage.tables import kind_of_key
-from schemas.storage.usage_moments import FleetUsageRow, PodUsageRow
+from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow
 from schemas.topics.codec import decode_as
 from streams.cluster.stage import ClusterStage
-from streams.inventory.life import PARTS
+from streams.risk.lifetimes import PARTS
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
     lifecycle,
@@ -40,7 +40,7 @@ def _row(run: Run, table: str) -> bytes:
     return run.rows[key]
 
 
-def test_the_lives_of_a_node_are_one_row() -> None:
+def test_the_lifetimes_of_a_node_are_one_row() -> None:
     row = decode_as(PodUsageRow, _row(_run(), "pod_usage"))
     assert isinstance(row, PodUsageRow)
     assert row.uids == ("a", "b")
@@ -49,7 +49,7 @@ def test_the_lives_of_a_node_are_one_row() -> None:
     assert row.usage["cpu"].deviation == (100 * PARTS, 0, 0)
 
 
-def test_a_restart_changes_neither_lives_nor_what_is_expected() -> None:
+def test_a_restart_changes_neither_lifetimes_nor_what_is_expected() -> None:
     steady, restarted = _run(), _run()
     restarted.restart()
     for run in (steady, restarted):
@@ -57,7 +57,7 @@ def test_a_restart_changes_neither_lives_nor_what_is_expected() -> None:
         _measured(run, 15, a=10, b=20)
     for table in ("pod_usage", "fleet_usage"):
         assert _row(steady, table) == _row(restarted, table)
-    left, right = (run.state.inventory.nodes["node-1"].moments for run in (steady, restarted))
+    left, right = (run.state.inventory.nodes["node-1"].statistics for run in (steady, restarted))
     assert left is not None
     assert right is not None
     assert (left.figures(), left.fleet_sums) == (right.figures(), right.fleet_sums)
@@ -85,9 +85,9 @@ def test_the_figures_of_the_fleet_hold_until_they_are_due_also_after_a_restart()
     row = decode_as(FleetUsageRow, _row(run, "fleet_usage"))
     assert isinstance(row, FleetUsageRow)
     run.restart()
-    assert run.state.inventory.moments.renewed_at_ms == row.renewed_at_ms
-    fleet = run.state.inventory.moments.fleet
+    fleet = run.state.inventory.fleet
     assert fleet is not None
+    assert fleet.renewed_at_ms == row.renewed_at_ms
     assert fleet.figures[0].usage_ppm == row.resources["cpu"].usage_ppm
 
 

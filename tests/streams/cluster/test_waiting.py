@@ -7,9 +7,9 @@ import pytest
 
 from schemas.messages.requests import SchedulingRequest
 from streams.cluster import placement
-from streams.inventory.kind import kind_of
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
 from streams.placement.plugins.fit import NodeResourcesFit
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
     full,

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
 from streams.inventory.pod_events import observe
-from streams.inventory.pod_sums import PodSums
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.cluster.builders import (
     at,
     lifecycle,
@@ -199,7 +199,7 @@ def test_fresh_nodes_are_counted_as_they_are(history: list[_Event]) -> None:
             case int():
                 here.advance(here.now_ms + event * 1000)
         nodes = here.lay_out().nodes
-        assert here.freshness.nodes == sum(not each.load.expired(here.now_ms) for each in nodes)
+        assert here.freshness.nodes == sum(not each.usage.is_expired(here.now_ms) for each in nodes)
 
 
 def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
@@ -266,13 +266,13 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
     run = cluster(node("a"), metric("a"))
     run.say(lifecycle("running", pod("p"), "a"))
     counted: list[str] = []
-    assign = PodSums._assigned
+    assign = ExpectedNodeUsage._make_assigned
 
-    def counting(sums: PodSums, of: Pod, *rest: Any) -> Any:
+    def counting(usage: ExpectedNodeUsage, of: Pod, *rest: Any) -> Any:
         counted.append(of.uid)
-        return assign(sums, of, *rest)
+        return assign(usage, of, *rest)
 
-    monkeypatch.setattr(PodSums, "_assigned", counting)
+    monkeypatch.setattr(ExpectedNodeUsage, "_make_assigned", counting)
     run.state.inventory.lay_out()
     generation = run.state.inventory.index.generation
     run.say(policy_record("mode: enforce"))
@@ -290,5 +290,5 @@ def test_a_policy_that_estimates_otherwise_counts_every_pod_again_at_once() -> N
         here.apply_node(node(name))
         observe(here, lifecycle("running", pod(f"pod-{name}", cpu="1"), name))
     here.set_policy(policy("loadAware: {estimatedScalingFactors: {cpu: 50, memory: 50}}"))
-    assert [each.load.pods.delta[0] for each in here.lay_out().nodes] == [500, 500]
+    assert [each.usage.delta[0] for each in here.lay_out().nodes] == [500, 500]
     assert set(here.touched) == {"a", "b"}

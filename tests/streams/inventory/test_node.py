@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.load import NodeLoad
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod
 from tests.streams.cluster.strategies import UIDS, pods
 
@@ -15,7 +15,7 @@ _ESTIMATOR = Estimator(load_args())
 
 
 def empty() -> Node:
-    return Node("node-1", NodeLoad(_ESTIMATOR))
+    return Node("node-1", _ESTIMATOR)
 
 
 def held(of: Pod) -> Held:
@@ -29,7 +29,7 @@ def test_sums_are_those_of_the_pods_held(history: list[Pod | str]) -> None:
         if isinstance(event, str):
             node.release(event)
         else:
-            node.hold(held(event))
+            node.hold(held(event), 0)
     demands = [each.demand for each in node.held.values()]
     requested, limits, limited = Counter[str](), Counter[str](), Counter[str]()
     ports = Counter[tuple[str, int, str]]()
@@ -43,12 +43,13 @@ def test_sums_are_those_of_the_pods_held(history: list[Pod | str]) -> None:
     assert +node.limited == +limited
     assert node.ports == ports
     assert min(node.requested.values(), default=0) >= 0
+    assert node.usage.assigned.keys() <= node.held.keys()
 
 
 def test_a_pod_that_is_held_again_is_replaced() -> None:
     here = empty()
-    here.hold(held(pod(cpu="1")))
-    here.hold(held(pod(cpu="3")))
+    here.hold(held(pod(cpu="1")), 0)
+    here.hold(held(pod(cpu="3")), 0)
     assert here.requested["cpu"] == 3000
     assert list(here.held) == ["pod-1"]
 

@@ -13,8 +13,8 @@ from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.rounds import RebalanceRound
 from streams.cluster.state import ClusterState, Position
-from streams.inventory.cause import Cause, as_of
 from streams.rebalance.candidates import Candidate, Gate
+from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from tests.streams.cluster.builders import CLUSTER, at, lifecycle, node, policy_record, tick
 from tests.streams.migration.builders import FREE, ask, replica

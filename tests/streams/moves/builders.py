@@ -5,7 +5,7 @@ from typing import Any
 from schemas.messages.moves import FollowedEvictionRow, RecentMove
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy import Policy, read_policy
-from streams.inventory.cause import as_of
+from streams.stage.cause import as_of
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by
 
 AS_OF = as_of(0, {})

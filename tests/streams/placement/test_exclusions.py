@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.pods import Pod
 from schemas.topics.codec import decode
-from streams.inventory.kind import kind_of
 from streams.placement.exclusions import Excluded
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
     controlled_by,

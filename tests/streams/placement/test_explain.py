@@ -2,8 +2,8 @@ import pytest
 
 from schemas.messages.nodes import Taint
 from streams.cluster.statistics import figures_of
-from streams.inventory.cause import Cause, as_of
 from streams.placement.explain import REASONS_MAX, Refusals
+from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import (
     aggregated,
     container,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.inventory.kind import kind_of
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import pod, policy, request
 
 

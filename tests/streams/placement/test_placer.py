@@ -10,12 +10,12 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.inventory import node_index
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held
 from streams.placement import placer
 from streams.placement.placer import Placer
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import (
     GI,
     at,

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streams.inventory.arrays import BoolArray, FloatArray
-from streams.inventory.change import Change
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.placer import Placer
 from streams.placement.plugins.base import ExactScore, Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
+from streams.stage.arrays import BoolArray, FloatArray
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import load_args, node, pod, policy
 
 
@@ -110,7 +110,7 @@ class World:
         self.placer = Placer(self.inventory, lambda *_: ([self.filter], scores))
         self.nodes = self.inventory.nodes
         for name, amount in memory.items():
-            here = self.nodes[name] = Node(name, NodeLoad(_ESTIMATOR))
+            here = self.nodes[name] = Node(name, _ESTIMATOR)
             here.describe(node(name, memory=str(amount)))
         self.index = self.inventory.lay_out()
 
@@ -119,7 +119,7 @@ class World:
 
     def hold(self, name: str, uid: str = "held") -> None:
         of = pod(uid)
-        self.nodes[name].hold(Held(of, pod_demand(of), 0))
+        self.nodes[name].hold(Held(of, pod_demand(of), 0), 0)
         self.index.touch(self.nodes[name].row, Change.PODS)
 
     def release(self, name: str, uid: str = "held") -> None:
@@ -254,7 +254,7 @@ def test_a_plugin_is_told_of_what_it_watches_and_nothing_else() -> None:
 
 def test_rows_are_in_the_order_of_names_whenever_nodes_come() -> None:
     world = World({"b": 50, "d": 70})
-    here = world.nodes["a"] = Node("a", NodeLoad(_ESTIMATOR))
+    here = world.nodes["a"] = Node("a", _ESTIMATOR)
     here.describe(node("a", memory="90"))
     world.index.layout([world.nodes["d"], here, world.nodes["b"]])
     assert [each.name for each in world.index.nodes] == ["a", "b", "d"]

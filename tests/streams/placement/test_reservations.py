@@ -1,9 +1,9 @@
 from typing import Any
 
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Held
 from streams.placement.reservations import Reservations
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
 from tests.streams.cluster.builders import node, pod, policy
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Container
-from streams.inventory.demand import pod_demand
+from streams.pods.demand import pod_demand
 from streams.rebalance.costs import Keys, cost, eviction_keys, packed, quality_of_service
 from tests.streams.cluster.builders import container, pod
 

@@ -23,7 +23,7 @@ from schemas.messages.pods import (
     VolumeClaim,
 )
 from schemas.topics.codec import encode
-from streams.inventory.demand import pod_demand
+from streams.pods.demand import pod_demand
 from tests.connectors.kubernetes.watch.documents import POD, Object, changed
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

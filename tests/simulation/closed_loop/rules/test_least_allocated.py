@@ -4,14 +4,14 @@ from hypothesis import strategies as st
 
 from schemas.policy import Policy
 from simulation.closed_loop.rules.least_allocated import (
-    LeastAllocated,
     balanced_allocation,
+    choose,
     least_allocated,
 )
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import kind_of
 from streams.placement.plugins.base import Score
 from streams.placement.plugins.registry import SCORES
+from streams.pods.kind import kind_of
+from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.rules.views import request, view
 from tests.streams.cluster.builders import at, node, pod
 from tests.streams.cluster.oracle import refresh_all
@@ -46,7 +46,7 @@ def test_balanced_allocation_is_about_what_the_pod_changes() -> None:
 
 def test_the_sum_of_both_decides() -> None:
     nodes = view((1000, 1000), (1000, 1000), requested=[(200, 600), (600, 200)])
-    assert LeastAllocated().choose(request(400, 1), nodes, np.random.default_rng(0)) == 0
+    assert choose(request(400, 1), nodes, np.random.default_rng(0)) == 0
 
 
 _AMOUNTS = st.tuples(st.integers(1, 40_000), st.integers(1, 2**37))

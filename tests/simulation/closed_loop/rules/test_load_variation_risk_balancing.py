@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from simulation.closed_loop.rules.load_variation_risk_balancing import (
-    LoadVariationRiskBalancing,
+    choose,
     node_scores,
     risk_scores,
 )
@@ -50,5 +50,5 @@ def test_of_two_nodes_with_one_mean_the_steadier_is_chosen() -> None:
         measured=[(400, 100), (400, 100)],
         deviation=[(300, 0), (100, 0)],
     )  # fmt: skip
-    rule = LoadVariationRiskBalancing()
-    assert rule.choose(request(100, 100), nodes, np.random.default_rng(0)) == 1
+    rule = choose
+    assert rule(request(100, 100), nodes, np.random.default_rng(0)) == 1

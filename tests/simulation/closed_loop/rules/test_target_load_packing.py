@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulation.closed_loop.rules.target_load_packing import (
-    TargetLoadPacking,
+    choose,
     expected_percent,
     packing_score,
 )
@@ -49,12 +49,12 @@ def test_expected_is_what_is_measured_the_pod_and_what_is_not_measured_yet() -> 
 def test_it_fills_the_node_that_comes_closest_to_the_target_from_below() -> None:
     measured = [(1000.0, 0.0), (2400.0, 0.0), (2600.0, 0.0), UNMEASURED]
     nodes = view(*[(10_000.0, 64 * GI)] * 4, measured=measured)
-    chosen = TargetLoadPacking().choose(request(1000), nodes, np.random.default_rng(0))
+    chosen = choose(request(1000), nodes, np.random.default_rng(0))
     assert chosen == 1
 
 
 def test_a_node_that_is_not_measured_is_the_last_choice() -> None:
     nodes = view((10_000, GI), (10_000, GI), measured=[UNMEASURED, (8000, 0)])
-    assert TargetLoadPacking().choose(request(0), nodes, np.random.default_rng(0)) == 1
+    assert choose(request(0), nodes, np.random.default_rng(0)) == 1
     full = view((10_000, GI), (999, GI), measured=[UNMEASURED, (800, 0)])
-    assert TargetLoadPacking().choose(request(1000), full, np.random.default_rng(0)) == 0
+    assert choose(request(1000), full, np.random.default_rng(0)) == 0

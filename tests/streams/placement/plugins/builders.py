@@ -14,11 +14,11 @@ from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import NodeRequirement, Pod, Toleration
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.inventory.demand import pod_demand
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.load import NodeLoad
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import CLUSTER, at, container, pod
 from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
 
@@ -68,7 +68,7 @@ def node_state(name: str, **fields: Any) -> NodeState:
 
 def new_node(state: NodeState, *held: Pod) -> Node:
     """A node as Kubernetes describes it, with pods that take room on it."""
-    node = Node(state.node, NodeLoad(_ESTIMATOR))
+    node = Node(state.node, _ESTIMATOR)
     node.describe(state)
     hold(node, *held)
     return node
@@ -83,7 +83,7 @@ def offering(allocatable: dict[str, str], *held: Pod) -> Node:
 def hold(node: Node, *pods: Pod, at_ms: int = 0) -> None:
     """Let pods take room on a node."""
     for each in pods:
-        node.hold(Held(pod=each, demand=pod_demand(each), assigned_at_ms=at_ms))
+        node.hold(Held(pod=each, demand=pod_demand(each), assigned_at_ms=at_ms), at_ms)
 
 
 def loaded_node(
@@ -94,13 +94,11 @@ def loaded_node(
     said: NodeMetric | None = None,
 ) -> Node:
     """A node whose load is estimated and measured; its pods were assigned at second 0."""
-    node = Node(name, NodeLoad(estimator))
+    node = Node(name, estimator)
     node.describe(state)
-    for each in held:
-        hold(node, each, at_ms=at(0))
-        node.load.pods.assign(each, pod_demand(each), at(0))
+    hold(node, *held, at_ms=at(0))
     if said is not None and not said.removed:
-        node.load.set_metric(said)
+        node.set_metric(said)
     return node
 
 

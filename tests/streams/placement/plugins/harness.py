@@ -12,10 +12,10 @@ import numpy as np
 
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
-from streams.inventory.change import Change
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement.plugins.base import Filter, Score
+from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.oracle import refresh_all
 from tests.streams.placement.plugins.builders import (

@@ -5,11 +5,11 @@ from hypothesis import given
 
 from schemas.base.quantities import amounts
 from schemas.messages.pods import Pod
-from streams.inventory.demand import pod_demand
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins import fit
 from streams.placement.plugins.fit import NodeResourcesFit, requests_of
+from streams.pods.demand import pod_demand
+from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import container
 from tests.streams.placement.plugins.builders import (
     Event,

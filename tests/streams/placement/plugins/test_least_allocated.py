@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from schemas.messages.pods import Pod
 from schemas.policy import read_policy
 from schemas.policy.resourcesfit import ScoringStrategy
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.placement.plugins.registry import build_scores
+from streams.pods.kind import kind_of
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import at, container, pod
 from tests.streams.cluster.loads import loading_pods, scoring_strategies
 from tests.streams.cluster.oracle import refresh_all

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
-from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
-from streams.inventory.demand import pod_demand
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.node import Held, Node
+from streams.inventory.node import Node
 from streams.placement.placer import Placer
 from streams.placement.plugins.limits_aware import LimitsAwareScore
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
 from tests.streams.cluster.builders import container, node, pod
 from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
 from tests.streams.cluster.strategies import node_states
@@ -40,7 +41,8 @@ def test_the_example_of_kep_217() -> None:
     """Nodes of 8 CPUs with limits of 10 and 5; the pod's limit is 4."""
     policy = Policy(
         plugins=PluginChoice(
-            filter=(Plugin(name="NodeName"),), score=(ScorePlugin(name=LimitsAwareScore.name),)
+            filter=(EnabledPlugin(name="NodeName"),),
+            score=(ScorePlugin(name=LimitsAwareScore.name),),
         ),
         resource_limits=arguments(),
     )

@@ -5,9 +5,9 @@ import pytest
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import OwnerReference, Pod
-from streams.inventory.estimate import Estimator
 from streams.inventory.node import Node
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import (
     RAW_ALLOCATABLE,
     THRESHOLDS,

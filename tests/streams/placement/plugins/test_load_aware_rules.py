@@ -7,13 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import LoadAwareSchedulingArgs
-from streams.inventory.assigned import plus
-from streams.inventory.estimate import Estimator
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
-from streams.inventory.rounding import usage_percent
-from streams.inventory.thresholds import node_thresholds
 from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
+from streams.pods.kind import Kind, kind_of
+from streams.usage.estimate import Estimator
+from streams.usage.rounding import usage_percent
+from streams.usage.thresholds import read_node_thresholds
+from streams.usage.vectors import plus
 from tests.streams.cluster.builders import (
     at,
     load_args,
@@ -35,11 +35,11 @@ EXPIRED = "node(s) nodeMetric expired"
 
 def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: int) -> str | None:
     """Koordinator's filter, step by step."""
-    load, estimator = here.load, here.load.estimator
+    usage, estimator = here.usage, here.usage.estimator
     if kind.daemon:
         return None
     state = here.state
-    own = node_thresholds({} if state is None else state.annotations, estimator.thresholds)
+    own = read_node_thresholds({} if state is None else state.annotations, estimator.thresholds)
     prod = own.vector(own.prod, estimator.resources)
     word = ""
     by_prod = kind.prod and any(prod)
@@ -50,21 +50,21 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         word = "aggregated "
     else:
         thresholds = own.vector(own.plain, estimator.resources)
-    if not any(thresholds) or load.metric is None:
+    if not any(thresholds) or usage.metric is None:
         return None
-    if args.filter_expired_node_metrics and load.expired(now_ms):
+    if args.filter_expired_node_metrics and usage.is_expired(now_ms):
         return None if args.enable_schedule_when_node_metrics_expired else EXPIRED
-    if load.vectors is None or load.vectors.node is None:
+    if usage.vectors is None or usage.vectors.node is None:
         return None
     if by_prod:
-        expected = load.expected_prod()
+        expected = usage.expected_prod()
     elif own.aggregated is not None:
-        expected = load.expected(own.aggregated.aggregation, own.aggregated.duration_ms)
+        expected = usage.expected(own.aggregated.aggregation, own.aggregated.duration_ms)
     else:
-        expected = load.expected(None, 0)
+        expected = usage.expected(None, 0)
     expected = plus(expected, estimator.of_kind(kind))
     for index, resource in enumerate(estimator.resources):
-        total, threshold = load.profile.total[index], thresholds[index]
+        total, threshold = usage.profile.total[index], thresholds[index]
         if threshold and total > 0 and usage_percent(expected[index], total) > threshold:
             return f"node(s) {resource} {word}usage exceed threshold"
     return None
@@ -77,23 +77,23 @@ def _left_percent(capacity: int, used: int) -> int:
 
 def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: int) -> int:
     """Koordinator's score, step by step."""
-    load, estimator = here.load, here.load.estimator
-    if load.expired(now_ms) or load.vectors is None or load.vectors.node is None:
+    usage, estimator = here.usage, here.usage.estimator
+    if usage.is_expired(now_ms) or usage.vectors is None or usage.vectors.node is None:
         return 0
     statistic = args.aggregated
     if args.score_according_prod_usage and kind.prod:
-        expected = load.expected_prod()
+        expected = usage.expected_prod()
     elif statistic is not None and statistic.score_aggregation_type:
-        expected = load.expected(
+        expected = usage.expected(
             statistic.score_aggregation_type, statistic.score_aggregated_duration_ms
         )
     else:
-        expected = load.expected(None, 0)
+        expected = usage.expected(None, 0)
     used = plus(expected, estimator.of_kind(kind))
     left = {
         resource: _left_percent(total, amount)
         for resource, total, amount in zip(
-            estimator.resources, load.profile.total, used, strict=True
+            estimator.resources, usage.profile.total, used, strict=True
         )
     }
     weights = args.resource_weights

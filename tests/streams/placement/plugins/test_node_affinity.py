@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from schemas.messages.pods import NodeRequirement, NodeSelectorTerm, Pod
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins import node_affinity
 from streams.placement.plugins.node_affinity import NodeAffinity
+from streams.pods.kind import Kind
 from tests.streams.placement.plugins.builders import (
     Event,
     bare_kind,

@@ -3,9 +3,9 @@
 from hypothesis import given
 
 from schemas.messages.pods import Pod
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.node_name import NodeName
+from streams.pods.kind import Kind
 from tests.streams.placement.plugins.builders import (
     Event,
     bare_kind,

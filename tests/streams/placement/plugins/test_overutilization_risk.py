@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.pods import Pod
 from schemas.policy import Policy, read_policy
-from streams.inventory.demand import pod_demand
 from streams.inventory.inventory import Inventory
-from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
 from streams.placement.placer import Placer
 from streams.placement.plugins.overutilization_risk import OverutilizationRiskScore
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, at, metric, node, pod
 from tests.streams.cluster.oracle import refresh_all
 
@@ -213,15 +213,15 @@ def test_fleet_figures_are_renewed_every_five_minutes_and_all_nodes_follow() -> 
     kind = kind_of(pod("new"))
     world.inventory.renew_fleet()
     placer.rank(kind)
-    (moments,) = (world.inventory.moments,)
-    assert moments.fleet is not None
-    assert moments.fleet.figures[0].usage_ppm == 850_000
+    fleet = world.inventory.fleet
+    assert fleet is not None
+    assert fleet.figures[0].usage_ppm == 850_000
     for name in "abc":
         world.measure(name, 5, **{f"{name}-{n}": 100 for n in range(20)})
     for seconds, expected in ((299, 850_000), (300, (20 * 850_000 + 60 * 100_000) // 80)):
         world.inventory.advance(at(seconds))
         world.inventory.renew_fleet()
-        assert moments.fleet.figures[0].usage_ppm == expected
+        assert fleet.figures[0].usage_ppm == expected
     ranking = placer.rank(kind)
     fresh = world.raw(pod("new"))
     # Scores of a ranking that was kept are those of one made from nothing.

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from schemas.messages.pods import Container, HostPort, Pod
-from streams.inventory.kind import Kind, kind_of
 from streams.inventory.node import Node
 from streams.placement.plugins.ports import NodePorts
+from streams.pods.kind import Kind, kind_of
 from tests.streams.placement.plugins.builders import (
     Event,
     Gone,

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.policy import BUILT_IN, OVERUTILIZATION_RISK, Policy, read_policy
-from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
-from streams.inventory.change import Change
-from streams.inventory.estimate import Estimator
-from streams.inventory.fleet_usage import FleetUsage
-from streams.inventory.kind import Kind, kind_of
-from streams.inventory.moments import Moments
+from schemas.policy import BUILT_IN, OverutilizationRiskArgs, Policy, read_policy
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.inventory.node import Node
+from streams.inventory.node_index import Change
 from streams.placement import plugins
 from streams.placement.plugins import registry
 from streams.placement.plugins.base import Filter, Score
 from streams.placement.plugins.registry import FILTERS, SCORES, build_filters, build_scores
+from streams.pods.kind import Kind, kind_of
+from streams.risk.fleet_usage import Fleet, FleetUsage
+from streams.usage.estimate import Estimator
 from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import annotated_nodes, loading_pods, metrics, policies
 from tests.streams.cluster.oracle import refresh_all
@@ -40,7 +39,7 @@ def test_plugins_are_known_by_the_name_under_which_they_are_registered() -> None
 
 def test_the_policy_enables_orders_and_weighs() -> None:
     choice = PluginChoice(
-        filter=(Plugin(name="NodeResourcesFit"), Plugin(name="NodeName")),
+        filter=(EnabledPlugin(name="NodeResourcesFit"), EnabledPlugin(name="NodeName")),
         score=(ScorePlugin(name="NodeResourceLimitsAware", weight=7),),
     )
     policy = Policy(plugins=choice)
@@ -61,25 +60,22 @@ def test_every_plugin_says_what_it_watches(name: str) -> None:
     assert 0 < plugin.watches <= Change.ALL
 
 
-def _moments() -> Moments:
-    moments = Moments()
-    choice = PluginChoice(score=(ScorePlugin(name=OVERUTILIZATION_RISK),))
-    moments.judge_anew(Policy(plugins=choice), ())
-    assert moments.fleet is not None
-    moments.fleet.figures = (FleetUsage(400_000, 90_000, 40_000), FleetUsage(1_700_000, 10_000, 0))
-    return moments
+def _fleet() -> Fleet:
+    fleet = Fleet(OverutilizationRiskArgs())
+    fleet.figures = (FleetUsage(400_000, 90_000, 40_000), FleetUsage(1_700_000, 10_000, 0))
+    return fleet
 
 
 def _nodes(estimator: Estimator, drawn: list[Any]) -> list[Node]:
     nodes = []
-    moments = _moments()
+    fleet = _fleet()
     for number, (state, said, held) in enumerate(drawn):
         name = f"node-{number}"
         named = state.model_copy(update={"node": name})
-        node = loaded_node(name, named, estimator, held, said)
-        moments.begin(node)
+        node = loaded_node(name, named, estimator, held)
+        node.set_fleet(fleet)
         if not said.removed:
-            moments.measure(node, said, fold=True)
+            node.set_metric(said)
         nodes.append(node)
     return nodes
 

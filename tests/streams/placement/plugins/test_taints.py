@@ -5,9 +5,9 @@ from hypothesis import given
 
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod, Toleration
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.taints import TaintToleration, refusing, tolerates, untolerated
+from streams.pods.kind import Kind
 from tests.streams.placement.plugins.builders import (
     Event,
     histories,

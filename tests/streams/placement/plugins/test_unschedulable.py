@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from schemas.messages.pods import Pod, Toleration
-from streams.inventory.kind import Kind
 from streams.inventory.node import Node
 from streams.placement.plugins.unschedulable import NodeUnschedulable
+from streams.pods.kind import Kind
 from tests.streams.placement.plugins.builders import (
     Event,
     histories,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.inventory.arrays import BoolArray
 from streams.rebalance.candidates import Gate
 from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
+from streams.stage.arrays import BoolArray
 from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
 from tests.streams.rebalance.builders import BY_RISK
 from tests.streams.rebalance.harness import World, costs, risky, settled
@@ -290,9 +290,9 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Wor
     }
     for move in world.outcome.moves:
         assert move.target is not None
-        moments = world.inventory.nodes[move.node].moments
-        assert moments is not None
-        figures = moments.figures_of(move.held)
+        statistics = world.inventory.nodes[move.node].statistics
+        assert statistics is not None
+        figures = statistics.figures_of(move.held)
         before = float(risk.costs.sum())
         risk.remove(names.index(move.node), figures)
         risk.add(names.index(move.target), figures)

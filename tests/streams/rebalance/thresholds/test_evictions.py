@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from schemas.base.message import INT64_MAX
-from streams.inventory.kind import kind_of
-from streams.inventory.node import Held
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import pod
 from tests.streams.rebalance.builders import PERCENT, THRESHOLDS

@@ -149,7 +149,7 @@ class _Twice(World):
     def measure(self) -> None:
         super().measure()
         for node in self.inventory.nodes.values():
-            metric = node.load.metric
+            metric = node.usage.metric
             assert metric is not None
             twice = metric.model_copy(update={"pods": (*metric.pods, *metric.pods)})
             self.inventory.apply_metric(twice)

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
-from streams.inventory.usage_history import MEAN_PERCENT_MAX
+from streams.usage.moving_thresholds import MEAN_PERCENT_MAX
 from tests.streams.rebalance.builders import PERCENT, by_thresholds
 from tests.streams.rebalance.harness import World, targets
 

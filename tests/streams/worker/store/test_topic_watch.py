@@ -34,7 +34,7 @@ def test_a_topic_that_is_as_it_was_or_of_which_no_id_is_known_is_well(topic_id: 
 @pytest.mark.parametrize(
     ("now", "sentence"),
     [
-        (None, "topic clock was deleted. Create it with `loadstream topics create`"),
+        (None, "topic clock was deleted. Create it with `loadstream topic create`"),
         (TopicFacts(4, "B"), "topic clock was deleted and created again"),
         (TopicFacts(6, "A"), "topic clock has 6 partitions; expected 4"),
     ],

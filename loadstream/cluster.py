@@ -1,0 +1,163 @@
+"""The command group `cluster`: pause and resume a cluster, and ask why nothing was evicted.
+
+Exit codes: 0 done, or there is an answer; 1 it was refused, or the broker is out of reach, and was
+reported; 2 the command line is wrong; 3 nothing is known of what was asked.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.policy.entries import is_set_apart, newest_entry
+from connectors.process import wall_clock
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json, cluster_name, length_ms, node_name, pod_name
+from loadstream.cluster_warnings import NOTHING_FOUND
+from loadstream.command import command
+from loadstream.failures import as_messages, connect_as_configured
+from loadstream.policy_records import (
+    Cluster,
+    New,
+    Reason,
+    Wait,
+    check_named,
+    wait_until_applied,
+    write_record,
+)
+from schemas.base.printable import one_line
+
+if TYPE_CHECKING:
+    from connectors.whynot.evidence import Answer, Evidence
+    from connectors.whynot.reading import Question
+
+
+app = typer.Typer(
+    name="cluster",
+    no_args_is_help=True,
+    help="Pause and resume a cluster, ask why nothing happens.",
+)
+
+
+@command(app, "cluster why-not prod-eu-1 --node node-17", name="why-not")
+def why_not(
+    cluster: Annotated[str, typer.Argument(help="Name of the cluster.", callback=cluster_name)],
+    node: Annotated[
+        str | None, typer.Option(help="Ask about this node.", callback=node_name)
+    ] = None,
+    pod: Annotated[str | None, typer.Option(help="Ask about this pod: NAMESPACE/NAME.")] = None,
+    back: Annotated[
+        str, typer.Option(help="How far to look back from the newest round: 10m, 1h, 2d.")
+    ] = "1h",
+    json: Json = False,
+) -> None:
+    """Say why nothing was evicted from a cluster or a node, or why a pod was not evicted.
+
+    The answer comes from the records of the newest rounds: what they saw, what was to leave, and
+    the first gate that stopped each hot node and pod, with numbers.
+    """
+    question = _question(cluster, node, pod, back)
+    with as_messages():
+        from connectors.whynot.reading import read_evidence
+
+        evidence = read_evidence(connect_as_configured(), question, wall_clock.now_ms())
+    answer = _answer(evidence, question)
+    if json:
+        print_json(_as_object(answer, evidence, question))
+    else:
+        for sentence in (*evidence.warnings(), *answer.sentences):
+            echo(one_line(sentence))
+    if not answer.known:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
+    from connectors.whynot.reading import Question
+
+    if node is not None and pod is not None:
+        raise typer.BadParameter("ask about a node or about a pod, not about both at once")
+    named = None if pod is None else pod_name(pod, "--pod")
+    return Question(cluster, node, named, length_ms(back, "--back"))
+
+
+def _answer(evidence: "Evidence", question: "Question") -> "Answer":
+    from connectors.whynot.cluster import about_cluster
+    from connectors.whynot.node import about_node
+    from connectors.whynot.pod import about_pod
+
+    if question.node is not None:
+        return about_node(evidence, question.node)
+    if question.pod is not None:
+        return about_pod(evidence, *question.pod)
+    return about_cluster(evidence)
+
+
+def _as_object(answer: "Answer", evidence: "Evidence", question: "Question") -> dict[str, Any]:
+    whole: dict[str, Any] = {
+        "cluster": evidence.cluster,
+        "node": question.node,
+        "pod": "/".join(question.pod) if question.pod else None,
+        "known": answer.known,
+        "answer": list(answer.sentences),
+        "warnings": list(evidence.warnings()),
+        "now_ms": evidence.now_ms,
+        "clock_ms": evidence.tick_ms,
+        "paused": evidence.paused,
+        "rounds_read": len(evidence.rounds),
+    }
+    return {**answer.data, **whole}
+
+
+@command(app, 'cluster pause prod-eu-1 --reason "incident 4711"')
+def pause(
+    cluster: Cluster,
+    reason: Reason = "",
+    wait: Wait = False,
+    new: New = False,
+    json: Json = False,
+) -> None:
+    """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
+    _switch(cluster, paused=True, comment=reason, wait=wait, new=new, json=json)
+
+
+@command(app, "cluster resume prod-eu-1")
+def resume(
+    cluster: Cluster,
+    reason: Reason = "",
+    wait: Wait = False,
+    new: New = False,
+    json: Json = False,
+) -> None:
+    """Let a paused cluster go on under its policy, or one that was set apart after defects."""
+    _switch(cluster, paused=False, comment=reason, wait=wait, new=new, json=json)
+
+
+def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, new: bool, json: bool) -> None:
+    """Repeat the newest document with the switch changed; nothing to change is no error.
+
+    A cluster that is set apart comes back with the same document, so resuming repeats it.
+    """
+    state = "paused" if paused else "running"
+    with as_messages():
+        connection = connect_as_configured()
+        check_named(connection, cluster, new=new)
+        newest = newest_entry(connection, cluster)
+        # A cluster without a policy runs under the default one, which is the empty document.
+        before = newest is not None and newest.record.paused
+        again = not (before or paused) and is_set_apart(connection, cluster)
+        if before is paused and not again:
+            if wait and newest is not None:
+                wait_until_applied(connection, [(newest.partition, newest.offset)])
+            if json:
+                print_json(
+                    {"cluster": cluster, "paused": paused, "written": False, "applied": wait}
+                )
+            else:
+                echo(f"cluster {cluster} is {state} already; nothing was written")
+            return
+        document = newest.record.document if newest is not None else ""
+        write_record(connection, cluster, document, paused=paused, comment=comment, wait=wait)
+    if json:
+        print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
+    else:
+        tried = "; it was set apart after defects and is tried again" if again else ""
+        echo(f"cluster {cluster} is {state}{tried}")

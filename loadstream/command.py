@@ -1,0 +1,70 @@
+"""How a command is declared: with an example in its help, and `--bootstrap` if it talks to Kafka."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+#: The setting that the option takes the place of (`schemas.settings.connection`, which is heavy).
+_SERVERS = "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"
+_Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,...",
+        help=f"Kafka's brokers. Else {_SERVERS}, else the local broker of `loadstream broker`.",
+    ),
+]
+
+
+def command(
+    app: typer.Typer, example: str, *, name: str | None = None, kafka: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command of an app.
+
+    Args:
+        app: the app or group that the command belongs to.
+        example: what follows `loadstream` in the example of its help.
+        name: of the command; none: the function's.
+        kafka: it talks to Kafka, and takes `--bootstrap`.
+    """
+
+    def declare(function: Callable[..., None]) -> Callable[..., None]:
+        made = _with_bootstrap(function) if kafka else function
+        app.command(name, epilog=f"Example: loadstream {example}")(made)
+        return function
+
+    return declare
+
+
+def _with_bootstrap(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with one option more, which sets the brokers for as long as it runs."""
+
+    @wraps(function)
+    def run(bootstrap: str | None, **options: Any) -> None:
+        with _environment(_SERVERS, bootstrap):
+            function(**options)
+
+    signature = inspect.signature(function)
+    option = inspect.Parameter(
+        "bootstrap", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Bootstrap
+    )
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {**function.__annotations__, "bootstrap": _Bootstrap}
+    return run
+
+
+@contextmanager
+def _environment(name: str, value: str | None) -> Iterator[None]:
+    """Set a variable of the environment for a while; a value of none leaves it as it is."""
+    before = os.environ.get(name)
+    os.environ |= {} if value is None else {name: value}
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        os.environ |= {} if before is None else {name: before}

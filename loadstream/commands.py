@@ -1,0 +1,59 @@
+"""All commands of `loadstream`, by groups: a noun, then a verb. Programs and examples of use stand alone.
+
+Nothing heavy is imported here. Each command imports what it needs when it runs, so that
+`loadstream --help` answers at once and a broken optional part breaks only its own command.
+"""
+
+from typing import Annotated
+
+import typer
+
+from connectors.process.terminal import echo
+from loadstream import (
+    agent,
+    broker,
+    closed_loop,
+    cluster,
+    demo,
+    kubernetes,
+    migration,
+    node,
+    partition,
+    policy,
+    replay,
+    schema,
+    simulate,
+    topic,
+    worker,
+)
+
+app = typer.Typer(
+    name="loadstream",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for group in (cluster, node, migration, policy, topic, partition, replay, kubernetes, schema):
+    app.add_typer(group.app)
+for program in (worker, agent, broker, simulate, demo, closed_loop):
+    program.register(app)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        echo(f"loadstream {version('loadstream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_print_version, is_eager=True, help="Show the version."
+        ),
+    ] = False,
+) -> None:
+    """Keeps the real load of Kubernetes clusters even, from a stream of metric events."""

@@ -1,0 +1,101 @@
+"""The command group `node`: drain a node, and let it take pods again.
+
+Exit codes: 0 it was written, and with `--wait` done; 1 it was not, or was refused or failed, with
+the reason; 2 the command line is wrong; 3 nothing has ever named the cluster or the node.
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadstream.arguments import Json, as_field
+from loadstream.cluster_warnings import NOTHING_FOUND, warn
+from loadstream.command import command
+from loadstream.failures import as_messages, connect_as_configured
+from loadstream.migration_requests import (
+    Cluster,
+    HowTo,
+    Ttl,
+    Wait,
+    Why,
+    Windows,
+    ask,
+    check_cluster,
+    read_ttl_ms,
+    request_class,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+
+app = typer.Typer(name="node", no_args_is_help=True, help="Drain nodes.")
+
+Node = Annotated[
+    str, typer.Argument(help="Name of the node.", callback=as_field(request_class, "node"))
+]
+
+
+@command(app, 'node drain prod-eu-1 node-17 --reason "new kernel" --wait')
+def drain(
+    cluster: Cluster,
+    node: Node,
+    mode: HowTo = None,
+    ttl: Ttl = None,
+    ignore_windows: Windows = False,
+    reason: Why = "",
+    wait: Wait = False,
+    json: Json = False,
+) -> None:
+    """Ask for a node to be emptied: it takes no new pods, and those on it are migrated.
+
+    It stays so until `loadstream node undrain`. Pods that may not be evicted stay, and are named.
+    """
+    ttl_ms = read_ttl_ms(ttl)
+    with as_messages():
+        connection = connect_as_configured()
+        check_cluster(connection, cluster)
+        _stop_unless_seen(connection, cluster, node)
+        ask(
+            connection, cluster, f"node {node} is to be drained", wait=wait, json=json, action="drain", node=node,
+            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+        )  # fmt: skip
+
+
+@command(app, "node undrain prod-eu-1 node-17")
+def undrain(
+    cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
+    """Let a node that was drained, or is being drained, take pods again."""
+    from connectors.queries.migration_states import LIFE_MAX_MS, read_states
+
+    with as_messages():
+        connection = connect_as_configured()
+        check_cluster(connection, cluster)
+        states = read_states(connection, cluster, LIFE_MAX_MS)
+        if states.undrained(node):
+            stop(f"node {node} of cluster {cluster} is not being drained")
+        if node not in states.drains:  # one that was removed meanwhile may come back
+            _stop_unless_seen(connection, cluster, node)
+        said = f"node {node} is to take pods again"
+        ask(
+            connection,
+            cluster,
+            said,
+            wait=wait,
+            json=json,
+            action="undrain",
+            node=node,
+            reason=reason,
+        )
+
+
+def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None:
+    from connectors.queries.presence import seek_node
+
+    sought = seek_node(connection, cluster, node)
+    unseen = sought.warning(f"Node {node} of cluster {cluster}")
+    if unseen is not None and sought.whole:
+        stop(f"{unseen} Nothing was asked for", NOTHING_FOUND)
+    elif unseen is not None:
+        warn(unseen)

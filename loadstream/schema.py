@@ -1,0 +1,65 @@
+"""The command group `schema`: the published documents of all topics and tables.
+
+Exit codes: 1 a document differs (`--check`), or cannot be read or written; 2 the command line is
+wrong.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.arguments import Json
+from loadstream.command import command
+
+app = typer.Typer(
+    name="schema", no_args_is_help=True, help="The published schemas of all topics and tables."
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `export` a command of its own although it is the only one."""
+
+
+@command(app, "schema export --check", kafka=False)
+def export(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+    ] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write here instead of where they are checked in; other files there stay."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a JSON Schema per topic and table, and one AsyncAPI document of all topics."""
+    from schemas.publish.export import PUBLISHED, differences, documents, write
+
+    place = directory or PUBLISHED
+    try:
+        changed = differences(place) if check else write(place)
+    except OSError as error:
+        done = "read" if check else "written"
+        echo(f"error: {error.filename or place} cannot be {done}: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+    gone = [] if check else [name for name in changed if name not in documents()]
+    written = [name for name in changed if name not in gone]
+    if json:
+        names = {"differing": changed} if check else {"written": written, "removed": gone}
+        print_json({"directory": str(place), "documents": len(documents()), **names})
+        raise typer.Exit(1 if check and changed else 0)
+    for name in written:
+        echo(f"{'differs' if check else 'wrote'}: {place / name}")
+    for name in gone:
+        echo(f"removed: {place / name}")
+    if not check:
+        echo(f"{len(documents())} documents in {place}, {len(written)} of them changed")
+    elif changed:
+        echo("run `loadstream schema export` and check the result in", err=True)
+        raise typer.Exit(1)
+    else:
+        echo(f"{len(documents())} documents in {place} are as the code says")

@@ -1,0 +1,202 @@
+"""The result of comparisons: one sentence, tables, and these as lines, Markdown or a page of HTML."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from html import escape
+from textwrap import fill
+
+from connectors.queries.rebalancing_wording import count_text
+from simulation.closed_loop.chart import bars, hours
+from simulation.closed_loop.comparison import Comparison, means, spreads
+
+#: Whose figures the sentence is about, and what they are held against, by name and in words.
+OURS = "loadstream"
+AGAINST = {
+    "least-allocated": "kube-scheduler's scores",
+    "koordinator-lownodeload-75": "Koordinator with LowNodeLoad 45/75",
+}
+#: Columns: figure, heading, decimals.
+COLUMNS = (
+    ("hot_cpu_minutes", "hot CPU", 0),
+    ("hot_memory_minutes", "hot memory", 0),
+    ("over_capacity_minutes", "over 100 %", 0),
+    ("p99_cpu", "p99", 2),
+    ("p999_cpu", "p99.9", 2),
+    ("imbalance_cpu", "imbalance", 3),
+    ("waiting_pod_minutes", "pods' waiting", 0),
+    ("waiting_pods", "never placed", 0),
+    ("refused_pods", "refused", 0),
+    ("evictions", "evictions", 0),
+    ("bounces", "bounces", 0),
+)
+
+LEGEND = (
+    "hot CPU, hot memory, over 100 %: node-minutes of demand above 75 % of CPU, 80 % of memory, all of "
+    "CPU. p99, p99.9: demand for CPU of nodes. Imbalance: its standard deviation over nodes. Pods' "
+    "waiting in minutes. Bounces: pods that came back or were evicted again within an hour."
+)
+#: Columns at which prose wraps.
+WIDTH = 100
+_STYLE = (
+    "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
+    "td:first-child,th:first-child{text-align:left}"
+)
+
+
+def summarize(comparison: Comparison) -> str | None:
+    """Our default against what most clusters run: hot minutes and evictions of ours and as shares of the others'; none: ours is not there."""
+    of = {name: means(results) for name, results in comparison.contenders()}
+    if OURS not in of:
+        return None
+    ours = of[OURS]
+    given = comparison.parameters
+    compared = [
+        f"{_ratio(ours['hot_cpu_minutes'], of[name]['hot_cpu_minutes'])} of what they are with {words}"
+        + (f" ({of[name]['evictions']:,.0f} evictions)" if of[name]["evictions"] else "")
+        for name, words in AGAINST.items()
+        if name in of
+    ]
+    text = (
+        f"At a mean load of {given.load_text} %, {given.nodes} nodes are hot for "
+        f"{ours['hot_cpu_minutes']:,.0f} minutes in {given.hours:g} hours with {OURS}'s default "
+        f"policy and {ours['evictions']:,.0f} evictions"
+    )
+    seeds = len({each.seed for each in comparison.results})
+    of_seeds = f" Means of {seeds} seeds." if seeds > 1 else ""
+    return f"{text}: {' and '.join(compared)}.{of_seeds}" if compared else f"{text}.{of_seeds}"
+
+
+def _ratio(figure: float, other: float) -> str:
+    return f"{figure / other:.2f}" if other else "more than nothing" if figure else "as little"
+
+
+def format_lines(comparison: Comparison) -> Iterator[str]:
+    """The table of contenders for a terminal, and what it is of."""
+    yield from _about(comparison)
+    yield ""
+    rows = figures(comparison)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        first, *others = row
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+
+
+def figures(comparison: Comparison) -> list[list[str]]:
+    """Headings, then a row for each contender: means over seeds, with spread if there are several."""
+    rows = [["", *(heading for _, heading, _ in COLUMNS)]]
+    for name, results in comparison.contenders():
+        mean, spread = means(results), spreads(results)
+        cells = [
+            f"{mean[figure]:,.{digits}f}"
+            + (f" ±{spread[figure]:,.{digits}f}" if len(results) > 1 else "")
+            for figure, _, digits in COLUMNS
+        ]
+        rows.append([name, *cells])
+    return rows
+
+
+def calibration(comparison: Comparison) -> list[list[str]]:
+    """Headings, then a row for each seed."""
+    return [
+        ["seed", "pods", "requested", "factor"],
+        *(
+            [str(each.seed), str(each.pods), f"{each.requested_share:.1%}", f"{each.factor:.3f}"]
+            for each in comparison.calibrations
+        ),
+    ]
+
+
+def settings(*comparisons: Comparison) -> list[list[str]]:
+    """Headings, then a row for each parameter; with commas where comparisons differ in it."""
+    source = ", ".join(comparisons[0].files) or "the built-in model"
+    given = [each.parameters for each in comparisons]
+    values = [{**asdict(each), "fill_share": round(each.fill, 4)} for each in given]
+    rows = ([name, _joined(each[name] for each in values)] for name in values[0])
+    return [["parameter", "value"], *rows, ["traces", source]]
+
+
+def _joined(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(map(str, values)))
+
+
+def _about(comparison: Comparison) -> Iterator[str]:
+    given = comparison.parameters
+    source = ", ".join(comparison.files) or "the built-in model"
+    seeds = count_text(len(comparison.calibrations), "seed")
+    yield (
+        f"{given.nodes} nodes for {given.hours:g} h after {given.filling_hours:g} h of filling, "
+        f"mean load {given.load_text}%, {seeds}; from {source}"
+    )
+    for each in comparison.calibrations:
+        yield (
+            f"seed {each.seed}: {each.pods} pods request {each.requested_share:.1%} of the nodes; "
+            f"usage is request x trace x {each.factor:.2f}"
+        )
+
+
+def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
+    """A page of Markdown.
+
+    Args:
+        comparisons: a section for each.
+        chart: name of the chart's file, which stands beside the page.
+        arguments: of the command that made it.
+    """
+    given = comparisons[0].parameters
+    parts = [
+        f"# Closed loop: {given.nodes} nodes, {given.hours:g} hours",
+        f"Made by\n\n    loadstream {shlex.join(arguments)}",
+        "What the words and columns mean is said in [closed-loop.md](closed-loop.md).",
+        f"![Hot node-minutes by contender]({chart})",
+    ]
+    for comparison in comparisons:
+        said = summarize(comparison)
+        parts += [
+            f"## Mean load {comparison.parameters.load_text} %",
+            *([fill(said, WIDTH)] if said else []),
+            _markdown_table(figures(comparison)),
+            "### Calibration",
+            _markdown_table(calibration(comparison)),
+        ]
+    parts += ["## Parameters", _markdown_table(settings(*comparisons)), fill(LEGEND, WIDTH)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(rows: list[list[str]]) -> str:
+    heads, *others = rows
+    lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def format_page(comparisons: Sequence[Comparison]) -> str:
+    """A page of HTML that needs nothing else, with a section for each load."""
+    given = comparisons[0].parameters
+    title = f"Closed loop: {given.nodes} nodes, {given.hours:g} h"
+    parts = [f"<h1>{escape(title)}</h1>", bars(comparisons)]
+    for comparison in comparisons:
+        parts += [
+            f"<h2>Mean load {comparison.parameters.load_text} %</h2>",
+            f"<p>{escape(summarize(comparison) or '')}</p>",
+            _html_table(figures(comparison)),
+            "<h3>Hot node-minutes in each hour, mean over seeds</h3>",
+            hours(comparison),
+            "<h3>Calibration</h3>",
+            _html_table(calibration(comparison)),
+            "<h3>Parameters</h3>",
+            _html_table(settings(comparison)),
+        ]
+    parts.append(f"<p>{escape(LEGEND)}</p>")
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
+
+
+def _html_table(rows: list[list[str]]) -> str:
+    heads, *others = rows
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"

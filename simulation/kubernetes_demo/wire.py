@@ -1,0 +1,61 @@
+"""The demo's connection to its broker: messages out, messages in.
+
+All partitions are read from their beginning. A record that the broker does not take or has dropped,
+or a message that cannot be read, is an error, as each would falsify what is shown.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from connectors.kafka.client import connect
+from connectors.kafka.extents import extents_of
+from connectors.kafka.producer import Sender
+from connectors.kafka.reader import Gap, Reader
+from schemas.base.refusals import Refusal
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.codec import decode
+
+
+class WireError(RuntimeError):
+    """The broker has dropped a record, or sent one that cannot be read."""
+
+
+class Wire:
+    """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
+
+    def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
+        """`topics` are read."""
+        connection = connect(settings)
+        self._sender = Sender(connection, linger_ms=2)
+        starts = {
+            (topic, each.partition): 0 for topic in topics for each in extents_of(connection, topic)
+        }
+        self._reader = Reader(connection, starts, fetch_wait_ms=20)
+        self.send = self._sender.send
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._sender.close()
+
+    def receive(self, timeout_s: float) -> Iterator[Any]:
+        """Messages as they come, for so long; raises WireError."""
+        deadline_s = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while True:
+            if self._sender.has_failed:
+                self._sender.flush()
+            for record in self._reader.poll(max(0.0, left_s)):
+                if isinstance(record, Gap):
+                    raise WireError(str(record))
+                message = decode(record.topic, record.value)
+                if isinstance(message, Refusal):
+                    place = f"{record.topic} partition {record.partition} offset {record.offset}"
+                    raise WireError(f"{place}: {message.reason}")
+                yield message
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return

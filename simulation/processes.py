@@ -1,0 +1,98 @@
+"""The processes of loadstream around a cluster: a worker, and one for each duty.
+
+Each is the command that one would run by hand, with its settings in the environment and its log in
+a file. They are started, stopped and killed one by one, so that a test can take any of them away.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors.process.child_process import ChildProcess
+
+_COMMAND = [sys.executable, "-m", "loadstream"]
+_SHOWN_LINES = 15
+#: A process that does not end within this time is killed.
+_STOP_S = 20.0
+
+
+class ProcessDied(RuntimeError):
+    """A process of loadstream has ended by itself; the message holds the end of its log."""
+
+
+@dataclass(slots=True)
+class Loadstream(ChildProcess):
+    """One process: `loadstream` with these arguments."""
+
+    arguments: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its environment, beside the caller's that are not loadstream's."""
+
+    def command(self) -> list[str]:
+        """Python, our command line, its arguments."""
+        inherited = [name for name in os.environ if name.upper().startswith("LOADSTREAM_")]
+        unset = [word for name in inherited for word in ("-u", name)]
+        given = [f"{name}={value}" for name, value in self.settings.items()]
+        return ["env", *unset, *given, *_COMMAND, *self.arguments]
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return " ".join(each for each in self.arguments[:2] if not each.startswith("-"))
+
+    def start(self) -> None:
+        """Start it, for the first time or again."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.launch()
+
+    def check(self) -> None:
+        """Raises ProcessDied if it has ended by itself."""
+        if self.launched and self.pid is None:
+            raise ProcessDied(f"{self.name} has ended by itself; {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        lines = self.output().splitlines()[-_SHOWN_LINES:]
+        return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
+
+
+@contextmanager
+def running(processes: Sequence[Loadstream]) -> Iterator[Sequence[Loadstream]]:
+    """The processes while they run; they are asked to end afterwards."""
+    try:
+        for each in processes:
+            each.start()
+        yield processes
+    finally:
+        for each in reversed(processes):
+            each.ask_to_stop()
+        for each in reversed(processes):
+            each.wait_for_end(_STOP_S)
+
+
+def worker(directory: Path, settings: Mapping[str, str]) -> Loadstream:
+    """A worker, of both stages unless the settings say otherwise."""
+    home = (directory / "worker").absolute()
+    return Loadstream(
+        home, ("worker",), {**settings, "LOADSTREAM_WORKER_DATA_DIR": str(home / "data")}
+    )
+
+
+def duty(
+    directory: Path,
+    name: str,
+    cluster: str,
+    kubeconfig: Path | None,
+    settings: Mapping[str, str],
+    more: Sequence[str] = (),
+) -> Loadstream:
+    """A process of one duty; several of a name need directories of their own.
+
+    Without a kubeconfig it finds its API server as any process does.
+    """
+    named = () if kubeconfig is None else ("--kubeconfig", str(kubeconfig))
+    arguments = ("kubernetes", name, "--cluster", cluster, *named, *more)
+    return Loadstream(directory / name, arguments, settings)

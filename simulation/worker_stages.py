@@ -1,0 +1,233 @@
+"""The stages of a worker process, reached through its topics.
+
+LockStepStages   waits until the worker has applied all that was sent: the demo
+LiveStages       takes what the worker has written meanwhile: `loadstream simulate`
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.extents import extents_of
+from connectors.kafka.producer import Sender
+from connectors.kafka.reader import Gap, Reader, Record
+from connectors.process.wall_clock import now_ms
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.partitions import partition_for
+from schemas.topics.records import Place
+from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.partition import PartitionState
+from streams.aggregate.stage import AggregateStage
+from streams.in_process.pipeline import Written
+from streams.stage import journal
+from streams.stage.journal_records import JournalBatch
+from streams.stage.records import InputRecord
+
+#: The worker must apply a first record within this time,
+_START_TIMEOUT_S = 50.0
+#: and each later one within this time.
+_SILENCE_TIMEOUT_S = 20.0
+_POLL_S = 0.05
+_SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
+#: Outputs of the cluster stage that are answered with.
+_DECIDED = ("placement-decisions", "eviction-commands", "status")
+
+
+class WorkerSilent(RuntimeError):
+    """The worker runs and does not answer; the message says what it has applied."""
+
+
+class LockStepStages:
+    """Both stages of one worker, whose answers depend on the records alone; a context manager.
+
+    Records of one topic are sent, and the journal of the cluster's partition is read until it names
+    all of them as applied; then those of the next topic. So a slow machine takes longer for the same
+    decisions. Decisions are read from the journal, in the order in which they were made.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        cluster: str,
+        check_worker: Callable[[], None],
+        observe: Callable[[str, bytes], None],
+    ) -> None:
+        """Connect; raises BrokerUnavailable.
+
+        Args:
+            settings: of the broker.
+            cluster: name of the only cluster.
+            check_worker: raises if the worker has ended.
+            observe: is called with topic and value of each output of the cluster stage.
+        """
+        self._partitions = settings.partitions
+        self.partition = partition_for(cluster.encode(), self._partitions)
+        self.applied = 0
+        self._check_worker = check_worker
+        self._observe = observe
+        self._connection = connect(settings)
+        # The embedded broker hands out one batch of records at a fetch: few large ones are faster.
+        self._sender = Sender(self._connection, linger_ms=5)
+        self._reader = Reader(
+            self._connection,
+            {
+                (_JOURNAL, self.partition): 0,
+                (_METRICS, self.partition): 0,
+                **{(_REFUSED, each): 0 for each in range(self._partitions)},
+            },
+            fetch_wait_ms=10,
+        )
+        self._journal = journal.JournalReader(journal.JournalPlace(), self.partition)
+        self._sent: Counter[str] = Counter()
+        self._journaled: Counter[str] = Counter()
+        """Records of each topic that the journal names as applied."""
+        # The same fold as the worker's says how many metrics come of the samples.
+        self._aggregates = [
+            AggregateStage(
+                PartitionState(number, Collecting(), first=True),
+                self._partitions,
+                AggregateLimits(),
+                has_table=False,
+            )
+            for number in range(self._partitions)
+        ]
+        self._folded = [0] * self._partitions
+        """Records that each of these has applied."""
+        self._collected: list[Written] = []
+        """Collect policies that the cluster stage has written for the aggregate stage."""
+        self._metrics_read = 0
+
+    def __enter__(self) -> "LockStepStages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._sender.close()
+
+    def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
+        """Send records, and yield the answers until all of them are applied.
+
+        Raises WorkerSilent, BrokerUnavailable, and what the check of the worker raises.
+        """
+        topics = dict.fromkeys(each.topic for each in records)
+        for topic in topics:
+            yield from self._apply(topic, [each for each in records if each.topic == topic])
+        self.applied += len(records)
+
+    def _apply(self, topic: str, records: list[Written]) -> Iterator[tuple[str, bytes]]:
+        if topic == _SAMPLES:
+            self._wait_for_collect_policies()
+        for written in records:
+            send(self._sender, written)
+        self._sender.flush()
+        count = len(records)
+        if topic == _SAMPLES:
+            topic, count = _METRICS, self._fold(records)
+        self._sent[topic] += count
+        waited_s = time.monotonic()
+        while (
+            self._journaled[topic] < self._sent[topic] or self._metrics_read < self._sent[_METRICS]
+        ):
+            for record in self._reader.poll(_POLL_S):
+                if isinstance(record, Gap):
+                    raise WorkerSilent(f"the broker has dropped records: {record}")
+                yield from self._read(record)
+            self._check(topic, waited_s)
+
+    def _read(self, record: Record) -> Iterator[tuple[str, bytes]]:
+        if record.topic == _METRICS:
+            self._metrics_read += 1
+        elif record.topic == _REFUSED:
+            yield _REFUSED, record.value or b""
+        else:
+            batch = self._journal.take(record.offset, record.value)
+            if batch is not None:
+                yield from self._answers(batch)
+
+    def _answers(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:
+        for applied in batch.inputs:
+            self._journaled[applied.topic] = applied.last_offset + 1
+        for output in batch.outputs:
+            if output.topic == _SAMPLES:
+                policy = Written(_SAMPLES, output.key, output.value, now_ms())
+                self._collected.append(policy)
+            elif output.topic in _DECIDED:
+                self._observe(output.topic, output.value)
+                yield output.topic, output.value
+
+    def _wait_for_collect_policies(self) -> None:
+        """Wait until collect policies stand before the samples that are sent next."""
+        self._fold(self._collected)
+        while self._collected:
+            extents = extents_of(self._connection, _SAMPLES)
+            if sum(each.next_offset for each in extents) >= sum(self._folded):
+                self._collected = []
+
+    def _fold(self, records: Sequence[Written]) -> int:
+        """Apply records of the samples' topic; return how many metrics come of them."""
+        metrics = 0
+        for written in records:
+            key = written.key.encode()
+            number = partition_for(key, self._partitions)
+            offset = self._folded[number]
+            record = InputRecord(_SAMPLES, number, offset, key, written.value, written.written_ms)
+            self._folded[number] += 1
+            metrics += len(self._aggregates[number].apply([record]).outputs)
+        return metrics
+
+    def _check(self, topic: str, waited_s: float) -> None:
+        self._check_worker()
+        silent_s = time.monotonic() - waited_s
+        if silent_s > (_SILENCE_TIMEOUT_S if self._journaled else _START_TIMEOUT_S):
+            raise WorkerSilent(
+                f"the worker has applied {self._journaled[topic]} of {self._sent[topic]} records of "
+                f"{topic} and no other for {silent_s:.0f} s; look into its log"
+            )
+
+
+class LiveStages:
+    """Both stages of whichever worker reads the topics; a context manager.
+
+    The worker has a clock of its own, so ticks are not sent to it.
+    """
+
+    def __init__(self, connection: Connection, cluster: str) -> None:
+        """Raises BrokerUnavailable, as `apply` does."""
+        self.applied = 0
+        self._cluster = cluster.encode()
+        self._sender = Sender(connection, linger_ms=2)
+        starts = {
+            (topic, each.partition): each.next_offset
+            for topic in ("placement-decisions", "eviction-commands")
+            for each in extents_of(connection, topic)
+        }
+        self._reader = Reader(connection, starts, fetch_wait_ms=20)
+
+    def __enter__(self) -> "LiveStages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+        self._sender.close()
+
+    def apply(self, records: Sequence[Written]) -> Iterator[tuple[str, bytes]]:
+        """Send records, and yield what the worker has written for the cluster since the last call."""
+        for written in records:
+            if written.topic != "clock":
+                send(self._sender, written)
+                self.applied += 1
+        if self._sender.has_failed:
+            self._sender.flush()
+        for record in self._reader.poll(_POLL_S):
+            if isinstance(record, Gap):
+                raise BrokerUnavailable(f"it has dropped records: {record}")
+            if record.key == self._cluster and record.value is not None:
+                yield record.topic, record.value
+
+
+def send(sender: Sender, written: Written) -> None:
+    """Send a record to where it belongs."""
+    partition = int(written.key) if written.topic == "clock" else None
+    place = Place(written.key.encode(), partition, written.written_ms)
+    sender.send_value(written.topic, written.value, place)

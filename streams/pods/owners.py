@@ -1,0 +1,62 @@
+"""Which pods belong to one controller, and which of them are not ready.
+
+Updated as pods come and go, so that a limit per workload does not walk over the cluster. The
+reservation of a replacement belongs to no owner.
+"""
+
+from collections.abc import Mapping
+
+from schemas.messages.pods import Pod
+
+_NONE: Mapping[str, None] = {}
+
+
+class Owners:
+    """Pods held in a cluster, by the uid of their controller."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, None]] = {}
+        self._unready: dict[str, dict[str, None]] = {}
+        self._owner_of: dict[str, str] = {}
+        """uid of the controller of each pod, by the pod's uid."""
+        self.version = 0
+        """Grows with every pod that is added or dropped."""
+
+    def add(self, pod: Pod) -> None:
+        """Add a held pod, or take over its new state, which may name another controller."""
+        self.version += 1
+        owner = pod.controller
+        if owner is None or self._owner_of.get(pod.uid) != owner.uid:
+            self.drop(pod.uid)
+        if owner is None:
+            return
+        self._owner_of[pod.uid] = owner.uid
+        self._pods.setdefault(owner.uid, {})[pod.uid] = None
+        if not pod.ready:
+            self._unready.setdefault(owner.uid, {})[pod.uid] = None
+        else:
+            _drop(self._unready, owner.uid, pod.uid)
+
+    def drop(self, uid: str) -> None:
+        """Remove a pod that is not held any more."""
+        self.version += 1
+        owner_uid = self._owner_of.pop(uid, None)
+        if owner_uid is not None:
+            _drop(self._pods, owner_uid, uid)
+            _drop(self._unready, owner_uid, uid)
+
+    def pods(self, owner_uid: str) -> Mapping[str, None]:
+        """Return the uids of the pods of a controller, in no defined order."""
+        return self._pods.get(owner_uid, _NONE)
+
+    def unready(self, owner_uid: str) -> Mapping[str, None]:
+        """Return the uids of the pods of a controller that are not ready."""
+        return self._unready.get(owner_uid, _NONE)
+
+
+def _drop(index: dict[str, dict[str, None]], owner_uid: str, uid: str) -> None:
+    uids = index.get(owner_uid)
+    if uids is not None:
+        uids.pop(uid, None)
+        if not uids:
+            del index[owner_uid]

@@ -1,0 +1,213 @@
+"""Usage of one pod over its lifetime: measured minutes, mean, deviation, and the recent average.
+
+Lifetimes are extended by windows of usage. Two parts with n_a and n_b minutes, means a and b, and
+deviations s_a and s_b are merged by the rule of Chan, Golub and LeVeque (1979):
+
+    n    = n_a + n_b
+    mean = a + (b - a) * n_b / n
+    s^2  = (s_a^2 * n_a + s_b^2 * n_b + (b - a)^2 * n_a * n_b / n) / n
+
+A lifetime counts at most one week: after that, each new window displaces as many older minutes.
+
+A mean over days tells little about the next hour: usage follows the time of day, and pods surge. So
+an average is kept that forgets within `recentMinutes`. Whether its distance from the mean lasts is
+learned per pod. With d the next window's usage less the mean, and e the recent average less the
+mean,
+
+    lasting = sum of d e / sum of e^2        (least squares through the origin, within 0 and 1)
+
+Chance alone explains a part of that: with n windows, the variance v of usage and the mean s of e^2,
+it gives `lasting` a variance of v / (n s). What remains is
+
+    believed = lasting (1 - v / (n s lasting^2))     (positive-part James-Stein, at least 0)
+
+The mean that is expected next is mean + believed e, with a variance that is lower by believed^2 s.
+For a pod whose usage goes up and down from one window to the next this is its mean. Sums are means
+that forget after a day.
+
+Everything is an integer, so every machine computes the same values.
+"""
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import NamedTuple
+
+from schemas.base.message import AMOUNT_MAX
+from schemas.base.refusals import Refusal
+from schemas.messages.metrics import NodeMetric
+
+#: One week.
+MINUTES_MAX = 10_080
+#: Means and deviations are kept in thousandths of a unit.
+PARTS = 1_000
+#: Length of the window of the averages in metrics; a lifetime is extended once in that time.
+WINDOW_MINUTES = 5
+#: Figures of one resource in `Lifetime.recent`.
+RECENT_FIGURES = 3
+#: In `Lifetime.usage`: the resource was not measured.
+NOT_MEASURED = -1
+#: What is learned of the recent average is forgotten within a day.
+_MEMORY_MINUTES = 1_440
+#: The part of a variance that cannot be explained by the recent average: a quarter.
+_UNEXPLAINED = 4
+_MILLION = 1_000_000
+
+
+class Lifetime(NamedTuple):
+    """Usage of one pod so far."""
+
+    minutes: int
+    usage: tuple[int, ...]
+    """Mean and standard deviation of each resource, in thousandths of its unit; length 2 resources."""
+    recent: tuple[int, ...] = ()
+    """Of each resource the recent average, the root of s (both in thousandths of the unit), and
+    `lasting` in millionths; length 3 resources. Empty: the policy does not use it."""
+
+
+def start_lifetime(minutes: int, usage: Sequence[int]) -> Lifetime:
+    """Return a lifetime of one window, with a deviation of 0.
+
+    Args:
+        minutes: length of the window.
+        usage: mean usage of each resource in the window, in units.
+    """
+    figures: list[int] = []
+    for mean in usage:
+        figures += (mean * PARTS, 0)
+    return Lifetime(minutes, tuple(figures))
+
+
+def extend_lifetime(lifetime: Lifetime | None, minutes: int, usage: Sequence[int]) -> Lifetime:
+    """Return the lifetime with one more window; None as lifetime starts a new one.
+
+    Args:
+        lifetime: usage before the window.
+        minutes: length of the window, at least 1.
+        usage: mean usage of each resource in the window, in units.
+    """
+    window = start_lifetime(minutes, usage)
+    return window if lifetime is None else merge_lifetimes(lifetime, window)
+
+
+def merge_lifetimes(older: Lifetime, newer: Lifetime) -> Lifetime:
+    """Return the usage over both parts; `older` is shortened if both exceed a week together.
+
+    A resource that one part did not measure has the figures of `newer`.
+    """
+    older_minutes = max(0, min(older.minutes, MINUTES_MAX - newer.minutes))
+    minutes = older_minutes + newer.minutes
+    merged: list[int] = []
+    for column in range(0, len(newer.usage), 2):
+        older_mean, older_deviation = older.usage[column], older.usage[column + 1]
+        newer_mean, newer_deviation = newer.usage[column], newer.usage[column + 1]
+        if older_mean < 0 or newer_mean < 0:
+            merged += (newer_mean, newer_deviation)
+            continue
+        difference = newer_mean - older_mean
+        squares = older_deviation * older_deviation * older_minutes
+        squares += newer_deviation * newer_deviation * newer.minutes
+        squares += difference * difference * older_minutes * newer.minutes // minutes
+        merged += (older_mean + difference * newer.minutes // minutes, isqrt(squares // minutes))
+    return Lifetime(minutes, tuple(merged))
+
+
+def update_recent(
+    lifetime: Lifetime, minutes: int, usage: Sequence[int] | None, recent_minutes: int
+) -> tuple[int, ...]:
+    """Return `Lifetime.recent` after a window.
+
+    Args:
+        lifetime: usage before the window, or in the window if it is the first.
+        minutes: length of the window, at least 1.
+        usage: mean usage of each resource in the window, in units; None: it was not measured.
+        recent_minutes: time within which the recent average forgets most of a window, at least 1.
+    """
+    before = lifetime.recent
+    if not before:
+        for mean in lifetime.usage[::2]:
+            before += (mean, 0, 0)
+    if usage is None:
+        return before
+    seen = min(lifetime.minutes, _MEMORY_MINUTES)
+    # Until the lifetime is longer than that, its mean is the recent average.
+    horizon = max(minutes, min(recent_minutes, lifetime.minutes + minutes))
+    recent: list[int] = []
+    for index, used in enumerate(usage):
+        mean, (average, root, lasting) = lifetime.usage[2 * index], _recent_of(before, index)
+        now = used * PARTS
+        beyond, squares = average - mean, root * root
+        products = lasting * squares // _MILLION * seen + (now - mean) * beyond * minutes
+        products //= seen + minutes
+        squares = (squares * seen + beyond * beyond * minutes) // (seen + minutes)
+        root = isqrt(squares)
+        recent += (
+            average + (now - average) * minutes // horizon,
+            root,
+            0 if root == 0 else max(0, min(products * _MILLION // (root * root), _MILLION)),
+        )
+    return tuple(recent)
+
+
+def expect_usage(lifetime: Lifetime) -> Lifetime:
+    """Return the lifetime with the mean and deviation that are expected next."""
+    if not lifetime.recent:
+        return lifetime
+    windows = max(1, min(lifetime.minutes, _MEMORY_MINUTES) // WINDOW_MINUTES)
+    expected: list[int] = []
+    for index in range(len(lifetime.recent) // RECENT_FIGURES):
+        mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
+        average, root, lasting = _recent_of(lifetime.recent, index)
+        variance = deviation * deviation
+        believed = _believe(lasting, variance, root * root * windows)
+        explained = (believed * root // _MILLION) ** 2
+        expected += (
+            max(0, mean + (average - mean) * believed // _MILLION),
+            isqrt(max(variance - explained, variance // _UNEXPLAINED)),
+        )
+    return Lifetime(lifetime.minutes, tuple(expected))
+
+
+def _recent_of(recent: tuple[int, ...], resource: int) -> tuple[int, ...]:
+    return recent[RECENT_FIGURES * resource : RECENT_FIGURES * (resource + 1)]
+
+
+def _believe(lasting: int, variance: int, squares: int) -> int:
+    """Return `believed` in millionths; `squares`: sum of e^2 over all windows."""
+    if not lasting or not squares:
+        return 0
+    return max(0, lasting - variance * _MILLION * _MILLION // (squares * lasting))
+
+
+# --- lifetimes in metrics -----------------------------------------------------------------------
+
+
+def check_lifetime_columns(metric: NodeMetric) -> Refusal | None:
+    """Return a refusal that names the first lifetime column without one entry per pod."""
+    if metric.lifetimes is None:
+        return None
+    columns: dict[str, Sequence[int]] = {"minutes": metric.lifetimes.minutes}
+    columns |= {f"mean, {name}": column for name, column in metric.lifetimes.mean.items()}
+    columns |= {f"deviation, {name}": column for name, column in metric.lifetimes.deviation.items()}
+    pods = len(metric.pods)
+    for name, column in columns.items():
+        if len(column) != pods:
+            reason = f"lifetimes, {name}: found {len(column)} entries; expected {pods}, one per pod"
+            return Refusal("invalid", reason)
+    return None
+
+
+def read_lifetimes(metric: NodeMetric, resources: Sequence[str]) -> dict[tuple[str, str], Lifetime]:
+    """Return the lifetimes of pods in a metric, by namespace and name.
+
+    Pods are left out if they were measured for no time or lack one of the resources.
+    """
+    columns = metric.lifetimes
+    if columns is None or not columns.mean.keys() >= set(resources) <= columns.deviation.keys():
+        return {}
+    parts = [part[name] for name in resources for part in (columns.mean, columns.deviation)]
+    lifetimes = {}
+    for pod, minutes, *figures in zip(metric.pods, columns.minutes, *parts, strict=True):
+        if minutes and min(figures, default=0) >= 0:
+            usage = tuple([min(figure, AMOUNT_MAX) * PARTS for figure in figures])
+            lifetimes[pod.namespace, pod.name] = Lifetime(min(minutes, MINUTES_MAX), usage)
+    return lifetimes

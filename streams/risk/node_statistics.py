@@ -1,0 +1,375 @@
+"""Mean and variance of what one node is going to use: sums over the pods that it holds.
+
+The sums are linear in the fleet's figures (`usage_shares`), so these may change at any time. Pods
+are added and subtracted exactly, so the order of events does not matter.
+
+A pod counts by its lifetime, as that is expected to go on. Lifetimes are extended once in a window
+of five minutes: from the lifetimes in the metric, or else from its averages. A younger pod counts by
+the newest metric alone. Metrics name pods by namespace and name, so a pod counts as unmeasured in
+its first minute: the figure may be that of an earlier pod of that name.
+
+The system part is usage that belongs to no pod, host applications included; it counts as a pod that
+requests nothing. If a metric has usage of the node and none of pods, the whole node is the system
+part. The pods of such a node add only the uncertainty of their variance, also pods with a lifetime
+from earlier metrics.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add, sub
+
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.metrics import NodeMetric
+from streams.pods.held import Held
+from streams.risk import usage_shares as shares
+from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
+from streams.risk.lifetimes import (
+    WINDOW_MINUTES,
+    Lifetime,
+    expect_usage,
+    extend_lifetime,
+    read_lifetimes,
+    start_lifetime,
+    update_recent,
+)
+
+#: Key of the system part among the lifetimes.
+SYSTEM = ""
+#: Pods by namespace and name.
+_PodName = tuple[str, str]
+
+
+class NodeStatistics:
+    """Lifetimes of the pods of one node, and mean and variance that follow from them."""
+
+    __slots__ = (
+        "_figures", "_figures_of", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
+        "extended_at_ms", "fleet", "fleet_sums", "lifetimes", "reported", "tiny_request_sums", "whole",
+    )  # fmt: skip
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Start without pods and metrics."""
+        self.fleet = fleet
+        self.lifetimes: dict[str, Lifetime] = {}
+        """By pod uid, and of the system part; includes pods that have gone since the last window."""
+        self.extended_at_ms: int | None = None
+        """Update time of the metric that extended the lifetimes last."""
+        self.whole = False
+        """In that metric the whole node was the system part."""
+        self.reported = False
+        """That metric had lifetimes of pods."""
+        self._young: dict[str, Lifetime] = {}
+        """Pods without a lifetime that the newest metric has measured."""
+        self._metric: NodeMetric | None = None
+        """The newest metric until its pods have been read."""
+        self._usages: dict[_PodName, tuple[int, ...]] = {}
+        """Its pods, once they have been read; see `_read_usages`."""
+        self._metric_ms: int | None = None
+        self._whole = False
+        """In the newest metric the whole node is the system part."""
+        self._sums = (0,) * (shares.SUMS * len(fleet.resources))
+        self._figures: list[tuple[float, float]] = []
+        self._figures_of: tuple[tuple[int, ...], tuple[FleetUsage, ...]] = ((), ())
+        """Sums and fleet figures that `_figures` were computed from: most metrics change neither."""
+        self.fleet_sums = self.tiny_request_sums = ZERO_SUMS * len(fleet.resources)
+        """Sums of the node's pods for `compute_fleet_usage`; the second of pods with tiny requests."""
+
+    # --- results --------------------------------------------------------------------------------
+
+    def figures(self) -> list[tuple[float, float]]:
+        """Return mean and variance by resource, in units and their squares; not to be changed."""
+        sums, fleet = self._sums, self.fleet.figures
+        if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
+            self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
+        return self._figures
+
+    def figures_of(self, held: Held) -> list[tuple[float, float]]:
+        """Return what one pod of the node adds to them."""
+        share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
+        return shares.compute_figures(share, self.fleet.figures)
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def add(self, held: Held) -> None:
+        """Add a pod that takes room."""
+        share, fleet_sums, tiny_request_sums = self._count(held)
+        self._sums = tuple(map(add, self._sums, share))
+        if fleet_sums:
+            self.fleet_sums = tuple(map(add, self.fleet_sums, fleet_sums))
+        if tiny_request_sums:
+            self.tiny_request_sums = tuple(map(add, self.tiny_request_sums, tiny_request_sums))
+
+    def remove(self, held: Held) -> None:
+        """Subtract a pod that gives its room back, as it was added."""
+        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        self._sums = tuple(map(sub, self._sums, self._share(held, demand)))
+        lifetime = self.lifetimes.get(held.pod.uid)
+        if lifetime is None:
+            self._young.pop(held.pod.uid, None)
+            return
+        fleet_sums, tiny_request_sums = self._measure_for_fleet(held, lifetime, demand)
+        self.fleet_sums = tuple(map(sub, self.fleet_sums, fleet_sums))
+        if tiny_request_sums:
+            self.tiny_request_sums = tuple(map(sub, self.tiny_request_sums, tiny_request_sums))
+
+    def _count(self, held: Held) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
+
+        The last two may be empty.
+        """
+        demand = self.fleet.resolve_demand(held.pod, held.demand)
+        lifetime = self.lifetimes.get(held.pod.uid)
+        if lifetime is not None:
+            return (self._share(held, demand), *self._measure_for_fleet(held, lifetime, demand))
+        usage = self._read_usages().get((held.pod.namespace, held.pod.name))
+        if usage is not None and self._metric_ms is not None:
+            minutes = _minutes_in_window(held, self._metric_ms)
+            if minutes:
+                self._young[held.pod.uid] = start_lifetime(minutes, usage)
+        return self._share(held, demand), (), ()
+
+    def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
+        """Return what a pod adds to the sums: a function of the pod, its lifetime and the metric."""
+        if self.whole and self._is_within_whole(held):
+            return shares.compute_whole_node_share(demand, self._expect(SYSTEM), self.fleet.args)
+        uid = held.pod.uid
+        lifetime = self._expect(uid) or self._young.get(uid)
+        if lifetime is not None:
+            return shares.compute_measured_share(demand, lifetime, self.fleet.args)
+        return shares.compute_unmeasured_share(demand)
+
+    def _expect(self, key: str) -> Lifetime | None:
+        lifetime = self.lifetimes.get(key)
+        return None if lifetime is None else expect_usage(lifetime)
+
+    def _is_within_whole(self, held: Held) -> bool:
+        """Tell whether a pod's usage is part of the whole node's lifetime.
+
+        It is until the system part is another one, however the newest metric measures the pod, so
+        that nothing counts twice.
+        """
+        at_ms = self.extended_at_ms or 0
+        if self._whole:
+            at_ms = max(at_ms, self._metric_ms or 0)
+        return held.pod.uid in self.lifetimes or _minutes_in_window(held, at_ms) > 0
+
+    def _measure_for_fleet(
+        self, held: Held, lifetime: Lifetime, demand: Sequence[int]
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        """Return what a pod with a lifetime adds to `fleet_sums` and to `tiny_request_sums`.
+
+        The second is empty if the pod requests enough of every resource.
+        """
+        sums: list[int] = []
+        usage = lifetime.usage
+        for index, amount in enumerate(demand):
+            sums += measure_pod(lifetime.minutes, usage[2 * index], usage[2 * index + 1], amount)
+        asked = self.fleet.select_asked(sums, held.pod, held.demand)
+        return asked, () if asked is sums else tuple(map(sub, sums, asked))
+
+    # --- metrics and policy ---------------------------------------------------------------------
+
+    def measure(self, metric: NodeMetric | None, held: Iterable[Held], *, extend: bool) -> bool:
+        """Take over a new metric; return whether it extended the lifetimes.
+
+        Args:
+            metric: None: it was removed, and lifetimes stay as they are.
+            held: all pods of the node.
+            extend: False: the lifetimes contain it already, if they should.
+        """
+        pods = list(held)
+        whole = _is_whole(metric)
+        reported: Mapping[_PodName, Lifetime] = {}
+        if metric is None or not extend:
+            extend = False
+        else:
+            reported = read_lifetimes(metric, self.fleet.resources)
+            extend = self._is_due(metric, reported)
+        if extend or whole or self._whole:
+            self._set_metric(metric)
+            if extend and metric is not None:
+                self._extend(metric, pods, reported)
+            self.sum_up(pods)
+        else:
+            # Only pods without a lifetime count by the newest metric.
+            young = [each for each in pods if each.pod.uid not in self.lifetimes]
+            for each in young:
+                self.remove(each)
+            self._set_metric(metric)
+            for each in young:
+                self.add(each)
+        return extend
+
+    def set_fleet(self, fleet: Fleet, metric: NodeMetric | None, held: Iterable[Held]) -> bool:
+        """Use other arguments for the same resources; return whether the lifetimes lost anything.
+
+        Args:
+            fleet: the arguments, and the figures of the fleet.
+            metric: the newest one.
+            held: all pods of the node.
+        """
+        self.fleet = fleet
+        forgotten = self._forget_recent()
+        self._set_metric(metric)
+        self.sum_up(held)
+        return forgotten
+
+    def restore(
+        self,
+        held: Iterable[Held],
+        lifetimes: dict[str, Lifetime],
+        extended_at_ms: int,
+        *,
+        whole: bool,
+        reported: bool,
+    ) -> None:
+        """Take over lifetimes as they were written."""
+        self.lifetimes, self.extended_at_ms = lifetimes, extended_at_ms
+        self.whole, self.reported = whole, reported
+        self._forget_recent()
+        self.sum_up(held)
+
+    def sum_up(self, held: Iterable[Held]) -> None:
+        """Add up all pods again."""
+        self._young = {}
+        system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
+        pods = [self._count(each) for each in held]
+        none = ZERO_SUMS * len(self.fleet.resources)
+        self._sums = _add_up([system, *(share for share, _, _ in pods)])
+        self.fleet_sums = _add_up([none, *(sums for _, sums, _ in pods if sums)])
+        self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in pods if sums)])
+
+    def _forget_recent(self) -> bool:
+        """Drop recent averages that the policy does not use; return whether there were any."""
+        if self.fleet.args.recent_minutes or not any(
+            lifetime.recent for lifetime in self.lifetimes.values()
+        ):
+            return False
+        self.lifetimes = {
+            key: lifetime._replace(recent=()) for key, lifetime in self.lifetimes.items()
+        }
+        return True
+
+    def _set_metric(self, metric: NodeMetric | None) -> None:
+        self._metric_ms = None if metric is None else metric.updated_at_ms
+        self._metric, self._usages, self._whole = metric, {}, _is_whole(metric)
+        if metric is not None and metric.lifetimes is not None:
+            self._read_usages()  # now, so that the metric's lifetimes are not kept in memory
+
+    def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
+        """Return usage by pod of the newest metric; it is read when it is first needed."""
+        metric = self._metric
+        if metric is not None:
+            resources = self.fleet.resources
+            self._usages = {
+                (pod.namespace, pod.name): tuple([pod.usage.get(name, 0) for name in resources])
+                for pod in metric.pods
+                if pod.usage
+            }
+            self._metric = None
+        return self._usages
+
+    # --- lifetimes ------------------------------------------------------------------------------
+
+    def _is_due(self, metric: NodeMetric, reported: Mapping[_PodName, Lifetime]) -> bool:
+        now_ms, last_ms = metric.updated_at_ms, self.extended_at_ms
+        if now_ms is None or last_ms is None:
+            return now_ms is not None
+        # Columns without any pod come with averages, each of which counts once.
+        if reported:
+            return now_ms > last_ms
+        # A node that reported lifetimes before will report them again, so wait one window longer.
+        return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
+
+    def _extend(
+        self, metric: NodeMetric, held: Iterable[Held], reported: Mapping[_PodName, Lifetime]
+    ) -> None:
+        """Extend the lifetimes by a metric.
+
+        Args:
+            metric: the newest one, which has been read by `_set_metric`.
+            held: all pods of the node.
+            reported: lifetimes in the metric.
+        """
+        now_ms = metric.updated_at_ms or 0
+        window = self._window_minutes(now_ms)
+        usages = self._read_usages()
+        lifetimes: dict[str, Lifetime] = {}
+        for each in held:
+            uid, name = each.pod.uid, (each.pod.namespace, each.pod.name)
+            before, age = self.lifetimes.get(uid), each.compute_age_minutes(now_ms)
+            used = usages.get(name) if age > 0 else None
+            after, minutes = reported.get(name), min(age, window)
+            # A lifetime that is longer than the pod has been there is that of an earlier pod.
+            if after is None or after.minutes > age + 1:
+                after = before if used is None else extend_lifetime(before, minutes, used)
+            if after is not None:
+                lifetimes[uid] = self._follow_recent(before, after, minutes, used)
+        # Usage of the system part is not comparable if pods were in it before, or are now.
+        before = self.lifetimes.get(SYSTEM) if self.whole == self._whole else None
+        after, system = before, None
+        if metric.usage is not None:
+            system = compute_system_usage(metric, self.fleet.resources, whole_node=self._whole)
+            after = extend_lifetime(before, window, system)
+        if after is not None:
+            lifetimes[SYSTEM] = self._follow_recent(before, after, window, system)
+        self.lifetimes = lifetimes
+        self.extended_at_ms, self.whole, self.reported = now_ms, self._whole, bool(reported)
+
+    def _follow_recent(
+        self, before: Lifetime | None, after: Lifetime, minutes: int, used: Sequence[int] | None
+    ) -> Lifetime:
+        recent_minutes = self.fleet.args.recent_minutes
+        if not recent_minutes:
+            return after
+        recent = update_recent(before or after, minutes, used, recent_minutes)
+        return Lifetime(after.minutes, after.usage, recent)
+
+    def _window_minutes(self, now_ms: int) -> int:
+        """Return for how many minutes the averages of a metric count.
+
+        These are the minutes since the metric before, at most a window: a node that reports
+        lifetimes may average over less.
+        """
+        if self.extended_at_ms is None:
+            return WINDOW_MINUTES
+        return max(1, min((now_ms - self.extended_at_ms) // 60_000, WINDOW_MINUTES))
+
+
+def compute_system_usage(
+    metric: NodeMetric, resources: Sequence[str], *, whole_node: bool
+) -> list[int]:
+    """Return the mean usage of the system part, in units, one entry per resource.
+
+    Args:
+        metric: if it lacks the system usage of a resource, the result for that resource is the
+            usage of the node minus the usage of its pods.
+        resources: names, in the order of the result.
+        whole_node: all usage of the node counts as the system's.
+    """
+    node_usage: Mapping[str, int] = metric.usage or {}
+    if whole_node:
+        return [node_usage.get(name, 0) for name in resources]
+    parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
+    return [
+        min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
+        if name in metric.system_usage or name not in node_usage
+        else max(0, node_usage[name] - sum(pod.usage.get(name, 0) for pod in metric.pods))
+        for name in resources
+    ]
+
+
+def _is_whole(metric: NodeMetric | None) -> bool:
+    """Tell whether a metric has usage of the node and none of pods."""
+    return (
+        metric is not None
+        and metric.usage is not None
+        and not any(pod.usage for pod in metric.pods)
+    )
+
+
+def _minutes_in_window(held: Held, now_ms: int) -> int:
+    return max(0, min(held.compute_age_minutes(now_ms), WINDOW_MINUTES))
+
+
+def _add_up(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*rows, strict=True)))

@@ -1,0 +1,94 @@
+"""The standard normal distribution on a fixed grid, the same numbers on every processor.
+
+`math.erf` and `exp` of a C library may differ in their last bit from machine to machine, and then a
+replay would. So the values come from decimal arithmetic, whose results are defined to the digit,
+rounded once to doubles; what is worked out from them uses only + - x / and sqrt, which IEEE 754
+defines to the bit. A test holds the table to its digest and to `math.erf`.
+
+Between grid points, with u the share of the step, the distribution Phi and the expected excess
+G(z) = phi(z) + z Phi(z) are continued by their derivatives: Phi' = phi, G' = Phi. The error is less
+than 2e-6 for Phi and 1e-8 for G. Beyond the grid's end Phi is 1 and G is z, by the same formula;
+before its beginning both are taken as they are there, next to 0.
+"""
+
+from decimal import Context, Decimal, localcontext
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from streams.stage.arrays import FloatArray
+
+#: Grid points for each unit of z; a power of 2, so that scaling is exact.
+STEPS = 256
+#: The grid goes from -REACH to REACH.
+REACH = 8
+#: Index of the last grid point; z = 0 is at ZERO.
+LAST, ZERO = 2 * REACH * STEPS, REACH * STEPS
+
+_DIGITS = 40
+
+
+class NormalTable(NamedTuple):
+    """Values at the grid points, shape (LAST + 1,), float64."""
+
+    distribution: FloatArray
+    """Phi(z)."""
+    step: FloatArray
+    """phi(z) / STEPS: what Phi grows by over a step; 0 at the last point."""
+    excess: FloatArray
+    """G(z) = phi(z) + z Phi(z): mean of max(0, X + z) of a standard normal X."""
+
+
+@cache
+def normal_table() -> NormalTable:
+    """The table; worked out when it is first asked for, in about 0.1 s."""
+    with localcontext(Context(prec=_DIGITS)):
+        step = Decimal(1) / STEPS
+        unit = (2 * _pi()).sqrt()
+        half = Decimal(1) / 2
+        # By symmetry only z >= 0 is worked out. Phi grows by the integral of phi over a step, which
+        # is that of its Taylor series around the step's middle, even terms up to the fourth.
+        upper, density, beyond = [half], [1 / unit], half
+        for index in range(ZERO):
+            middle = (index + half) * step
+            square = middle * middle
+            second = (square - 1) * step**2 / 24
+            fourth = (square * square - 6 * square + 3) * step**4 / 1920
+            beyond += (-square / 2).exp() / unit * step * (1 + second + fourth)
+            edge = (index + 1) * step
+            upper.append(beyond)
+            density.append((-edge * edge / 2).exp() / unit)
+        above = [
+            d + index * step * p for index, (d, p) in enumerate(zip(density, upper, strict=True))
+        ]
+        # G(-z) = G(z) - z.
+        below = [value - index * step for index, value in enumerate(above)]
+        distribution = [1 - p for p in reversed(upper[1:])] + upper
+        excess = below[:0:-1] + above
+        growth = [d * step for d in (*density[:0:-1], *density)]
+        # The last piece goes on for ever, with Phi = 1 and G = z.
+        distribution[-1], growth[-1], excess[-1] = Decimal(1), Decimal(0), Decimal(REACH)
+        return NormalTable(_doubles(distribution), _doubles(growth), _doubles(excess))
+
+
+def _doubles(values: list[Decimal]) -> FloatArray:
+    array: FloatArray = np.array([float(value) for value in values])
+    array.setflags(write=False)
+    return array
+
+
+def _pi() -> Decimal:
+    """By Machin's formula."""
+    return 4 * (4 * _arctan_of_one_over(5) - _arctan_of_one_over(239))
+
+
+def _arctan_of_one_over(number: int) -> Decimal:
+    power = total = Decimal(1) / number
+    odd, sign = 1, -1
+    while power.adjusted() > -_DIGITS - 5:
+        power /= number * number
+        odd += 2
+        total += sign * power / odd
+        sign = -sign
+    return total

@@ -1,0 +1,153 @@
+"""What it costs that a node may be used beyond what it should be.
+
+A node's usage is taken to be normally distributed. With C its capacity, h the share of it from
+which it is hot, mu and var the mean and variance of its usage, and w the weight of excess:
+
+    sd   = sqrt(var + (0.02 C)^2)
+    z    = (mu - h C) / sd
+    cost = Phi(z) + w (sd phi(z) + (mu - h C) Phi(z)) / C
+         = Phi(z) + w (sd / C) G(z)           with G(z) = phi(z) + z Phi(z)
+
+The first term is the probability of being hot; the second one is the expected usage beyond the hot
+share, as a share of the node, without which a node that is hot already would be filled up. Figures
+here are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
+
+Mean and variance are given scaled (`Scale`), so that z comes out in steps of the table and the
+standard deviation with the weight in it: fewer passes over the nodes.
+
+The same is worked out for one node and for all of them, with the same operations in the same order:
+both agree to the bit, and with every other machine (see `normal_table`).
+"""
+
+from collections.abc import Callable
+from functools import cache
+from math import floor, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streams.risk.normal_table import LAST, STEPS, ZERO, normal_table
+from streams.stage.arrays import FloatArray
+
+#: Standard deviation, as a share of the node, that every node has besides its pods'.
+NODE_DEVIATION = 0.02
+#: Cost of a whole node's mean usage: decides where there is no risk.
+TIE = 0.0001
+
+_ZERO, _LAST = float(ZERO), float(LAST)
+#: Over a step, G grows by half a step of Phi at both its ends: G is counted in half steps.
+_HALF_STEPS = 2.0 * STEPS
+
+
+class Scale(NamedTuple):
+    """What mean and variance are multiplied with before costs are worked out of them."""
+
+    mean: float
+    variance: float
+
+
+def scale_of(excess_weight: float) -> Scale:
+    """The scale under a weight of excess.
+
+    Powers of 2 as long as the weight is one: scaled, figures have the bits that they had.
+    """
+    deviation = (excess_weight or 1.0) / _HALF_STEPS
+    return Scale(STEPS * deviation, deviation * deviation)
+
+
+@cache
+def _arrays() -> tuple[FloatArray, Any]:
+    """Excess in half steps; growth and distribution, which are looked up together: as the real and
+    the imaginary part of one number. One copy serves the plugins of all clusters."""
+    table = normal_table()
+    excess = table.excess * _HALF_STEPS
+    growth_and_distribution = table.step + 1j * table.distribution
+    excess.flags.writeable = growth_and_distribution.flags.writeable = False
+    return excess, growth_and_distribution
+
+
+@cache
+def _lists() -> tuple[list[float], list[float], list[float]]:
+    """Distribution, growth and excess as numbers of Python: half a megabyte, for all clusters."""
+    excess, growth_and_distribution = _arrays()
+    return (
+        growth_and_distribution.imag.tolist(),
+        growth_and_distribution.real.tolist(),
+        excess.tolist(),
+    )
+
+
+def cost_function(excess_weight: float) -> Callable[[float, float], float]:
+    """The cost of one node as a function of scaled (mean, variance); see the module."""
+    distribution, growth, excess = _lists()
+
+    def cost(mean: float, variance: float) -> float:
+        deviation = sqrt(variance)
+        place = mean / deviation + _ZERO
+        index = LAST if place >= _LAST else floor(place)
+        beyond = place - index
+        if index < 0:
+            index = 0
+        at_point = distribution[index]
+        hot = growth[index] * beyond + at_point
+        if not excess_weight:
+            return hot
+        return ((at_point + hot) * beyond + excess[index]) * deviation + hot
+
+    return cost
+
+
+class CostArrays:
+    """The cost of many nodes at once; keeps its working arrays, since making them costs more than
+    using them."""
+
+    def __init__(self, excess_weight: float) -> None:
+        self.excess_weight = excess_weight
+        self._excess, self._growth_and_distribution = _arrays()
+        self._make_room((0,))
+
+    def costs(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Costs of nodes.
+
+        Args:
+            mean: mu / C - h of each node, scaled; of any shape.
+            variance: var / C^2 + 0.02^2 of each node, scaled; of the same shape. It is written
+                over: what else is touched pushes other nodes' figures out of the processor's cache.
+
+        Returns:
+            Of the same shape; overwritten by the next call.
+        """
+        if self._index.shape != mean.shape:
+            self._make_room(mean.shape)
+        index = self._index
+        beyond, point, hot = self._work
+        deviation = np.sqrt(variance, out=variance)
+        np.divide(mean, deviation, out=beyond)
+        beyond += self._zero
+        np.minimum(beyond, self._last, out=point)
+        np.floor(point, out=point)
+        index[...] = point
+        beyond -= point
+        self._growth_and_distribution.take(index, None, self._found, "clip")
+        np.multiply(self._growth, beyond, out=hot)
+        hot += self._distribution
+        if not self.excess_weight:
+            return hot
+        np.add(self._distribution, hot, out=point)
+        point *= beyond
+        self._excess.take(index, None, beyond, "clip")
+        point += beyond
+        point *= deviation
+        point += hot
+        return point
+
+    def _make_room(self, shape: tuple[int, ...]) -> None:
+        """Working arrays of this shape."""
+        self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
+        # An array: to compare with a number takes numpy twice as long.
+        self._last: FloatArray = np.full(shape, _LAST)
+        self._zero: FloatArray = np.array(_ZERO)
+        self._index: Any = np.empty(shape, dtype=np.intp)
+        self._found: Any = np.empty(shape, dtype=np.complex128)
+        self._growth: FloatArray = self._found.real
+        self._distribution: FloatArray = self._found.imag

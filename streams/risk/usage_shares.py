@@ -1,0 +1,91 @@
+"""What one pod adds to the sums from which mean and variance of its node are computed.
+
+With m the minutes for which a pod has been measured, n its demand, and p and q the minutes that the
+policy gives the priors of mean and variance:
+
+    mean     = (usage n p + own mean m) / (p + m)
+    variance = (variance n^2 q + own variance v) / (q + v)  +  spread n^2 p / (p + m)
+
+`usage`, `variance` and `spread` are those of the fleet (`fleet_usage`); the last term is the
+uncertainty of the pod's mean. v is m less one window, since one average has no variance. Each sum is
+linear in the fleet's figures, and a share is five integers per resource (`SUMS`): the factor of
+`usage` and the own mean, both in thousandths of a unit; the factor of `variance`, the own variance,
+and the factor of `spread`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from schemas.policy.overutilization import OverutilizationRiskArgs
+from streams.risk.fleet_usage import FleetUsage
+from streams.risk.lifetimes import PARTS, WINDOW_MINUTES, Lifetime
+
+#: Sums of one resource.
+SUMS = 5
+_MILLION = 1_000_000
+
+
+def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
+    """Return the share of a pod without a lifetime; `demand` by resource in units."""
+    share: list[int] = []
+    for amount in demand:
+        square = amount * amount
+        share += (amount * PARTS, 0, square, 0, square)
+    return tuple(share)
+
+
+def compute_measured_share(
+    demand: Iterable[int], lifetime: Lifetime, args: OverutilizationRiskArgs
+) -> tuple[int, ...]:
+    """Return the share of a pod with a lifetime."""
+    for_mean, for_variance = args.mean_prior_minutes, args.variance_prior_minutes
+    minutes, usage = lifetime.minutes, lifetime.usage
+    varied = max(0, minutes - WINDOW_MINUTES)
+    of_mean, of_variance = for_mean + minutes, for_variance + varied
+    share: list[int] = []
+    for index, amount in enumerate(demand):
+        mean, deviation = usage[2 * index], usage[2 * index + 1]
+        square = amount * amount
+        share += (
+            amount * PARTS * for_mean // of_mean,
+            mean * minutes // of_mean,
+            square * for_variance // of_variance,
+            deviation * deviation * varied // (of_variance * PARTS * PARTS),
+            square * for_mean // of_mean,
+        )
+    return tuple(share)
+
+
+def compute_whole_node_share(
+    demand: Iterable[int], system: Lifetime | None, args: OverutilizationRiskArgs
+) -> tuple[int, ...]:
+    """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
+    varied = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
+    for_variance = args.variance_prior_minutes
+    share: list[int] = []
+    for amount in demand:
+        share += (0, 0, amount * amount * for_variance // (for_variance + varied), 0, 0)
+    return tuple(share)
+
+
+def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int, ...]:
+    """Return the share of the system part, which has no priors."""
+    if lifetime is None:
+        return (0,) * (SUMS * resources)
+    share: list[int] = []
+    for index in range(resources):
+        mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
+        share += (0, mean, 0, deviation * deviation // (PARTS * PARTS), 0)
+    return tuple(share)
+
+
+def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
+    """Return mean and variance by resource, in units and their squares, of a share or a sum of them."""
+    result = []
+    for index, each in enumerate(fleet):
+        expected, own, square, varied, unknown = sums[SUMS * index : SUMS * index + SUMS]
+        mean = (expected * each.usage_ppm + own * _MILLION) / (PARTS * _MILLION)
+        variance = (
+            square * each.variance_ppm + varied * _MILLION + unknown * each.spread_ppm
+        ) / _MILLION
+        result.append((mean, variance))
+    return result

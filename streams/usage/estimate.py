@@ -1,0 +1,188 @@
+"""What a pod is expected to use before it has been measured.
+
+Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
+most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
+Annotations of a pod change its estimate if the policy allows it. They are read like Go reads them;
+an annotation that cannot be read is ignored. Source: docs/upstream.md A4.1, A4.2, A6.5.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from schemas.base.message import INT64_MAX
+from schemas.messages.pods import Pod
+from schemas.policy import LoadAwareSchedulingArgs
+from streams.pods.demand import PodDemand
+from streams.pods.kind import Kind
+from streams.pods.priority import FLAT, PriorityClass, translate_resource
+from streams.stage.sized_cache import SizedCache
+from streams.usage.go_json import as_integers, decode
+from streams.usage.rounding import round_half_away
+from streams.usage.thresholds import read_policy_thresholds
+from streams.usage.vectors import Vector
+
+SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+AFTER_SCHEDULED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+AFTER_INITIALIZED_ANNOTATION = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+
+_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+#: Estimates that are kept, and bytes of the demands that are kept with them.
+_KNOWN_MAX, _KNOWN_BYTES_MAX = 4_096, 16 * 1024 * 1024
+#: Bytes of a demand, and of each resource and port in it.
+_DEMAND_BYTES, _ITEM_BYTES = 1_000, 250
+#: Arguments on which estimates depend.
+_COUNTED_BY = (
+    "estimated_scaling_factors",
+    "allow_customize_estimation",
+    "estimated_seconds_after_pod_scheduled",
+    "estimated_seconds_after_initialized",
+)
+_NONE: Mapping[str, int] = {}
+
+
+class Estimate(NamedTuple):
+    """What a pod is expected to use before it has been measured."""
+
+    expected: Vector
+    added: Vector
+    """The same without negative amounts: they never lower what a node is expected to use
+    (docs/upstream.md A6.6)."""
+
+
+class Estimator:
+    """Estimates pods under one set of arguments, as vectors over one list of resources."""
+
+    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
+        self.args = args
+        self.resources: tuple[str, ...] = args.resources
+        """Names in ascending order: the axis of every vector."""
+        self.thresholds = read_policy_thresholds(args)
+        """Thresholds of nodes that do not override them."""
+        self._factors = dict(args.estimated_scaling_factors)
+        self._last: tuple[bytes, Vector] = (b"", ())
+        self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Estimate]](
+            _KNOWN_BYTES_MAX, _KNOWN_MAX
+        )
+        """By class and the identity of the demand. The demand is kept too, so that no other object
+        gets its identity."""
+
+    def counts_like(self, other: "Estimator") -> bool:
+        """Tell whether both estimate every pod alike, over the same resources."""
+        mine, theirs = self.args, other.args
+        return self.resources == other.resources and all(
+            getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
+        )
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        """Return amounts as a vector; a resource that is not named counts 0."""
+        get = amounts.get
+        return tuple([get(resource, 0) for resource in self.resources])
+
+    def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Estimate:
+        """Return the expected use of a pod, within 64 bits; negative if a factor is negative.
+
+        Args:
+            pod: with its annotations.
+            demand: of the pod; estimates are cached by its identity.
+            of_class: of the pod.
+        """
+        custom = self._custom(pod)
+        if custom:
+            return _estimate(self._estimate_vector(custom, demand, of_class))
+        key = id(demand), of_class
+        known = self._known.get(key)
+        if known is None:
+            known = demand, _estimate(self._estimate_vector({}, demand, of_class))
+            items = len(demand.requests) + len(demand.limits) + len(demand.host_ports)
+            self._known.put(key, known, _DEMAND_BYTES + items * _ITEM_BYTES)
+        return known[1]
+
+    def _custom(self, pod: Pod) -> Mapping[str, int]:
+        """Return the factors in annotations of the pod, if the policy allows them."""
+        return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
+
+    def _estimate_vector(
+        self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
+    ) -> Vector:
+        factors = {**self._factors, **custom} if custom else self._factors
+        return tuple(
+            [
+                _estimate_resource(
+                    translate_resource(resource, of_class), factors[resource], demand
+                )
+                if resource in factors
+                else 0
+                for resource in self.resources
+            ]
+        )
+
+    def of_kind(self, kind: Kind) -> Vector:
+        """Return the expected use of a kind; the last result is kept, as several plugins ask in turn."""
+        key, expected = self._last
+        if key != kind.key:
+            # Not cached with the estimates of pods: few kinds are needed again.
+            expected = self._estimate_vector(
+                self._custom(kind.pod), kind.demand, kind.priority_class
+            )
+            self._last = kind.key, expected
+        return expected
+
+    def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
+        """Return until when a measured pod is estimated all the same; None: it is not."""
+        after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
+        after_initialized = self.args.estimated_seconds_after_initialized or 0
+        if self.args.allow_customize_estimation:
+            after_scheduled = read_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
+            after_initialized = read_seconds(pod, AFTER_INITIALIZED_ANNOTATION, after_initialized)
+        if after_initialized > 0 and pod.initialized_at_ms is not None:
+            return pod.initialized_at_ms + after_initialized * 1000
+        if after_scheduled > 0:
+            return timestamp_ms + after_scheduled * 1000
+        return None
+
+
+def _estimate(expected: Vector) -> Estimate:
+    if min(expected, default=0) >= 0:
+        return Estimate(expected, expected)
+    return Estimate(expected, tuple([max(0, amount) for amount in expected]))
+
+
+def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> int:
+    if resource is None:
+        return 0
+    limit = demand.limits.get(resource, 0)
+    base = demand.requests.get(resource, 0)
+    if limit > base:
+        base = limit
+    if base == 0:
+        return FLAT.get(resource, 0)
+    expected = round_half_away(float(base) * float(factor) / 100)
+    if 0 < limit < expected:
+        return limit
+    # An annotation may hold any factor: the result stays an amount, if a negative one.
+    if -INT64_MAX <= expected <= INT64_MAX:
+        return expected
+    return INT64_MAX if expected > 0 else -INT64_MAX
+
+
+# --- annotations of pods ------------------------------------------------------------------------
+
+
+def read_scaling_factors(pod: Pod) -> dict[str, int]:
+    """Return the scaling factors in a pod's annotation, in percent, by resource."""
+    text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
+    try:
+        return {} if text is None else as_integers(decode(text))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def read_seconds(pod: Pod, annotation: str, default: int) -> int:
+    """Return the seconds in a pod's annotation for which it is estimated although it is measured."""
+    text = pod.annotations.get(annotation)
+    if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
+        return default
+    seconds = int(text)
+    return seconds if 0 <= seconds <= INT64_MAX else default

@@ -1,0 +1,60 @@
+"""JSON as Go decodes it into typed values, for annotations that Koordinator reads that way.
+
+Go ignores the case of field names, decodes a repeated name into the same field again, and has no
+NaN. So an object is read as its names and values in their order.
+"""
+
+import json
+from typing import Any, NoReturn
+
+from schemas.base.message import INT64_MAX
+
+
+def decode(text: str) -> Any:
+    """Decode a JSON text, with objects as tuples of pairs.
+
+    Raises:
+        ValueError: it is not JSON, or Go would not accept it.
+        RecursionError: it is nested too deep.
+    """
+    return json.loads(text, object_pairs_hook=tuple, parse_constant=_refuse)
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    """Return names, in one case, and values of a decoded object in their order; null is empty.
+
+    Raises:
+        ValueError: it is no object.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, tuple):
+        raise ValueError("not an object")  # noqa: TRY004 - one error for all bad JSON
+    return [(name.casefold(), item) for name, item in value]
+
+
+def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, int]:
+    """Return a decoded object as a map of int64, in which null is 0.
+
+    Args:
+        value: the object; null empties the map.
+        before: content of the map, which the object is merged into.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, tuple):
+        raise ValueError("not an object")  # noqa: TRY004 - one error for all bad JSON
+    integers = dict(before or {})
+    for key, item in value:
+        number = 0 if item is None else item
+        if type(number) is not int or not -INT64_MAX - 1 <= number <= INT64_MAX:
+            raise ValueError(f"{key}: no integer of 64 bits")
+        integers[key] = number
+    return integers
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

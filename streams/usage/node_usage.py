@@ -1,0 +1,287 @@
+"""Usage of one node: what its metric measured, and what its pods are expected to use beyond that.
+
+A metric shows what a node used a while ago. Pods placed since are not in it, and pods that have just
+started are in it with too little. Both are estimated until a metric is young enough to be believed.
+The sums of those estimates are updated as pods and metrics come and go.
+
+The pods are Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
+overlooked. Source: docs/upstream.md A3, A4, A6.
+"""
+
+from collections.abc import Mapping
+
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.pods import Pod
+from streams.pods.demand import PodDemand
+from streams.pods.priority import priority_class
+from streams.usage.assigned_pods import AssignedPod, Share, is_same_for_estimation
+from streams.usage.estimate import Estimator
+from streams.usage.metric import MetricVectors
+from streams.usage.thresholds import build_profile
+from streams.usage.vectors import Vector, minus, plus, total
+
+#: A pod's usage, and whether the node's agent knows it as prod.
+_Measured = tuple[Vector, bool]
+_NO_PODS: Mapping[tuple[str, str], _Measured] = {}
+
+RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
+
+
+class ExpectedNodeUsage:
+    """Metric and assigned pods of one node; vectors over the resources of its estimator."""
+
+    __slots__ = (
+        "assigned",
+        "delta",
+        "estimated",
+        "estimator",
+        "metric",
+        "metric_time_ms",
+        "prod_delta",
+        "prod_usage",
+        "profile",
+        "vectors",
+    )
+
+    def __init__(self, estimator: Estimator) -> None:
+        """Start without metric and pods, on a node that Kubernetes has not named."""
+        self.estimator = estimator
+        self.metric: NodeMetric | None = None
+        self.vectors: MetricVectors | None = None
+        """Figures of the metric."""
+        self.metric_time_ms: int | None = None
+        """Update time that estimation uses; a metric without one keeps the time before it."""
+        self.profile = build_profile({}, {}, estimator.resources, estimator.thresholds)
+        self.assigned: dict[str, AssignedPod] = {}
+        """By pod uid."""
+        self.delta: Vector
+        """What estimates add to the node's usage."""
+        self.prod_usage: Vector
+        """Measured usage of prod pods."""
+        self.prod_delta: Vector
+        """What estimates add to that."""
+        self.estimated: Vector
+        """Sum of all estimates, as if nothing had been measured."""
+        self.delta = self.prod_usage = self.prod_delta = self.estimated = self._zero()
+
+    def _zero(self) -> Vector:
+        return (0,) * len(self.estimator.resources)
+
+    # --- policy and metric ----------------------------------------------------------------------
+
+    def set_profile(self, capacity: Mapping[str, int], annotations: Mapping[str, str]) -> None:
+        """Work out the thresholds again.
+
+        Args:
+            capacity: of the node, by resource.
+            annotations: of the node; they override thresholds of the policy.
+        """
+        estimator = self.estimator
+        self.profile = build_profile(
+            capacity, annotations, estimator.resources, estimator.thresholds
+        )
+
+    def set_estimator(self, estimator: Estimator) -> bool:
+        """Use another policy; the caller sets the profile.
+
+        Returns False if the policy estimates all pods like the one before.
+        """
+        before, self.estimator = self.estimator, estimator
+        if before.counts_like(estimator):
+            return False
+        if self.metric is not None and before.resources != estimator.resources:
+            self.vectors = MetricVectors(self.metric, estimator)
+        self.assigned = {
+            uid: self._make_assigned(old.pod, old.demand, old.cached_at_ms)
+            for uid, old in self.assigned.items()
+        }
+        self.estimated = total(
+            self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
+        )
+        self._recount()
+        return True
+
+    def set_metric(self, metric: NodeMetric | None) -> None:
+        """Replace the metric; None: it is gone.
+
+        The time of the metric before stays if this one has none, while pods are counted here.
+        """
+        self.metric = metric
+        self.vectors = None if metric is None else MetricVectors(metric, self.estimator)
+        if metric is not None and metric.updated_at_ms is not None:
+            self.metric_time_ms = metric.updated_at_ms
+        self._forget_time()
+        self._recount()
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the metric becomes too old; None: there is none, or it does not say how old it is."""
+        if self.metric is None or self.metric.updated_at_ms is None:
+            return None
+        limit_ms = self.estimator.args.node_metric_expiration_seconds * 1000
+        return self.metric.updated_at_ms + limit_ms
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Tell whether the metric is too old to be believed, or does not say how old it is."""
+        expires_at_ms = self.expires_at_ms
+        return expires_at_ms is None or now_ms >= expires_at_ms
+
+    def is_outdated(self, now_ms: int) -> bool:
+        """Tell whether there is a metric that says how old it is, and it is too old."""
+        return self.expires_at_ms is not None and self.is_expired(now_ms)
+
+    # --- pods -----------------------------------------------------------------------------------
+
+    def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """Count a pod from now on, replacing what was counted for it; False if it never counts."""
+        if pod.has_finished or pod.annotations.get(RESERVE_POD_ANNOTATION) == "true":
+            return False
+        self._uncount(pod.uid)
+        self._count(self._make_assigned(pod, demand, now_ms))
+        return True
+
+    def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
+        """Take over a change of a pod of this node; False if nothing that counts has changed."""
+        if pod.has_finished:
+            return self.unassign(pod.uid)
+        cached = self.assigned.get(pod.uid)
+        if cached is not None and is_same_for_estimation(cached.pod, pod):
+            return False
+        return self.assign(pod, demand, now_ms)
+
+    def unassign(self, uid: str) -> bool:
+        """Stop counting a pod; False if it was not counted."""
+        counted = self._uncount(uid)
+        self._forget_time()
+        return counted
+
+    # --- expected usage -------------------------------------------------------------------------
+
+    def expected(self, aggregation: str | None, duration_ms: int) -> Vector:
+        """Return the expected usage of the node, without the pod that is being placed.
+
+        Args:
+            aggregation: avg, p50 ...; None: the node's average.
+            duration_ms: 0: the longest measured. A duration that was not measured means that
+                nothing is known of the usage: then it is the sum of the estimates of all pods.
+        """
+        if self.vectors is None or self.vectors.node is None:
+            raise ValueError("expected usage of a node without usage: check `vectors` first")
+        if aggregation is None:
+            return plus(self.vectors.node, self.delta)
+        usage = self.vectors.usage(aggregation, duration_ms)
+        return self.estimated if usage is None else plus(usage, self.delta)
+
+    def expected_prod(self) -> Vector:
+        """Return the expected usage of prod pods, with the system's if the policy says so."""
+        expected = plus(self.prod_usage, self.prod_delta)
+        if self.vectors is not None and self.estimator.args.prod_usage_include_sys:
+            expected = plus(expected, self.vectors.system)
+        return expected
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _make_assigned(self, pod: Pod, demand: PodDemand, cached_at_ms: int) -> AssignedPod:
+        timestamp_ms = cached_at_ms if pod.scheduled_at_ms is None else pod.scheduled_at_ms
+        of_class = priority_class(pod, demand)
+        return AssignedPod(
+            pod=pod,
+            demand=demand,
+            cached_at_ms=cached_at_ms,
+            prod=of_class == "prod",
+            estimate=self.estimator.estimate(pod, demand, of_class),
+            timestamp_ms=timestamp_ms,
+            deadline_ms=self.estimator.deadline_ms(pod, timestamp_ms),
+        )
+
+    def _count(self, assigned: AssignedPod) -> None:
+        share = self._share(assigned, self._measured(assigned), self._zero())
+        self.assigned[assigned.pod.uid] = assigned
+        self.delta = plus(self.delta, share.delta)
+        if any(share.prod_usage):
+            self.prod_usage = plus(self.prod_usage, share.prod_usage)
+        self.prod_delta = plus(self.prod_delta, share.prod_delta)
+        self.estimated = plus(self.estimated, assigned.estimate.expected)
+
+    def _uncount(self, uid: str) -> bool:
+        assigned = self.assigned.pop(uid, None)
+        if assigned is None:
+            return False
+        share = self._share(assigned, self._measured(assigned), self._zero())
+        self.delta = minus(self.delta, share.delta)
+        self.prod_usage = minus(self.prod_usage, share.prod_usage)
+        self.prod_delta = minus(self.prod_delta, share.prod_delta)
+        self.estimated = minus(self.estimated, assigned.estimate.expected)
+        return True
+
+    def _measured(self, assigned: AssignedPod) -> _Measured | None:
+        pod, vectors = assigned.pod, self.vectors
+        return None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
+
+    def _share(self, assigned: AssignedPod, measured: _Measured | None, zero: Vector) -> Share:
+        """Return what a pod adds to the sums; `measured`: its usage by the metric.
+
+        A share is not kept: it depends on the pod and the metric alone, so a pod is subtracted as it
+        was added, until all pods are counted again.
+        """
+        added = assigned.estimate.added
+        if measured is None:
+            return Share(added, zero, added if assigned.prod else zero)
+        usage, known_as_prod = measured
+        beyond = zero
+        if not self._is_witnessed(assigned, self._witness_ms):
+            beyond = tuple([max(0, a - b) for a, b in zip(added, usage, strict=True)])
+        if not assigned.prod:
+            return Share(beyond, zero, zero)
+        if known_as_prod:
+            return Share(beyond, usage, beyond)
+        # The node's agent counts it in another class: none of its usage is known as prod usage.
+        return Share(beyond, zero, added)
+
+    @property
+    def _witness_ms(self) -> int | None:
+        """Pods that are there since then or longer are in the metric as they are; None: no pod is."""
+        if self.vectors is None or self.metric_time_ms is None:
+            return None
+        return self.metric_time_ms - self.vectors.report_interval_ms
+
+    def _is_witnessed(self, assigned: AssignedPod, witness_ms: int | None) -> bool:
+        """Tell whether the metric measures a pod as it is, so that its estimate does not count.
+
+        A metric that is too young does not (docs/upstream.md A4.3).
+        """
+        if witness_ms is None or witness_ms < assigned.timestamp_ms:
+            return False
+        deadline_ms = assigned.deadline_ms
+        return deadline_ms is None or deadline_ms <= (self.metric_time_ms or 0)
+
+    def _recount(self) -> None:
+        """Count all pods again: like `_count` for each, but the sums are added up once."""
+        zero, witness_ms = self._zero(), self._witness_ms
+        measured = self.vectors.pods if self.vectors is not None and self.assigned else _NO_PODS
+        shares: list[Share] = []
+        prod_usage: list[Vector] = []
+        for assigned in self.assigned.values():
+            pod = assigned.pod
+            known = measured.get((pod.namespace, pod.name))
+            # Most pods of most nodes have been measured for long and add nothing: see `_share`.
+            if (
+                known is None
+                or witness_ms is None
+                or witness_ms < assigned.timestamp_ms
+                or assigned.deadline_ms is not None
+                or (assigned.prod and not known[1])
+            ):
+                shares.append(self._share(assigned, known, zero))
+            elif assigned.prod:
+                prod_usage.append(known[0])
+        self.delta = total(zero, [each.delta for each in shares if each.delta is not zero])
+        prod_usage += [each.prod_usage for each in shares if each.prod_usage is not zero]
+        self.prod_usage = total(zero, prod_usage)
+        self.prod_delta = total(
+            zero, [each.prod_delta for each in shares if each.prod_delta is not zero]
+        )
+
+    def _forget_time(self) -> None:
+        if self.metric is None and not self.assigned:
+            self.metric_time_ms = None

@@ -1,0 +1,185 @@
+"""Usage thresholds of a node, and its profile: the most usage that they allow.
+
+The thresholds are the policy's, overridden part by part by the node's annotation. Annotations are read
+when a node's state changes, so that a change of its usage or pods costs additions only. Source:
+docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from schemas.policy import LoadAwareSchedulingArgs
+from schemas.policy.durations import parse_duration_ms
+from streams.usage.go_json import as_integers, decode, fields
+from streams.usage.rounding import UNBOUNDED, largest_within
+from streams.usage.vectors import Vector
+
+#: Cached pairs of capacity and thresholds; a cluster has few.
+_MOST_MAX = 4_096
+
+THRESHOLDS_ANNOTATION = "scheduling.koordinator.sh/usage-thresholds"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatedThresholds:
+    """Thresholds on a percentile or average over a duration."""
+
+    thresholds: Mapping[str, int]
+    aggregation: str
+    duration_ms: int
+    """0: the longest measured duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Percentages that the usage of one node is compared with; 0: not checked."""
+
+    plain: Mapping[str, int]
+    prod: Mapping[str, int]
+    aggregated: AggregatedThresholds | None
+
+    def vector(self, which: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
+        """Return thresholds in the order of `resources`; a resource that is not named is not checked."""
+        return tuple(which.get(resource, 0) for resource in resources)
+
+
+def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
+    """Return the thresholds of nodes without an annotation."""
+    aggregated = args.aggregated
+    return Thresholds(
+        plain=args.usage_thresholds,
+        prod=args.prod_usage_thresholds,
+        aggregated=AggregatedThresholds(
+            aggregated.usage_thresholds,
+            aggregated.usage_aggregation_type,
+            aggregated.usage_aggregated_duration_ms or 0,
+        )
+        if aggregated and aggregated.usage_thresholds and aggregated.usage_aggregation_type
+        else None,
+    )
+
+
+def read_node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thresholds:
+    """Return the thresholds of one node; an annotation that cannot be read is ignored whole."""
+    text = annotations.get(THRESHOLDS_ANNOTATION)
+    if text is None:
+        return defaults
+    try:
+        given = _Given()
+        given.read(decode(text))
+    except (ValueError, RecursionError):
+        return defaults
+    return Thresholds(
+        plain=given.plain or defaults.plain,
+        prod=given.prod or defaults.prod,
+        aggregated=given.aggregated.thresholds() or defaults.aggregated,
+    )
+
+
+@dataclass(slots=True)
+class _GivenAggregated:
+    """Part `aggregatedUsage` of the annotation."""
+
+    limits: dict[str, int] = field(default_factory=dict)
+    aggregation: str = ""
+    duration_ms: int = 0
+
+    def read(self, value: Any) -> None:
+        for name, item in fields(value):
+            if name == "usagethresholds":
+                self.limits = as_integers(item, self.limits)
+            elif name == "usageaggregationtype" and item is not None:
+                self.aggregation = _text(item)
+            elif name == "usageaggregatedduration":
+                self.duration_ms = 0 if item is None else parse_duration_ms(_text(item))
+
+    def thresholds(self) -> AggregatedThresholds | None:
+        if not self.limits or not self.aggregation:
+            return None
+        return AggregatedThresholds(self.limits, self.aggregation, self.duration_ms)
+
+
+@dataclass(slots=True)
+class _Given:
+    """Content of the usage-thresholds annotation, read as Go decodes it (A6.11)."""
+
+    plain: dict[str, int] = field(default_factory=dict)
+    prod: dict[str, int] = field(default_factory=dict)
+    aggregated: _GivenAggregated = field(default_factory=_GivenAggregated)
+
+    def read(self, value: Any) -> None:
+        for name, item in fields(value):
+            if name == "usagethresholds":
+                self.plain = as_integers(item, self.plain)
+            elif name == "produsagethresholds":
+                self.prod = as_integers(item, self.prod)
+            elif name == "aggregatedusage":
+                if item is None:
+                    self.aggregated = _GivenAggregated()
+                self.aggregated.read(item)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")  # noqa: TRY004 - one error for all bad JSON
+    return value
+
+
+# --- profile of a node ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProfile:
+    """Vectors over the resources of the policy."""
+
+    total: Vector
+    """Capacity of the node."""
+    most: Vector | None
+    """The most that may be used, by the thresholds for all pods; None: nothing is checked.
+
+    `UNBOUNDED` for a resource without a threshold, or of which the node has nothing."""
+    most_prod: Vector | None
+    """The most that prod pods may use; None: prod pods are judged as all others."""
+    aggregation: str | None
+    """Statistic that `most` is about; None: the average usage."""
+    aggregated_ms: int
+    """Duration of that statistic; 0: the longest one measured."""
+
+
+def build_profile(
+    capacity: Mapping[str, int],
+    annotations: Mapping[str, str],
+    resources: tuple[str, ...],
+    defaults: Thresholds,
+) -> NodeProfile:
+    """Return the profile of a node.
+
+    Args:
+        capacity: of the node, by resource; empty: Kubernetes has not named it.
+        annotations: of the node.
+        resources: of the policy.
+        defaults: thresholds of nodes that do not override them.
+    """
+    total = tuple([capacity.get(name, 0) for name in resources])
+    thresholds = read_node_thresholds(annotations, defaults)
+    aggregated = thresholds.aggregated
+    checked = thresholds.plain if aggregated is None else aggregated.thresholds
+    return NodeProfile(
+        total=total,
+        most=_most(total, thresholds.vector(checked, resources)),
+        most_prod=_most(total, thresholds.vector(thresholds.prod, resources)),
+        aggregation=None if aggregated is None else aggregated.aggregation,
+        aggregated_ms=0 if aggregated is None else aggregated.duration_ms,
+    )
+
+
+@lru_cache(maxsize=_MOST_MAX)
+def _most(total: Vector, thresholds: Vector) -> Vector | None:
+    if not any(thresholds):
+        return None
+    return tuple(
+        largest_within(capacity, threshold) if threshold and capacity > 0 else UNBOUNDED
+        for capacity, threshold in zip(total, thresholds, strict=True)
+    )

@@ -1,0 +1,20 @@
+"""Amounts over the resources of a policy, in ascending order of their names."""
+
+from collections.abc import Sequence
+
+Vector = tuple[int, ...]
+
+
+def plus(left: Vector, right: Vector) -> Vector:
+    """Return the sum per resource."""
+    return tuple(map(int.__add__, left, right))
+
+
+def minus(left: Vector, right: Vector) -> Vector:
+    """Return the difference per resource."""
+    return tuple(map(int.__sub__, left, right))
+
+
+def total(zero: Vector, vectors: Sequence[Vector]) -> Vector:
+    """Return the sum per resource; `zero`: the sum of no vectors."""
+    return tuple(map(sum, zip(*vectors, strict=True))) if vectors else zero

@@ -1,0 +1,62 @@
+"""Rows of lives whose columns are not of the same pods are refused with what is uneven."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from schemas.base.refusals import Refusal
+from schemas.storage.usage_statistics import PodUsageRow
+from schemas.topics.codec import decode_as
+
+_ROW: dict[str, Any] = {
+    "cluster": "prod-eu1",
+    "node": "node-0001",
+    "extended_at_ms": 1_700_000_000_000,
+    "uids": ["a", "b"],
+    "minutes": [5, 10, 15],
+    "usage": {
+        "cpu": {"mean": [1, 2, 3], "deviation": [1, 2, 3]},
+        "memory": {"mean": [4, 5, 6], "deviation": [0, 0, 0]},
+    },
+}
+_LATELY = {"recent": [1, 2, 3], "recent_root": [1, 2, 3], "lasting_ppm": [1, 2, 3]}
+
+
+def _with(**changed: Any) -> bytes:
+    """The row with other columns of cpu, or with another field."""
+    row = {**_ROW, **{name: value for name, value in changed.items() if name in _ROW}}
+    columns = {name: value for name, value in changed.items() if name not in _ROW}
+    usage = {**_ROW["usage"], "cpu": {**_ROW["usage"]["cpu"], **columns}}
+    return orjson.dumps({**row, "usage": usage})
+
+
+def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
+    assert isinstance(decode_as(PodUsageRow, _with()), PodUsageRow)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, as minutes has"),
+        (_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, as minutes has"),
+        (
+            _with(**{**_LATELY, "recent_root": [1]}),
+            "recent_root of cpu has 1 entries; expected 3, as minutes has",
+        ),
+        (
+            _with(minutes=[5]),
+            "minutes has 1 entries for 2 pods; expected one a pod, and at most one more for the "
+            "system part",
+        ),
+        (
+            _with(**_LATELY),
+            "recent of memory is empty, and that of cpu is not; expected it of all resources or of "
+            "none",
+        ),
+    ],
+)
+def test_an_uneven_row_is_refused_with_what_was_expected_and_found(
+    value: bytes, reason: str
+) -> None:
+    assert decode_as(PodUsageRow, value) == Refusal("invalid", reason)

@@ -1,0 +1,213 @@
+"""Lifetimes of pods: kept with their samples, and reported once in a window."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import orjson
+import pytest
+
+from schemas.messages.metrics import NodeMetric
+from streams.aggregate.collect import Collecting
+from streams.aggregate.packed_column import packed
+from streams.stage.records import DamagedTable
+from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample
+from tests.streams.aggregate.harness import Run, metrics, stage, store
+
+_Used = Callable[[int], int]
+
+
+class _Node(Run):
+    """A node that is measured once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(Collecting())
+        self.said: list[NodeMetric] = []
+        self.minute = 0
+
+    def measure(self, minutes: int, uid: str | None = None, **pods: _Used) -> None:
+        """Pods by name, with their usage of a minute."""
+        for minute in range(self.minute, self.minute + minutes):
+            used = [pod(name, of(minute), uid=uid) for name, of in pods.items()]
+            record = self.log.add(sample(T0 + MINUTE * minute, pods=used))
+            self.said += metrics(self.apply(record).outputs)
+        self.minute += minutes
+
+
+def _lifetimes(of: _Node) -> list[tuple[int, str, int, int, int]]:
+    """Minute, pod, minutes of its lifetime, mean and deviation of cpu."""
+    return [
+        (
+            ((metric.updated_at_ms or 0) - T0) // MINUTE,
+            each.name,
+            minutes,
+            metric.lifetimes.mean["cpu"][index],
+            metric.lifetimes.deviation["cpu"][index],
+        )
+        for metric in of.said
+        if metric.lifetimes is not None
+        for index, (each, minutes) in enumerate(
+            zip(metric.pods, metric.lifetimes.minutes, strict=True)
+        )
+        if minutes
+    ]
+
+
+def test_a_lifetime_is_said_once_in_a_window() -> None:
+    node = _Node()
+    node.measure(17, a=lambda _: 300)
+    assert _lifetimes(node) == [(minute, "a", minute + 1, 300, 0) for minute in (5, 10, 15)]
+
+
+def test_mean_and_deviation_are_those_of_all_samples() -> None:
+    random, node = Random(5), _Node()
+    used = [random.randint(0, 2_000) for _ in range(121)]
+    node.measure(121, a=lambda minute: used[minute])
+    (_, _, minutes, mean, deviation) = _lifetimes(node)[-1]
+    assert minutes == 121
+    expected = math.fsum(used) / len(used)
+    spread = math.sqrt(math.fsum((each - expected) ** 2 for each in used) / len(used))
+    assert mean == pytest.approx(expected, abs=1)
+    assert deviation == pytest.approx(spread, abs=1)
+
+
+def _restart_after(minutes: int, restart: Callable[[_Node], None]) -> None:
+    """A node that is restarted after so many minutes says what one does that is not."""
+    steady, restarted = _Node(), _Node()
+    for node in (steady, restarted):
+        node.measure(minutes, a=lambda minute: 7 * minute, b=lambda _: 90)
+        if node is restarted:
+            restart(node)
+        node.measure(14, a=lambda minute: 7 * minute, b=lambda _: 90)
+    assert steady.said == restarted.said
+    assert len(_lifetimes(steady)) >= 6
+
+
+@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
+def test_a_restart_changes_no_life(minutes: int) -> None:
+    _restart_after(minutes, _Node.restart)
+
+
+def test_a_pod_that_comes_later_is_younger_and_one_that_comes_back_begins_anew() -> None:
+    node = _Node()
+    node.measure(8, a=lambda _: 100)
+    node.measure(8, a=lambda _: 100, b=lambda _: 50)
+    node.measure(10, b=lambda _: 50)
+    node.measure(15, a=lambda _: 700, b=lambda _: 50)
+    last = {name: (minutes, mean) for _, name, minutes, mean, _ in _lifetimes(node)}
+    assert last == {"a": (15, 700), "b": (33, 50)}
+
+
+def test_another_pod_of_the_same_name_has_a_lifetime_of_its_own() -> None:
+    node = _Node()
+    node.measure(11, a=lambda _: 900)
+    node.measure(15, uid="another", a=lambda _: 10)
+    (_, _, minutes, mean, _) = _lifetimes(node)[-1]
+    assert (minutes, mean) == (15, 10)
+
+
+def test_a_window_without_pods_ends_all_lifetimes() -> None:
+    node = _Node()
+    node.measure(11, a=lambda _: 900)
+    node.measure(7)
+    node.measure(6, a=lambda _: 10)
+    assert _lifetimes(node)[-1][2:] == (6, 10, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_lifetimes_that_have_ended_are_not_said_however_records_are_cut_into_batches(
+    size: int,
+) -> None:
+    node = Run(Collecting(replace(QUICK, report_ms=5 * MINUTE)))
+    records = [
+        *node.log.add(*(sample(T0 + at * MINUTE, pods=[pod("a", 100)]) for at in (0, 1))),
+        *node.log.add(sample(T0 + 5 * MINUTE - 5)),
+        # Late: it is in the averages, and begins no life.
+        *node.log.add(sample(T0 + 5 * MINUTE - 10, pods=[pod("a", 100)])),
+        *node.log.add(sample(T0 + 5 * MINUTE)),
+    ]
+    said = [
+        metric
+        for begin in range(0, len(records), size)
+        for metric in metrics(node.apply(records[begin : begin + size]).outputs)
+    ]
+    assert [[each.name for each in metric.pods] for metric in said] == [["a"]]
+    assert [metric.lifetimes for metric in said] == [None]
+
+
+def test_a_late_sample_is_in_no_life() -> None:
+    node = _Node()
+    node.measure(6, a=lambda _: 100)
+    late = node.log.add(sample(T0 + 3 * MINUTE + 1, pods=[pod("a", 60_000)]))
+    store(node.table, node.stage.apply(late).rows)
+    node.measure(6, a=lambda _: 100)
+    assert {life[3:] for life in _lifetimes(node)} == {(100, 0)}
+
+
+def test_the_largest_amounts_can_be_written_and_read_again() -> None:
+    node = _Node()
+    node.measure(11, a=lambda minute: (2**63 - 1) * (minute % 2))
+    node.restart()
+    node.measure(6, a=lambda _: 0)
+    assert all(life[3] <= 2**50 for life in _lifetimes(node))
+    assert len(_lifetimes(node)) == 3
+
+
+def test_a_resource_that_is_not_measured_for_a_window_begins_anew_and_others_go_on() -> None:
+    node = _Node()
+    for minute in range(23):
+        used = pod("a", 100)
+        if not 4 < minute < 12:
+            used["usage"]["gpu"] = minute
+        record = node.log.add(sample(T0 + MINUTE * minute, pods=[used]))
+        result = node.stage.apply(record)
+        node.said += metrics(result.outputs)
+        store(node.table, result.rows)
+        node.restart()
+    lifetimes = [each.lifetimes for each in node.said if each.lifetimes is not None]
+    assert [life.minutes for life in lifetimes] == [(6,), (11,), (16,), (21,)]
+    assert [life.mean.get("gpu") for life in lifetimes] == [(2,), None, (13,), (14,)]
+
+
+def test_a_column_of_lifetimes_that_is_of_other_pods_names_its_row() -> None:
+    node = _Node()
+    node.measure(3, a=lambda _: 300, b=lambda _: 90)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)
+    row = orjson.loads(value)
+    row["lifetimes"]["mean"]["cpu"] = packed([300_000, 90_000, 90_000])
+    node.table[key] = orjson.dumps(row)
+    said = (
+        "a column of lifetimes cannot be read: found 8 bytes of 19 bits a number; expected 5, for 2"
+    )
+    with pytest.raises(DamagedTable, match=said) as refused:
+        node.restart()
+    assert refused.value.row == key
+
+
+def test_lifetimes_of_a_sample_that_is_not_there_name_it() -> None:
+    node = _Node()
+    node.measure(3, a=lambda _: 300)
+    ((key, value),) = ((key, value) for key, value in node.table.items() if b'"lifetimes"' in value)
+    row = orjson.loads(value)
+    row["lifetimes"]["samples"] = [7]
+    node.table[key] = orjson.dumps(row)
+    with pytest.raises(DamagedTable, match="sample 7 is used; there are 3, numbered from 0"):
+        node.restart()
+
+
+def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
+    log, subject = Log(), stage(collecting=Collecting())
+    written = Counter[int]()
+    for minute in range(30):
+        used = [pod(f"p{number}", 100 + number) for number in range(30)]
+        for node in range(20):
+            record = log.add(sample(T0 + MINUTE * minute + node, node=f"n{node}", pods=used))
+            for row in subject.apply(record).rows:
+                if row.value is not None and "/pod_samples/" in row.key:
+                    columns = orjson.loads(row.value)
+                    lived = columns.get("lifetimes", {}).get("samples", ())
+                    written.update(columns["offset"][index] for index in lived)
+    assert len(written) == 6 * 20
+    assert max(written.values()) <= 5

@@ -1,0 +1,160 @@
+import gc
+from typing import Any
+
+import pytest
+
+from schemas.messages.pods import (
+    HostPort,
+    NodeRequirement,
+    NodeSelectorTerm,
+    OwnerReference,
+    Pod,
+    Toleration,
+)
+from streams.placement import placer as placer_module
+from streams.pods import kind as kind_module
+from streams.pods.kind import Kind, kind_of, shared
+from streams.stage.sized_cache import SizedCache
+from tests.streams.cluster.builders import SCALING_FACTORS, at, container, node, pod, request
+from tests.streams.cluster.harness import cluster
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "another", "uid": "another", "namespace": "elsewhere"},
+        {"labels": {"app": "web", "version": "2"}},
+        {"annotations": {"example.com/build": "17"}},
+        {"created_at_ms": at(5), "scheduled_at_ms": at(6), "initialized_at_ms": at(7)},
+        {"priority": 100},
+        {"priority": 9500},
+        {"owners": (OwnerReference(kind="ReplicaSet", name="web"),)},
+        {"scheduler": "loadstream", "ready": True, "phase": "Unknown"},
+        {"qos_class": "Guaranteed"},
+        {"tolerations": ()},
+    ],
+)
+def test_what_no_decision_depends_on_is_no_part_of_a_kind(fields: dict[str, Any]) -> None:
+    assert kind_of(pod(**fields)).key == kind_of(pod()).key
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"containers": (container({"cpu": "2"}),)},
+        {"containers": (container({"cpu": "1", "memory": "1Gi"}),)},
+        {"init_containers": (container({"cpu": "1m"}),)},
+        {"overhead": {"cpu": "1m"}},
+        {"required_node": "node-1"},
+        {"node_selector": {"zone": "a"}},
+        {"required_node_affinity": ()},
+        {"required_node_affinity": (NodeSelectorTerm(),)},
+        {"tolerations": (Toleration(operator="Exists"),)},
+        {"unsupported": ("pod affinity",)},
+        {"priority": 5500},
+        {"labels": {"koordinator.sh/priority-class": "koord-free"}},
+        {"labels": {"koordinator.sh/qosClass": "BE"}},
+        {"annotations": {SCALING_FACTORS: '{"cpu": 50}'}},
+        {"owners": (OwnerReference(kind="DaemonSet"),)},
+        {
+            "containers": (
+                container(
+                    {"cpu": "1", "memory": "1Gi"},
+                    {"cpu": "1", "memory": "1Gi"},
+                    host_ports=(HostPort(port=80),),
+                ),
+            )
+        },
+    ],
+)
+def test_whatever_a_decision_depends_on_makes_another_kind(fields: dict[str, Any]) -> None:
+    assert kind_of(pod(**fields)).key != kind_of(pod()).key
+
+
+def test_the_order_in_which_maps_were_filled_makes_no_other_kind() -> None:
+    one = pod(node_selector={"zone": "a", "disk": "ssd"})
+    other = pod(node_selector={"disk": "ssd", "zone": "a"})
+    assert kind_of(one).key == kind_of(other).key
+
+
+def test_a_kind_knows_what_its_pods_ask_for() -> None:
+    kind = kind_of(pod(cpu="2", owners=(OwnerReference(kind="DaemonSet"),)))
+    assert kind.demand.requests["cpu"] == 2000
+    assert (kind.priority_class, kind.prod, kind.daemon) == ("prod", True, True)
+
+
+def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
+    fields: dict[str, Any] = {
+        "labels": {"koordinator.sh/qosClass": "LS"},
+        "annotations": {SCALING_FACTORS: "{}"},
+    }
+    first = kind_of(pod("pod-1", cpu="123m", **fields))
+    for number in range(9_000):
+        kind_of(pod(cpu=f"{number}m"))
+    again = kind_of(pod("pod-2", cpu="123m", **fields))
+    assert again is not first
+    assert (again.key, again.demand, again.prod) == (first.key, first.demand, first.prod)
+
+
+def test_a_pod_of_very_many_words_has_a_kind_too() -> None:
+    wordy = pod(node_selector={f"label-{number}": "x" * 100 for number in range(100)})
+    assert kind_of(wordy).key == kind_of(wordy.model_copy(update={"uid": "other"})).key
+
+
+def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -> None:
+    first = pod("pod-1", cpu="321m", labels={"app": "a"})
+    second = pod("pod-2", cpu="321m", labels={"app": "b"})
+    kept = [shared(each, kind_of(each)) for each in (first, second)]
+    assert kept == [first, second]
+    assert kept[0].containers is kept[1].containers
+
+
+def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None:
+    owners = (OwnerReference(kind="ReplicaSet", name="web"),)
+    pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
+    bare = pod("c", labels={}, owners=())
+    first, second, third = (
+        shared(each.model_copy(deep=True), kind_of(each)) for each in (*pods, bare)
+    )
+    assert first.labels is second.labels
+    assert first.owners is second.owners
+    assert [first, second, third] == [*pods, bare]
+
+
+def test_pods_of_some_thousand_kinds_share_what_they_have_in_common() -> None:
+    def kept() -> list[int]:
+        pods = [pod("pod", cpu=f"7.{number:04}") for number in range(5_000)]
+        return [id(shared(each, kind_of(each)).containers) for each in pods]
+
+    assert kept() == kept()
+
+
+def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known: SizedCache[Any, Kind] = SizedCache(bytes_max=400_000, entries_max=1_024)
+    monkeypatch.setattr(kind_module, "_KNOWN", known)
+    monkeypatch.setattr(placer_module, "RANKINGS_BYTES_MAX", 600_000)
+    run = cluster(node())
+    for number in range(40):
+        values = tuple(f"{number}-{value}" for value in range(1_000))
+        zone = NodeRequirement(key="only-here", operator="In", values=values)
+        large = pod(
+            f"p{number}",
+            annotations={"only-here": "n" * 50_000, "scheduling.koordinator.sh/x": f"{number}"},
+            required_node_affinity=(NodeSelectorTerm(match_expressions=(zone,)),),
+        )
+        run.say(request(large))
+        run.say(request(large, withdrawn=True))
+    run.log.records.clear()
+    rankings = run.state.placement.placer._rankings
+    assert 0 < known.bytes <= 400_000
+    assert 0 < rankings.bytes <= 600_000
+    gc.collect()
+    # Other tests leave pods behind in this process, too; these names are only of this one's.
+    alive = [each for each in gc.get_objects() if isinstance(each, Pod)]
+    # What is left are the common parts of the kinds that are kept, none with its own annotations.
+    assert not [each for each in alive if "only-here" in each.annotations and each is not large]
+    asked = [each for each in gc.get_objects() if isinstance(each, NodeRequirement)]
+    values_alive = [each for each in asked if each.key == "only-here"]
+    assert len(values_alive) <= len(known) + len(rankings) + 1

@@ -1,0 +1,137 @@
+"""What one pod may ask for, and what happens to one that asks for more."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
+from streams.placement.plugins.columns import Interned
+from streams.placement.plugins.fit import NodeResourcesFit
+from streams.placement.plugins.labels import OneOf
+from streams.pods import limits
+from streams.pods.limits import find_exceeded_limit
+from tests.streams.cluster.builders import full, lifecycle, node, pod, request
+from tests.streams.cluster.harness import cluster, only
+
+
+def term(*keys: str, values: tuple[str, ...] = ()) -> NodeSelectorTerm:
+    """Labels that a node must have."""
+    return NodeSelectorTerm(
+        match_expressions=tuple(
+            NodeRequirement(key=key, operator="In" if values else "Exists", values=values)
+            for key in keys
+        )
+    )
+
+
+def labels(count: int) -> Pod:
+    """A pod that asks about this many labels."""
+    return pod(required_node_affinity=(term(*(f"k{number}" for number in range(count))),))
+
+
+def resources(count: int) -> Pod:
+    """A pod that asks for this many resources."""
+    named = {f"r{number}": "1" for number in range(count)}
+    first, second = dict(list(named.items())[:50]), dict(list(named.items())[50:])
+    return pod(containers=(Container(requests=first), Container(limits=second)))
+
+
+def ports(count: int) -> Pod:
+    """A pod that takes this many ports."""
+    part = tuple(HostPort(port=1 + number) for number in range(count // 6))
+    return pod(containers=(Container(host_ports=part),) * 6)
+
+
+EXPRESSIONS = tuple(term(*("zone",) * 256) for _ in range(2))
+VALUES = tuple(term("zone", values=("v",) * 1024) for _ in range(4))
+AMOUNTS = (Container(requests={f"r{number}": "1" for number in range(64)}),) * 128
+
+
+@pytest.mark.parametrize(
+    ("allowed", "beyond", "why"),
+    [
+        (labels(64), labels(65), "65 labels in node selector and node affinity"),
+        (
+            pod(required_node_affinity=EXPRESSIONS),
+            pod(required_node_affinity=(*EXPRESSIONS, term("zone"))),
+            "513 expressions in its node affinity",
+        ),
+        (
+            pod(required_node_affinity=VALUES),
+            pod(required_node_affinity=(*VALUES, term("zone", values=("v",)))),
+            "4097 values in its node affinity",
+        ),
+        (resources(64), resources(65), "65 resources in all containers"),
+        (
+            pod(containers=AMOUNTS),
+            pod(containers=(*AMOUNTS, Container(requests={"r1": "1"}))),
+            "8193 requests and limits in all containers",
+        ),
+        (ports(1020), ports(1026), "1026 host ports in all containers"),
+    ],
+)
+def test_a_pod_may_ask_for_so_much_and_no_more(allowed: Pod, beyond: Pod, why: str) -> None:
+    assert find_exceeded_limit(allowed) is None
+    assert str(find_exceeded_limit(beyond)).startswith(f"the pod has {why}; allowed are at most ")
+
+
+def test_a_request_beyond_a_limit_is_refused_by_a_decision_that_names_it() -> None:
+    run = cluster(node())
+    decision = only(run.say(request(labels(65))))
+    assert (decision.outcome, decision.message) == (
+        "refused",
+        "the pod has 65 labels in node selector and node affinity; allowed are at most 64",
+    )
+
+
+def test_a_pod_on_a_node_beyond_a_limit_is_a_dead_letter_and_may_still_go() -> None:
+    run = cluster(node())
+    run.say(lifecycle("running", labels(65), "node-1"))
+    assert [letter.category for letter in run.dead_letters] == ["limit"]
+    assert run.state.inventory.held("pod-1") is None
+    run.say(lifecycle("running", full("pod-1"), "node-1"))
+    run.say(lifecycle("deleted", labels(65), "node-1"))
+    assert run.state.inventory.held("pod-1") is None
+    assert len(run.dead_letters) == 1
+
+
+def _count(patch: pytest.MonkeyPatch, of: type, name: str, calls: Counter[str]) -> None:
+    method = getattr(of, name)
+
+    def counting(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return method(*arguments, **named)
+
+    patch.setattr(of, name, counting)
+
+
+def test_labels_and_resources_that_no_node_has_are_not_looked_for_node_by_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = Counter[str]()
+    _count(monkeypatch, Interned, "__init__", calls)
+    _count(monkeypatch, OneOf, "holds", calls)
+    _count(monkeypatch, NodeResourcesFit, "_build", calls)
+    run = cluster(*(node(f"n-{number}", labels={"zone": "a"}) for number in range(50)))
+    calls.clear()
+    terms = tuple(term(*(f"{one}-{two}" for two in range(6))) for one in range(10))
+    made = only(run.say(request(pod(required_node_affinity=terms))))
+    assert made.message == "50 nodes: didn't match Pod's node affinity/selector"
+    # One look a term, at what a node without the label has; none at any node.
+    assert (calls["holds"], calls["__init__"]) == (10, 0)
+    made = only(run.say(request(resources(limits.RESOURCES_PER_POD_MAX))))
+    assert made.message == "50 nodes: Insufficient r0"
+    # Pods, cpu and memory, which nodes have; nothing for the 64 that they have not.
+    assert calls["_build"] == 3
+
+
+def test_why_all_nodes_are_refused_is_worked_out_without_asking_node_by_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = cluster(*(node(f"n-{number}", cpu="1") for number in range(50)))
+    calls = Counter[str]()
+    _count(monkeypatch, NodeResourcesFit, "reason", calls)
+    made = only(run.say(request(full("a"))))
+    assert made.message == "50 nodes: Insufficient cpu"
+    assert calls["reason"] == 0

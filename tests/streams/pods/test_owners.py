@@ -1,0 +1,86 @@
+"""Pods by their controller, and nodes that are kept free of new pods."""
+
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.pods import OwnerReference
+from streams.inventory.full_lists import find_unlisted_pods
+from streams.inventory.inventory import Inventory
+from streams.inventory.pod_events import observe
+from streams.placement.placer import Placer
+from streams.pods.held import Held
+from streams.pods.kind import kind_of
+from streams.pods.owners import Owners
+from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
+from tests.streams.migration.builders import replica
+
+
+def test_owners_count_pods_that_are_not_ready() -> None:
+    owners = Owners()
+    owners.add(replica("a"))
+    owners.add(replica("b", ready=False))
+    assert (len(owners.pods("web")), list(owners.unready("web"))) == (2, ["b"])
+    owners.add(replica("b"))
+    owners.drop("a")
+    assert (list(owners.pods("web")), len(owners.unready("web"))) == (["b"], 0)
+    owners.add(replica("c", owners=()))
+    owners.drop("b")
+    assert not owners.pods("web")
+
+
+def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None:
+    inventory = Inventory(policy())
+    observe(inventory, lifecycle("running", replica("a", "web", ready=False), "node-1"))
+    observe(inventory, lifecycle("changed", replica("a", "db", ready=False), "node-1"))
+    assert not inventory.owners.pods("web")
+    assert not inventory.owners.unready("web")
+    assert list(inventory.owners.unready("db")) == ["a"]
+    observe(inventory, lifecycle("changed", replica("a", owners=()), "node-1"))
+    assert not inventory.owners.pods("db")
+
+
+def test_only_a_reference_that_controls_is_the_controller() -> None:
+    one = OwnerReference(kind="Custom", uid="x")
+    two = OwnerReference(kind="ReplicaSet", uid="y", controller=True)
+    assert pod(owners=(one,)).controller is None
+    assert pod(owners=(one, two)).controller == two
+
+
+def test_the_inventory_counts_pods_as_they_come_and_go() -> None:
+    inventory = Inventory(policy())
+    made = replica("a")
+    held = Held(made, kind_of(made).demand, 0)
+    inventory.hold("node-1", held, first_seen=True)
+    assert list(inventory.owners.pods("web")) == ["a"]
+    inventory.release("a")
+    assert not inventory.owners.pods("web")
+
+
+def test_a_cordon_of_our_own_holds_for_a_node_that_comes_later() -> None:
+    inventory = Inventory(policy())
+    placer = Placer(inventory)
+    inventory.cordon("node-1", cordoned=True)
+    inventory.apply_node(node("node-1"))
+    inventory.apply_node(node("node-2"))
+    ranking = placer.rank(kind_of(pod()))
+    assert inventory.index.nodes[ranking.best() or 0].name == "node-2"
+    inventory.cordon("node-1", cordoned=False)
+    ranking = placer.rank(kind_of(pod()))
+    assert inventory.index.nodes[ranking.best() or 0].name == "node-1"
+    inventory.apply_node(node_gone("node-2"))
+    assert not inventory.cordoned
+
+
+def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
+    inventory = Inventory(policy())
+    inventory.apply_node(node("node-1"))
+    for uid, ends in (("room", 10), ("bound", None)):
+        made = pod(uid)
+        held = Held(made, kind_of(made).demand, 0, expires_at_ms=ends)
+        inventory.hold("node-1", held, first_seen=True)
+    inventory.numbers.sequence = 5
+    inventory.lists.begin(
+        "pod-lifecycle", ListBegin(cluster=CLUSTER, list_id="l"), inventory.numbers.sequence
+    )
+    inventory.numbers.sequence = 6
+    ended = inventory.lists.end("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
+    assert ended is not None
+    assert list(find_unlisted_pods(inventory.nodes, *ended)) == ["bound"]

@@ -1,0 +1,233 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from schemas.messages.pods import Pod
+from schemas.policy import LoadAwareSchedulingArgs
+from streams.pods.demand import pod_demand
+from streams.pods.kind import kind_of
+from streams.pods.priority import PriorityClass
+from streams.usage.estimate import Estimator
+from tests.streams.cluster.builders import (
+    AFTER_INITIALIZED,
+    AFTER_SCHEDULED,
+    GI,
+    SCALING_FACTORS,
+    at,
+    container,
+    load_args,
+    pod,
+)
+from tests.streams.cluster.loads import load_aware_arguments, loading_pods
+
+MI = 1024**2
+
+
+def estimate(
+    requests: dict[str, str],
+    limits: dict[str, str] | None = None,
+    of_class: PriorityClass = "prod",
+    factors: str | None = None,
+    **args: Any,
+) -> dict[str, int]:
+    """Expected use by resource, of those that are expected to be used at all."""
+    annotations = {} if factors is None else {SCALING_FACTORS: factors}
+    of = pod(containers=(container(requests, limits),), annotations=annotations)
+    estimator = Estimator(load_args(**args))
+    vector = estimator.estimate(of, pod_demand(of), of_class).expected
+    return {
+        name: amount for name, amount in zip(estimator.resources, vector, strict=True) if amount
+    }
+
+
+FLAT = {"cpu": 250, "memory": 200 * MI}
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "expected"),
+    [
+        # The larger of limit and request, scaled: cpu by 85 %, memory by 70 %.
+        ({"cpu": "1"}, {"cpu": "2"}, 1700),
+        ({"cpu": "1"}, {"cpu": "1"}, 850),
+        ({"cpu": "1"}, {}, 850),
+        ({}, {"cpu": "1"}, 850),
+        ({"cpu": "3"}, {"cpu": "1"}, 1000),  # at most the limit
+        ({}, {}, 250),
+        ({"cpu": "0"}, {"cpu": "0"}, 250),
+        ({"cpu": "1m"}, {}, 1),
+        ({"cpu": "10m"}, {}, 9),  # 8.5 rounds away from zero
+        ({"cpu": "9e15"}, {}, 7_650_000_000_000_000_000),
+        ({"cpu": "9e18"}, {}, 7_839_866_231_326_559_232),  # 85 % of the largest amount, in float64
+    ],
+)
+def test_cpu_is_expected_by_the_larger_of_limit_and_request(
+    requests: dict[str, str], limits: dict[str, str], expected: int
+) -> None:
+    assert estimate(requests, limits)["cpu"] == expected
+
+
+def test_memory_is_scaled_by_its_own_factor() -> None:
+    assert estimate({"memory": "1Gi"})["memory"] == 751_619_277
+
+
+def test_a_pod_that_names_nothing_is_expected_to_use_a_flat_amount() -> None:
+    assert estimate({}) == FLAT
+
+
+def test_batch_and_mid_pods_are_expected_by_their_own_resources() -> None:
+    batch = {"kubernetes.io/batch-cpu": "2000", "kubernetes.io/batch-memory": "1Gi"}
+    mid = {"kubernetes.io/mid-cpu": "2000", "kubernetes.io/mid-memory": "1Gi"}
+    assert estimate(batch, of_class="batch") == {"cpu": 1700, "memory": 751_619_277}
+    assert estimate(mid, of_class="mid") == {"cpu": 1700, "memory": 751_619_277}
+
+
+def test_what_a_class_does_not_ask_for_is_flat_for_batch_and_nothing_for_others() -> None:
+    native = {"cpu": "2", "memory": "1Gi"}
+    assert estimate(native, of_class="batch") == FLAT
+    assert estimate(native, of_class="mid") == {}
+    assert estimate(native, of_class="free") == {}
+
+
+@pytest.mark.parametrize(
+    ("of_class", "expected"), [("prod", 5 * GI), ("batch", None), ("mid", None), ("free", None)]
+)
+def test_other_resources_are_expected_of_prod_pods_only(
+    of_class: PriorityClass, expected: int | None
+) -> None:
+    factors = {"ephemeral-storage": 50}
+    found = estimate({"ephemeral-storage": "10Gi"}, None, of_class, estimatedScalingFactors=factors)
+    assert found.get("ephemeral-storage") == expected
+
+
+def test_a_resource_without_a_factor_is_expected_to_be_used_not_at_all() -> None:
+    found = estimate({"example.com/gpu": "1"}, supportedResources=["example.com/gpu"])
+    assert "example.com/gpu" not in found
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ('{"cpu": 50}', 500),
+        ('{"cpu": 200}', 2000),
+        ('{"cpu": 0}', None),
+        ('{"cpu": null}', None),
+        ('{"memory": 10}', 850),
+        ("{}", 850),
+        ("null", 850),
+        ("", 850),
+        ("{", 850),
+        ('{"cpu": "50"}', 850),
+        ('{"cpu": 50.0}', 850),
+        ('{"cpu": 50, "memory": "x"}', 850),
+        ('{"cpu": -50}', -500),
+        ('{"cpu": 9223372036854775807}', 2**63 - 1),
+        ('{"cpu": -9223372036854775808}', -(2**63) + 1),
+        ("[" * 100_000, 850),
+        ('{"cpu": ' + "9" * 5000 + "}", 850),
+    ],
+)
+def test_a_pod_may_bring_its_own_factors(factors: str, expected: int | None) -> None:
+    custom = estimate({"cpu": "1"}, factors=factors, allowCustomizeEstimation=True)
+    assert custom.get("cpu") == expected
+    assert estimate({"cpu": "1"}, factors=factors)["cpu"] == 850
+
+
+def test_a_limit_caps_what_a_factor_asks_for() -> None:
+    found = estimate(
+        {}, {"cpu": "1"}, factors='{"cpu": 9223372036854775807}', allowCustomizeEstimation=True
+    )
+    assert found["cpu"] == 1000
+
+
+# --- deadlines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "fields", "expected"),
+    [
+        ({}, {}, None),
+        ({"estimatedSecondsAfterPodScheduled": 30}, {}, at(130)),
+        ({"estimatedSecondsAfterPodScheduled": 0}, {}, None),
+        ({"estimatedSecondsAfterPodScheduled": -5}, {}, None),
+        ({"estimatedSecondsAfterInitialized": 30}, {}, None),
+        ({"estimatedSecondsAfterInitialized": 30}, {"initialized_at_ms": at(110)}, at(140)),
+        (
+            {"estimatedSecondsAfterPodScheduled": 300, "estimatedSecondsAfterInitialized": 30},
+            {"initialized_at_ms": at(110)},
+            at(140),
+        ),
+        (
+            {"estimatedSecondsAfterPodScheduled": 300, "estimatedSecondsAfterInitialized": 30},
+            {},
+            at(400),
+        ),
+    ],
+)
+def test_estimation_may_go_on_for_a_while(
+    args: dict[str, int], fields: dict[str, Any], expected: int | None
+) -> None:
+    assert Estimator(load_args(**args)).deadline_ms(pod(**fields), at(100)) == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "expected"),
+    [
+        ("60", at(160)),
+        ("0060", at(160)),
+        ("+60", at(160)),
+        ("0", None),
+        ("-0", None),
+        ("-1", at(130)),
+        ("", at(130)),
+        (" 60", at(130)),
+        ("6_0", at(130)),
+        ("60.0", at(130)),
+        ("٦٠", at(130)),
+        ("9" * 19, at(130)),
+        ("9" * 400, at(130)),
+        ("9223372036854775807", at(100) + (2**63 - 1) * 1000),
+    ],
+)
+def test_a_pod_may_bring_its_own_seconds(scheduled: str, expected: int | None) -> None:
+    args = load_args(allowCustomizeEstimation=True, estimatedSecondsAfterPodScheduled=30)
+    of = pod(annotations={AFTER_SCHEDULED: scheduled})
+    assert Estimator(args).deadline_ms(of, at(100)) == expected
+
+
+def test_seconds_of_a_pod_count_only_where_that_is_allowed() -> None:
+    of = pod(annotations={AFTER_SCHEDULED: "60", AFTER_INITIALIZED: "60"}, initialized_at_ms=at(0))
+    assert Estimator(load_args()).deadline_ms(of, at(100)) is None
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+
+def test_the_axis_is_every_resource_that_some_argument_names() -> None:
+    args = load_args(
+        usageThresholds={"b": 1},
+        prodUsageThresholds={"f": 1},
+        aggregated={"usageThresholds": {"a": 1}},
+        estimatedScalingFactors={"e": 1, "d": 1},
+        resourceWeights={"d": 1},
+        supportedResources=["c"],
+    )
+    estimator = Estimator(args)
+    assert estimator.resources == ("a", "b", "c", "cpu", "d", "e", "f", "memory")
+    assert estimator.vector({"b": 2, "memory": 3, "other": 4}) == (0, 2, 0, 0, 0, 0, 0, 3)
+    assert estimator.resources == args.resources
+
+
+@given(load_aware_arguments(), loading_pods())
+def test_an_estimate_stays_within_64_bits_and_its_limit(
+    args: LoadAwareSchedulingArgs, of: Pod
+) -> None:
+    kind = kind_of(of)
+    estimator = Estimator(args)
+    vector = estimator.of_kind(kind)
+    assert vector == estimator.estimate(of, kind.demand, kind.priority_class).expected
+    for resource, amount in zip(estimator.resources, vector, strict=True):
+        assert -(2**63) < amount < 2**63
+        limit = kind.demand.limits.get(resource, 0)
+        if kind.prod and limit > 0:
+            assert amount <= limit

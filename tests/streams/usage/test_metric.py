@@ -1,0 +1,107 @@
+import pytest
+
+from schemas.base.message import AMOUNT_MAX
+from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
+from schemas.policy import Policy
+from streams.inventory.inventory import Inventory
+from streams.usage.estimate import Estimator
+from streams.usage.metric import MetricVectors, check_amounts, drop_lifetimes
+from streams.usage.vectors import Vector
+from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
+
+
+def vectors(**fields: object) -> MetricVectors:
+    said: NodeMetric = metric(cpu=1000, memory=10, **fields)  # type: ignore[arg-type]
+    return MetricVectors(said, Estimator(load_args()))
+
+
+ENTRIES = (
+    aggregated(300, p95={"cpu": 3000, "memory": 30}, p50={"cpu": 1}),
+    aggregated(600, p95={"cpu": 6000}, avg={}),
+    aggregated(0, p99={"memory": 9}),
+)
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "duration_ms", "expected"),
+    [
+        ("p95", 300_000, (3000, 30)),
+        ("p95", 600_000, (6000, 0)),
+        ("p95", 0, (6000, 0)),  # the longest that was measured
+        ("p50", 0, (1, 0)),
+        ("p99", 0, (0, 9)),
+        ("p95", 300_001, None),
+        ("p50", 600_000, None),
+        ("avg", 600_000, None),  # an empty list was not measured
+        ("avg", 0, (1000, 10)),  # nothing measured at all: the node's average
+        ("p42", 0, (1000, 10)),
+        ("p42", 300_000, None),
+    ],
+)
+def test_a_statistic_is_found_by_its_exact_duration(
+    aggregation: str, duration_ms: int, expected: Vector | None
+) -> None:
+    assert vectors(aggregated=ENTRIES).usage(aggregation, duration_ms) == expected
+
+
+def test_of_two_equal_entries_the_later_one_counts() -> None:
+    twice = (aggregated(300, p95={"cpu": 1}), aggregated(300, p95={"cpu": 2}))
+    assert vectors(aggregated=twice).usage("p95", 0) == (2, 0)
+
+
+def test_usage_that_is_unknown_is_not_zero() -> None:
+    assert vectors(usage=None).node is None
+    assert vectors(usage={}).node == (0, 0)
+
+
+def test_the_report_interval_is_a_minute_where_none_is_said() -> None:
+    assert vectors().report_interval_ms == 60_000
+    assert vectors(report_interval_ms=0).report_interval_ms == 0
+
+
+def test_pods_are_known_by_their_last_usage_and_as_prod_if_any_entry_says_so() -> None:
+    pods = (
+        pod_metric("a", cpu=1),
+        pod_metric("a", "koord-batch", cpu=2),
+        pod_metric("a", "koord-prod"),
+        pod_metric("b", "koord-mid", memory=5),
+        pod_metric("c"),
+    )
+    assert vectors(pods=pods).pods == {
+        ("default", "a"): ((2, 0), True),
+        ("default", "b"): ((0, 5), False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [
+        ("usage", {"usage": {"cpu": 1, "memory": AMOUNT_MAX + 1}}),
+        ("system_usage", {"system_usage": {"cpu": 2**63 - 1}}),
+        ("aggregated p95", {"aggregated": (aggregated(300, p95={"cpu": AMOUNT_MAX + 1}),)}),
+        ("usage of a pod", {"pods": (pod_metric("a", cpu=1), pod_metric("b", memory=2**62))}),
+        (
+            "usage of a host application",
+            {"host_applications": (HostApplicationMetric(name="h", usage={"cpu": 2**60}),)},
+        ),
+    ],
+)
+def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, object]) -> None:
+    refusal = check_amounts(metric(**fields))  # type: ignore[arg-type]
+    assert refusal is not None
+    assert refusal.category == "limit"
+    assert refusal.reason.startswith(f"{where}, ")
+    assert str(AMOUNT_MAX) in refusal.reason
+
+
+def test_the_largest_amount_is_taken() -> None:
+    assert check_amounts(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
+
+
+def test_a_metric_is_kept_without_its_lifetimes() -> None:
+    plain = metric(pods=(pod_metric("a", cpu=1), pod_metric("b", cpu=2)))
+    lifetimes = PodLifetimes(minutes=(5, 0), mean={"cpu": (3, -1)}, deviation={"cpu": (1, -1)})
+    inventory = Inventory(Policy())
+    inventory.apply_metric(plain.model_copy(update={"lifetimes": lifetimes}))
+    assert inventory.nodes["node-1"].usage.metric == plain
+    assert drop_lifetimes(plain) is plain

@@ -1,0 +1,181 @@
+"""Thresholds of the load-aware filter that move, and what decisions say of them."""
+
+import pytest
+
+from schemas.messages.decisions import PlacementDecision
+from schemas.policy.moving import RecentPast
+from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory, compute_filter_thresholds
+from tests.streams.cluster.builders import (
+    START_MS,
+    metric,
+    node,
+    pod,
+    policy,
+    policy_record,
+    request,
+    tick,
+)
+from tests.streams.cluster.harness import Run
+
+#: START_MS is Thursday 2025-10-09 08:53:20 UTC: the window opens 400 seconds later.
+_OPENS_S = 400
+_WINDOW = """
+loadAware: {usageThresholds: {cpu: 65, memory: 95}, nodeMetricExpirationSeconds: 36000}
+movingThresholds:
+  filter:
+    windows:
+      - {days: [thu], from: "09:00", to: "10:00", usageThresholds: {cpu: 90}}
+"""
+_SOURCE = "window thu 09:00 to 10:00 +00:00"
+
+
+def world() -> Run:
+    """A node that uses 70 % of its cpu."""
+    run = Run()
+    run.say(policy_record(_WINDOW), tick(), node("n"), metric("n", cpu=5_600))
+    return run
+
+
+def placed(run: Run, uid: str) -> PlacementDecision:
+    """What is decided on a small pod."""
+    (decision,) = run.say(request(pod(uid, cpu="100m")))
+    return decision
+
+
+def test_a_pod_is_placed_as_soon_as_the_window_opens() -> None:
+    run = world()
+    waiting = placed(run, "a")
+    assert waiting.outcome == "waiting"
+    assert waiting.load_thresholds is not None
+    assert waiting.load_thresholds.usage == {"cpu": 65, "memory": 95}
+    assert waiting.load_thresholds.source == "configured"
+    (decision,) = run.say(tick(_OPENS_S))
+    assert (decision.outcome, decision.node) == ("placed", "n")
+    assert decision.load_thresholds is not None
+    assert decision.load_thresholds.usage == {"cpu": 90, "memory": 95}
+    assert decision.load_thresholds.source == _SOURCE
+
+
+def test_the_window_closes_at_a_tick_and_not_between_two() -> None:
+    run = world()
+    run.say(tick(_OPENS_S + 3_599))
+    assert placed(run, "a").outcome == "placed"
+    run.say(tick(_OPENS_S + 3_600))
+    assert placed(run, "b").outcome == "waiting"
+
+
+def test_rankings_stay_as_long_as_the_thresholds_do() -> None:
+    run = world()
+    run.say(tick(_OPENS_S))
+    index = run.state.inventory.lay_out()
+    version = index.version
+    run.say(tick(_OPENS_S + 1))
+    assert index.version == version
+    run.say(tick(_OPENS_S + 3_600))
+    assert index.version > version
+
+
+def test_a_restart_while_a_window_is_open_changes_nothing() -> None:
+    run = world()
+    run.say(tick(_OPENS_S))
+    run.restart()
+    decision = placed(run, "a")
+    assert decision.outcome == "placed"
+    assert decision.load_thresholds is not None
+    assert decision.load_thresholds.source == _SOURCE
+
+
+def test_what_a_node_says_of_itself_goes_before_the_window() -> None:
+    run = world()
+    annotation = {"scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 65}}'}
+    run.say(node("n", annotations=annotation))
+    run.say(tick(_OPENS_S))
+    assert placed(run, "a").outcome == "waiting"
+
+
+def test_decisions_under_thresholds_that_do_not_move_say_nothing_of_them() -> None:
+    run = Run()
+    run.say(tick(), node("n"), metric("n"))
+    assert placed(run, "a").load_thresholds is None
+
+
+_EVERY_PART = """
+loadAware:
+  usageThresholds: {cpu: 65}
+  prodUsageThresholds: {cpu: 50}
+  aggregated: {usageThresholds: {cpu: 70, memory: 80}, usageAggregationType: p95}
+movingThresholds:
+  filter:
+    windows:
+      - usageThresholds: {cpu: 66}
+        prodUsageThresholds: {cpu: 55}
+        aggregatedUsageThresholds: {cpu: 77}
+"""
+
+
+def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
+    in_force = compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), START_MS)
+    thresholds = in_force.thresholds
+    assert (thresholds.plain, thresholds.prod) == ({"cpu": 66}, {"cpu": 55})
+    assert thresholds.aggregated is not None
+    assert thresholds.aggregated.thresholds == {"cpu": 77, "memory": 80}
+    assert in_force.reported is not None
+    assert in_force.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
+
+
+def test_before_the_first_tick_no_window_is_open() -> None:
+    assert compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), 0).thresholds.plain == {
+        "cpu": 65
+    }
+
+
+_RECENT = """
+loadAware: {usageThresholds: {cpu: 65, memory: 95}}
+movingThresholds: {filter: {recentPast: {deviations: 1, rounds: 4, atLeast: {cpu: 20}, atMost: {cpu: 80}}}}
+"""
+
+
+def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
+    recent = RecentPast(deviations=1, rounds=4, at_least={"cpu": 20}, at_most={"cpu": 80})
+    history = UsageHistory()
+    for mean in (10.0, 30.9, 10.0, 30.9):
+        history.note(WHOLE_CLUSTER, {"cpu": mean, "memory": 50.0}, recent)
+    in_force = compute_filter_thresholds(policy(_RECENT), history, START_MS)
+    # Mean 20.45, deviation 10.45: rounded down, the bound that is meant is never passed.
+    assert in_force.thresholds.plain == {"cpu": 30, "memory": 95}
+    assert in_force.reported is not None
+    assert in_force.reported["source"] == (
+        "recent past: cpu: mean 20.4% + 1 x 10.4 of 4 rounds, within 20 and 80"
+    )
+    assert history.means == {WHOLE_CLUSTER: {"cpu": (10_000, 30_900, 10_000, 30_900)}}
+
+
+@pytest.mark.parametrize(
+    ("mean", "least", "most", "whole"),
+    [
+        # Of an idle cluster: 0 would leave the resource out, and any node would do.
+        (0.4, 0, 80, 1),
+        (10.0, 20.5, 80, 21),
+        (90.0, 20, 80.5, 80),
+        # No whole percent is within.
+        (10.0, 20.2, 20.8, 20),
+    ],
+)
+def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
+    mean: float, least: float, most: float, whole: int
+) -> None:
+    recent = RecentPast(deviations=0, rounds=2, at_least={"cpu": least}, at_most={"cpu": most})
+    moving = policy(
+        "movingThresholds: {filter: {recentPast: {deviations: 0, rounds: 2, "
+        f"atLeast: {{cpu: {least}}}, atMost: {{cpu: {most}}}}}}}}}"
+    )
+    history = UsageHistory()
+    for _ in range(2):
+        history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
+    assert compute_filter_thresholds(moving, history, START_MS).thresholds.plain["cpu"] == whole
+
+
+def test_decisions_of_a_policy_without_the_filter_say_nothing_of_its_thresholds() -> None:
+    run = world()
+    run.say(tick(_OPENS_S), policy_record(_WINDOW + "plugins: {filter: [NodeResourcesFit]}\n"))
+    assert placed(run, "a").load_thresholds is None

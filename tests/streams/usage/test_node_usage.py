@@ -1,0 +1,257 @@
+"""Estimation of pods that a metric does not know well yet; the golden cases hold the rest of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.pods import Pod
+from schemas.policy import LoadAwareSchedulingArgs
+from streams.pods.demand import pod_demand
+from streams.usage.estimate import Estimator
+from streams.usage.node_usage import ExpectedNodeUsage
+from tests.streams.cluster.builders import (
+    aggregated,
+    at,
+    load_args,
+    metric,
+    pod,
+    pod_metric,
+)
+from tests.streams.cluster.loads import load_aware_arguments, loading_pods, metrics
+from tests.streams.cluster.strategies import UIDS
+
+
+def load(**args: Any) -> ExpectedNodeUsage:
+    return ExpectedNodeUsage(Estimator(load_args(**args)))
+
+
+def assigned(to: ExpectedNodeUsage, of: Pod, seconds: float = 0) -> ExpectedNodeUsage:
+    to.assign(of, pod_demand(of), at(seconds))
+    return to
+
+
+def cpu_delta(of: ExpectedNodeUsage) -> int:
+    return of.delta[0]
+
+
+def test_a_pod_that_no_metric_knows_is_estimated() -> None:
+    here = assigned(load(), pod(cpu="1"))
+    assert here.delta == here.prod_delta == here.estimated == (850, 751_619_277)
+    assert here.prod_usage == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("metric_seconds", "interval_ms", "expected"),
+    [
+        # Assigned at 100: estimated while the metric is not a whole report interval younger.
+        (100, None, 650),
+        (159, None, 650),
+        (160, None, 0),
+        (500, None, 0),
+        (100, 0, 0),
+        (99, 0, 650),
+        (109, 10_000, 650),
+        (110, 10_000, 0),
+    ],
+)
+def test_a_measured_pod_is_estimated_until_its_metric_is_old_enough(
+    metric_seconds: float, interval_ms: int | None, expected: int
+) -> None:
+    here = assigned(load(), pod(cpu="1"), 100)
+    here.set_metric(
+        metric(
+            cpu=5000,
+            seconds=metric_seconds,
+            report_interval_ms=interval_ms,
+            pods=(pod_metric("pod-1", cpu=200, memory=2**40),),
+        )
+    )
+    # What it uses beyond its estimate takes nothing away, and is in the node's usage already.
+    assert here.delta == (expected, 0)
+    assert here.expected(None, 0)[0] == 5000 + expected
+
+
+def test_the_time_of_scheduling_goes_before_the_time_of_being_counted() -> None:
+    usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
+    here = assigned(load(), pod(cpu="1", scheduled_at_ms=at(0)), 100)
+    here.set_metric(metric(seconds=100, pods=usage))
+    assert cpu_delta(here) == 0
+
+
+@pytest.mark.parametrize(("metric_seconds", "expected"), [(399, 650), (400, 0)])
+def test_a_deadline_keeps_the_estimate(metric_seconds: float, expected: int) -> None:
+    here = assigned(load(estimatedSecondsAfterPodScheduled=300), pod(cpu="1"), 100)
+    usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
+    here.set_metric(metric(seconds=metric_seconds, pods=usage))
+    assert cpu_delta(here) == expected
+
+
+def test_a_metric_that_never_had_a_time_is_infinitely_old() -> None:
+    here = assigned(load(), pod(cpu="1"))
+    here.set_metric(metric(updated_at_ms=None, pods=(pod_metric("pod-1", cpu=200),)))
+    assert cpu_delta(here) == 650
+
+
+def test_a_metric_without_a_time_keeps_the_time_before_it() -> None:
+    here = assigned(load(), pod(cpu="1"), 100)
+    usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
+    here.set_metric(metric(seconds=500))
+    here.set_metric(metric(updated_at_ms=None, pods=usage))
+    assert cpu_delta(here) == 0
+    assert here.is_expired(at(0))
+
+
+def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
+    here = assigned(load(), pod(cpu="1"), 100)
+    here.set_metric(metric(seconds=500))
+    here.set_metric(None)
+    assert here.metric_time_ms == at(500)
+    assigned(here, pod(cpu="2"), 100)
+    assert here.metric_time_ms == at(500)
+    here.unassign("pod-1")
+    assert here.metric_time_ms is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "pod_class", "usage", "delta"),
+    [
+        ("koord-prod", {}, 200, 650),
+        ("koord-batch", {}, 0, 850),
+        ("", {}, 0, 850),
+        ("koord-prod", {"koordinator.sh/priority-class": "koord-mid"}, 0, 0),
+    ],
+)
+def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
+    reported: str, pod_class: dict[str, str], usage: int, delta: int
+) -> None:
+    here = assigned(load(prodUsageThresholds={"cpu": 50}), pod(cpu="1", labels=pod_class))
+    here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
+    assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
+    assert here.expected_prod()[0] == usage + delta
+
+
+def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
+    here = assigned(load(), pod(cpu="1"))
+    here.set_metric(metric(seconds=9999, pods=(pod_metric("pod-1", "koord-batch", cpu=200),)))
+    assert (cpu_delta(here), here.prod_delta[0]) == (0, 850)
+
+
+def test_prod_usage_may_start_from_the_systems() -> None:
+    here = load(prodUsageIncludeSys=True)
+    here.set_metric(metric(system_usage={"cpu": 300}))
+    assert here.expected_prod() == (300, 0)
+    assert load().expected_prod() == (0, 0)
+
+
+def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> None:
+    here = assigned(assigned(load(), pod("a", cpu="1")), pod("b", cpu="2"))
+    measured = (pod_metric("a", cpu=10), pod_metric("b", cpu=10))
+    entries = (aggregated(300, p95={"cpu": 4000}),)
+    here.set_metric(metric(seconds=9999, cpu=7000, pods=measured, aggregated=entries))
+    assert here.expected("p95", 300_000)[0] == 4000
+    assert here.expected("p95", 600_000)[0] == 850 + 1700
+    assert here.expected(None, 0)[0] == 7000
+
+
+def test_asking_for_usage_that_is_unknown_is_an_error() -> None:
+    with pytest.raises(ValueError, match="check `vectors` first"):
+        load().expected(None, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [
+        ({"phase": "Running"}, True),
+        ({"phase": "Succeeded"}, False),
+        ({"phase": "Failed"}, False),
+        ({"annotations": {"scheduling.koordinator.sh/reserve-pod": "true"}}, False),
+        ({"annotations": {"scheduling.koordinator.sh/reserve-pod": "false"}}, True),
+    ],
+)
+def test_pods_that_use_nothing_are_not_counted(fields: dict[str, Any], counted: bool) -> None:
+    of = pod(**fields)
+    assert load().assign(of, pod_demand(of), at(0)) is counted
+
+
+@pytest.mark.parametrize(
+    ("fields", "noticed"),
+    [
+        ({}, False),
+        ({"labels": {"koordinator.sh/priority-class": "koord-batch"}}, False),
+        ({"annotations": {"x": "y"}}, False),
+        ({"phase": "Running", "ready": True}, False),
+        ({"node": "node-2"}, True),
+        ({"scheduled_at_ms": at(1)}, True),
+        ({"initialized_at_ms": at(1)}, True),
+        ({"priority": 5500}, True),
+        ({"overhead": {"cpu": "1"}}, True),
+        ({"qos_class": "Guaranteed"}, True),
+        ({"namespace": "other"}, True),
+        ({"name": "other"}, True),
+        ({"phase": "Failed"}, True),
+    ],
+)
+def test_a_change_counts_if_spec_or_conditions_changed(
+    fields: dict[str, Any], noticed: bool
+) -> None:
+    of = pod()
+    here = assigned(load(), of)
+    changed = of.model_copy(update=fields)
+    assert here.update(changed, pod_demand(changed), at(50)) is noticed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expired"), [(-1, False), (0, False), (179.999, False), (180, True), (9999, True)]
+)
+def test_a_metric_expires_when_its_age_reaches_the_limit(seconds: float, expired: bool) -> None:
+    here = load()
+    here.set_metric(metric(seconds=0))
+    assert here.is_expired(at(seconds)) is expired
+
+
+def test_no_metric_and_a_metric_without_a_time_count_as_expired() -> None:
+    here = load()
+    assert here.is_expired(at(0))
+    here.set_metric(metric(updated_at_ms=None))
+    assert here.is_expired(at(0))
+
+
+_EVENTS = st.one_of(
+    st.tuples(st.sampled_from(("assign", "update")), loading_pods(), st.integers(-60, 60)),
+    st.tuples(st.just("unassign"), st.sampled_from(UIDS), st.just(0)),
+    st.tuples(st.just("metric"), metrics(), st.just(0)),
+)
+
+
+@given(load_aware_arguments(), load_aware_arguments(), st.lists(_EVENTS, max_size=15))
+def test_sums_kept_up_to_date_equal_sums_made_anew(
+    before: LoadAwareSchedulingArgs, after: LoadAwareSchedulingArgs, history: list[Any]
+) -> None:
+    here = ExpectedNodeUsage(Estimator(before))
+    for name, what, seconds in history:
+        if isinstance(what, NodeMetric):
+            here.set_metric(None if what.removed else what)
+        elif name == "unassign":
+            here.unassign(what)
+        else:
+            getattr(here, name)(what, pod_demand(what), at(seconds))
+    kept = (here.delta, here.prod_usage, here.prod_delta, here.estimated)
+    here.set_estimator(Estimator(after))
+    here.set_estimator(Estimator(before))
+    assert (
+        here.delta,
+        here.prod_usage,
+        here.prod_delta,
+        here.estimated,
+    ) == kept
+    for uid in list(here.assigned):
+        here.unassign(uid)
+    assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))
+
+
+def test_only_two_phases_are_an_end() -> None:
+    phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+    assert [phase for phase in phases if pod(phase=phase).has_finished] == ["Succeeded", "Failed"]

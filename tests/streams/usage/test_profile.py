@@ -1,0 +1,84 @@
+from typing import Any
+
+import pytest
+
+from schemas.base.capacity import node_capacity
+from schemas.base.quantities import amounts
+from schemas.messages.nodes import NodeState
+from streams.usage.rounding import UNBOUNDED
+from streams.usage.thresholds import AggregatedThresholds, NodeProfile, Thresholds, build_profile
+from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, node
+
+RESOURCES = ("cpu", "gpu", "memory")
+DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=None)
+
+
+def profile_of(state: NodeState, defaults: Thresholds = DEFAULTS) -> NodeProfile:
+    capacity = node_capacity(amounts(state.allocatable), state.annotations)
+    return build_profile(capacity, state.annotations, RESOURCES, defaults)
+
+
+def annotated(thresholds: Any = None, raw: Any = None) -> dict[str, str]:
+    texts = {THRESHOLDS: thresholds, RAW_ALLOCATABLE: raw}
+    return {name: as_json(value) for name, value in texts.items() if value is not None}
+
+
+def test_a_node_that_kubernetes_has_not_named_has_no_capacity() -> None:
+    profile = build_profile({}, {}, RESOURCES, DEFAULTS)
+    assert profile.total == (0, 0, 0)
+    assert profile.most == (UNBOUNDED,) * 3
+    assert profile.most_prod is None
+
+
+def test_what_may_be_used_is_told_per_resource() -> None:
+    profile = profile_of(node(cpu="10"))
+    assert profile.total == (10_000, 0, 32 * GI)
+    assert profile.most is not None
+    assert profile.most[:2] == (6549, UNBOUNDED)
+
+
+@pytest.mark.parametrize(
+    ("raw", "total"),
+    [
+        ({}, (8000, 0, 32 * GI)),
+        ({"cpu": "10"}, (10_000, 0, 32 * GI)),
+        ({"cpu": "10", "gpu": "2", "pods": "1"}, (10_000, 2, 32 * GI)),
+        ({"cpu": None}, (0, 0, 32 * GI)),
+        ({"cpu": "10", "memory": "x"}, (8000, 0, 32 * GI)),
+    ],
+)
+def test_raw_allocatable_is_merged_resource_by_resource(raw: Any, total: tuple[int, ...]) -> None:
+    state = node(annotations=annotated(raw=raw))
+    assert profile_of(state).total == total
+
+
+@pytest.mark.parametrize("capacity", ["0", "-5", "-9e30"])
+def test_a_resource_of_which_there_is_nothing_is_not_checked(capacity: str) -> None:
+    state = node(annotations=annotated(raw={"cpu": capacity}))
+    most = profile_of(state).most
+    assert most is not None
+    assert most[0] == UNBOUNDED
+
+
+def test_thresholds_that_are_all_zero_check_nothing() -> None:
+    state = node(annotations=annotated({"usageThresholds": {"cpu": 0, "memory": 0}}))
+    assert profile_of(state).most is None
+
+
+def test_thresholds_of_unknown_resources_alone_check_nothing() -> None:
+    state = node(annotations=annotated({"usageThresholds": {"disk": 50}}))
+    assert profile_of(state).most is None
+
+
+def test_aggregated_thresholds_replace_the_plain_ones() -> None:
+    defaults = Thresholds({"cpu": 65}, {}, AggregatedThresholds({"cpu": 50}, "p95", 300_000))
+    profile = profile_of(node(cpu="10"), defaults)
+    assert profile.most == (5049, UNBOUNDED, UNBOUNDED)
+    assert (profile.aggregation, profile.aggregated_ms) == ("p95", 300_000)
+
+
+def test_prod_thresholds_are_a_second_set() -> None:
+    state = node(cpu="10", annotations=annotated({"prodUsageThresholds": {"cpu": 40}}))
+    profile = profile_of(state)
+    assert profile.most_prod == (4049, UNBOUNDED, UNBOUNDED)
+    assert profile.aggregation is None
