@@ -1,0 +1,146 @@
+"""A rule as a contender: it binds each pod to the node that it chooses, and moves nothing.
+
+It knows what a scheduler with a collector of metrics beside it would know: requests at once, usage
+as often and as late as the stages do, over the same samples. Its bindings are carried out at once.
+A pod for which no node has room asks again a minute later, in the order of arrival. Means are of 5
+minutes, as the stages have them; the collector of Trimaran has them of 15, where it can.
+"""
+
+from collections import deque
+
+import numpy as np
+
+from simulation.closed_loop.rules.view import NodesView, Rule
+from simulation.closed_loop.scenario import Array
+from simulation.closed_loop.traces import STEP_S
+from simulation.closed_loop.usage import Moment, work_of
+from simulation.closed_loop.world import World
+from simulation.cluster.cluster import Observer
+from simulation.cluster.kubelet import PodEvent
+from simulation.cluster.pods import PodPlan
+
+#: Means are over the samples of this time, deviations over those of that.
+MEAN_S, DEVIATION_S = 300, 900
+#: A report is not taken to know a pod that was bound less than this before it, as Trimaran has it
+#: (`metricsAgentReportingIntervalSeconds`).
+KNOWN_AFTER_MS = 60_000
+#: A pod without a node asks again after this time.
+RETRY_MS = 60_000
+
+_CHOICES = 104
+
+
+class RuleContender(Observer):
+    """One rule in one world."""
+
+    def __init__(self, name: str, rule: Rule) -> None:
+        self.name = name
+        self._rule = rule
+
+    def begin(self, world: World) -> None:
+        """Observe the world."""
+        parameters = world.scenario.parameters
+        self._world = world
+        self._random = np.random.default_rng([world.scenario.seed, _CHOICES])
+        self._lag_ms = 1000 * parameters.lag_s
+        nodes = len(world.scenario.machines)
+        self._requested = np.zeros((nodes, 2))
+        self._pods = np.zeros(nodes)
+        self._unreported = np.zeros((nodes, 2))
+        self._fresh: list[dict[str, tuple[int, Array]]] = [{} for _ in range(nodes)]
+        """Of each node: pods that its newest report is not taken to know, with the time from which a
+        report is, and their requests."""
+        self._short = max(1, round(MEAN_S / parameters.sample_s))
+        self._window = np.full((max(1, round(DEVIATION_S / parameters.sample_s)), nodes, 2), np.nan)
+        """The newest samples of each node, oldest first."""
+        self._measured = np.full((nodes, 2), np.nan)
+        self._deviation = np.full((nodes, 2), np.nan)
+        self._late: deque[tuple[int, Moment, range]] = deque()
+        self._waiting: deque[tuple[int, PodPlan]] = deque()
+        """Pods without a node, and when they are tried next."""
+        self._failed = 0
+        world.cluster.observers.append(self)
+
+    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+        """A pod wants a node."""
+        if not withdrawn:
+            self._waiting.append((0, plan))
+
+    def happened(self, event: PodEvent) -> None:
+        """A pod takes room, or leaves it."""
+        if event.event not in ("bound", "finished", "deleted") or event.pod.node is None:
+            return
+        node = self._world.usage.nodes[event.pod.node]
+        plan = self._world.scenario.plans[work_of(event.pod.uid)]
+        request = _request(plan)
+        if event.event == "bound":
+            self._requested[node] += request
+            self._pods[node] += 1
+            self._fresh[node][event.pod.uid] = (event.at_ms + KNOWN_AFTER_MS, request)
+            self._unreported[node] += request
+        else:
+            self._requested[node] -= request
+            self._pods[node] -= 1
+            if self._fresh[node].pop(event.pod.uid, None) is not None:
+                self._count_fresh(node)
+
+    def step(self, now_ms: int) -> None:
+        """Read the reports that are there by now, and place what waits."""
+        moment = self._world.usage.moment(now_ms)
+        self._late.append((now_ms + self._lag_ms, moment, self._world.sampled(now_ms)))
+        while self._late and self._late[0][0] <= now_ms:
+            _, reported, nodes = self._late.popleft()
+            self._report(reported, nodes)
+        for _ in range(len(self._waiting)):
+            at_ms, plan = self._waiting.popleft()
+            if at_ms > now_ms or not self._place(plan, now_ms):
+                self._waiting.append((at_ms if at_ms > now_ms else now_ms + RETRY_MS, plan))
+
+    def figures(self) -> dict[str, int]:
+        """Bindings that the world refused: there should be none."""
+        return {"bind_failed": self._failed} if self._failed else {}
+
+    def _place(self, plan: PodPlan, now_ms: int) -> bool:
+        view = NodesView(
+            allocatable=self._world.usage.allocatable,
+            requested=self._requested,
+            pods=self._pods,
+            measured=self._measured,
+            deviation=self._deviation,
+            unreported=self._unreported,
+            future=lambda seconds: self._future(plan, now_ms, seconds),
+        )
+        node = self._rule(_request(plan), view, self._random)
+        if node is None:
+            return False
+        refused = self._world.cluster.place(plan, self._world.scenario.machines[node].name)
+        self._failed += refused is not None
+        return refused is None
+
+    def _future(self, plan: PodPlan, now_ms: int, seconds: int) -> Array:
+        times = now_ms + 1000 * STEP_S * np.arange(max(1, seconds // STEP_S))
+        work = work_of(plan.pod.uid)
+        return self._world.usage.cpu_ahead(now_ms, times, work, plan.life_ms)
+
+    def _report(self, moment: Moment, nodes: range) -> None:
+        index = np.array(nodes, dtype=np.intp)
+        window = self._window
+        window[:-1, index] = window[1:, index]
+        window[-1, index] = moment.given[index]
+        self._measured[index] = np.nanmean(window[-self._short :, index], axis=0)
+        self._deviation[index] = np.nanstd(window[:, index], axis=0)
+        for node in nodes:
+            fresh = self._fresh[node]
+            known = [uid for uid, (known_ms, _) in fresh.items() if known_ms <= moment.at_ms]
+            for uid in known:
+                del fresh[uid]
+            if known:
+                self._count_fresh(node)
+
+    def _count_fresh(self, node: int) -> None:
+        requests = [request for _, request in self._fresh[node].values()]
+        self._unreported[node] = np.sum(requests, axis=0) if requests else 0.0
+
+
+def _request(plan: PodPlan) -> Array:
+    return np.array([plan.requests["cpu"], plan.requests["memory"]], dtype=np.float64)

@@ -1,0 +1,144 @@
+"""A policy as a contender: both stages decide, from the same records as in production.
+
+    world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
+
+Everything is encoded and read by its contract. The sink acts by the rules of every sink (once per
+id, expiry, budgets) and after a lag, and reports the outcome. A pod that is evicted terminates for
+30 s; the pod that replaces it asks for a node itself.
+
+The stages are those of this process (`streams.in_process`), those of a worker process in lock-step
+(`simulation.demo`), or those of any worker that reads the same topics (`simulation.live`).
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from schemas.base.refusals import Refusal
+from schemas.messages.clock import ClockTick
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.topics.catalog import key_of
+from schemas.topics.codec import decode, encode
+from simulation.closed_loop.samples import Samples
+from simulation.closed_loop.world import World
+from simulation.cluster.connected import ConnectedCluster
+from streams.in_process.pipeline import Written
+
+#: Of what the stages write, what is carried out, and what is counted.
+_COMMANDS = ("placement-decisions", "eviction-commands")
+_READ = (*_COMMANDS, "dead-letters")
+
+
+class Stages(Protocol):
+    """Both stages, wherever they run."""
+
+    applied: int
+    """How many records they have applied."""
+
+    def apply(self, records: Sequence[Written], /) -> Iterable[tuple[str, bytes]]:
+        """Apply records; returns topic and value of each output for outside."""
+        ...
+
+
+class StageContender:
+    """Both stages under one policy."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: str | None,
+        make_stages: Callable[[], Stages],
+        annotations: Mapping[str, str] | None = None,
+        partition: int = 0,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            name: what reports call it.
+            policy: text of a policy; None: the cluster has one already.
+            make_stages: makes the stages.
+            annotations: those of all pods.
+            partition: the partition of the cluster, which its clock is of.
+        """
+        self.name = name
+        self.complaints: list[str] = []
+        """The first dead letters, a sentence each: there should be none."""
+        self._policy = policy
+        self._annotations = annotations or {}
+        self._stages = make_stages()
+        self._unread: list[Written] = []
+        self._late: deque[tuple[int, list[Written]]] = deque()
+        """Samples that are on their way, and when they are there."""
+        self._commands: deque[tuple[int, Any]] = deque()
+        """Commands that are on their way."""
+        self._counts: Counter[str] = Counter()
+        self._partition = partition
+
+    def begin(self, world: World) -> None:
+        """Report what there is, and give the policy."""
+        parameters = world.scenario.parameters
+        self._lag_ms = 1000 * parameters.lag_s
+        self._command_lag_ms = 1000 * parameters.command_lag_s
+        self._turn_ms = 1000 * max(parameters.turn_s, parameters.step_s)
+        self._world = world
+        self._begin_ms = self._now_ms = world.scenario.begin_ms
+        world.annotations = self._annotations
+        self._samples = Samples(world)
+        self._connected = ConnectedCluster(world.cluster, self.send)
+        self._tick()
+        if self._policy is not None:
+            self._connected.apply_policy(self._policy, self.name)
+        self._connected.begin(f"begin-{self._begin_ms}")
+        self._apply()
+
+    def step(self, now_ms: int) -> None:
+        """Carry out what was due; in each turn, tell the stages what is new."""
+        self._now_ms = now_ms
+        is_turn = (now_ms - self._begin_ms) % self._turn_ms == 0
+        if is_turn:
+            self._tick()
+            self._connected.publish()
+        while self._commands and self._commands[0][0] <= now_ms:
+            outcome = self._connected.carry_out(self._commands.popleft()[1])
+            if outcome is not None:
+                self._counts[f"{outcome.command}_{outcome.result}"] += 1
+        moment = self._world.usage.moment(now_ms)
+        self._late.append((now_ms + self._lag_ms, self._samples.of(moment)))
+        if is_turn:
+            while self._late and self._late[0][0] <= now_ms:
+                self._unread += self._late.popleft()[1]
+            self._apply()
+
+    def figures(self) -> dict[str, int]:
+        """Records, outcomes of commands, decisions that placed no pod, dead letters."""
+        counts = {name: self._counts[name] for name in sorted(self._counts)}
+        return {"records": self._stages.applied, **counts}
+
+    def send(self, topic: str, message: Any) -> None:
+        """Send a record to the stages with the next step."""
+        written = Written(topic, key_of(topic, message), encode(message), self._now_ms)
+        self._unread.append(written)
+
+    def _tick(self) -> None:
+        self._connected.rules.clock(self._now_ms)
+        self.send("clock", ClockTick(partition=self._partition, now_ms=self._now_ms))
+
+    def _apply(self) -> None:
+        records, self._unread = self._unread, []
+        for topic, value in self._stages.apply(records):
+            if topic in _READ:
+                self._handle_output(topic, value)
+
+    def _handle_output(self, topic: str, value: bytes) -> None:
+        message = decode(topic, value)
+        if isinstance(message, Refusal):
+            raise TypeError(f"the stages wrote a record of {topic} that cannot be read: {message}")
+        if isinstance(message, DeadLetter):
+            self._counts["dead_letters"] += 1
+            if len(self.complaints) < 5:
+                self.complaints.append(f"{message.topic}: {message.reason}")
+            return
+        if isinstance(message, PlacementDecision) and message.outcome != "placed":
+            self._counts[f"decision_{message.outcome}"] += 1
+        self._commands.append((self._now_ms + self._command_lag_ms, message))

@@ -1,0 +1,79 @@
+"""Runs that have ended are kept, and are found by what decides their figures."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulation.closed_loop.comparison import compare
+from simulation.closed_loop.contenders import MakeContender, contenders
+from simulation.closed_loop.finished_runs import FinishedRuns, UnreadableRun
+from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.runs import InTurn
+from simulation.closed_loop.system_usage import model_system_usage
+from simulation.closed_loop.traces import model_traces
+from streams.in_process.pipeline import LocalPipeline
+
+_SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
+_TRACES = model_traces()
+
+
+def _kept(directory: Path, version: str = "1", definition: str = "rule") -> FinishedRuns:
+    return FinishedRuns(directory, _TRACES, {"random-choice": definition}, version)
+
+
+def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = None) -> object:
+    of = (
+        contenders(["random-choice"], [], LocalPipeline)
+        if make is None
+        else {"random-choice": make()}
+    )
+    runs = InTurn(_TRACES, of, lambda _: None, lambda: 0.0)
+    return compare([_SMALL], [3], ["random-choice"], _TRACES.files, runs, kept)
+
+
+def _must_not_run() -> MakeContender:
+    def refuse() -> object:
+        raise AssertionError("was run again")
+
+    return MakeContender("rule", refuse)  # type: ignore[arg-type]
+
+
+def test_what_has_ended_is_not_run_again(tmp_path: Path) -> None:
+    first = _compared(_kept(tmp_path))
+    assert _compared(_kept(tmp_path), _must_not_run) == first
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
+def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected one for finished"):
+        _kept(tmp_path)
+
+
+def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
+    _compared(_kept(tmp_path))
+    measured = replace(_TRACES, system=model_system_usage())
+    kept = FinishedRuns(tmp_path, measured, {"random-choice": "rule"}, "1")
+    assert kept.find(_SMALL, 3, "random-choice") is None
+
+
+def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:
+    _compared(_kept(tmp_path))
+    kept = _kept(tmp_path)
+    assert kept.find(_SMALL, 3, "random-choice") is not None
+    assert kept.find(_SMALL, 4, "random-choice") is None
+    assert kept.find(replace(_SMALL, load=0.5), 3, "random-choice") is None
+    assert _kept(tmp_path, version="2").find(_SMALL, 3, "random-choice") is None
+    assert _kept(tmp_path, definition="other").find(_SMALL, 3, "random-choice") is None
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    _compared(_kept(tmp_path))
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text()[:50])
+    with pytest.raises(UnreadableRun, match=f"{file.name} holds no finished run .*; remove it"):
+        _compared(_kept(tmp_path))

@@ -1,0 +1,97 @@
+"""Rules in the loop: what they are shown is what a scheduler would know."""
+
+import numpy as np
+
+from simulation.closed_loop.rule_contender import RuleContender
+from simulation.closed_loop.rules.view import Array, NodesView
+from simulation.closed_loop.scenario import BEGIN_MS
+from simulation.closed_loop.world import World
+from tests.simulation.closed_loop.days import FirstWithRoom, scenario
+
+
+def begun() -> tuple[World, RuleContender, FirstWithRoom]:
+    world, rule = World(scenario()), FirstWithRoom()
+    ruled = RuleContender("first", rule)
+    ruled.begin(world)
+    return world, ruled, rule
+
+
+def steps(world: World, ruled: RuleContender, seconds: int) -> None:
+    """Go on until this many seconds after the beginning."""
+    for now_ms in range(world.cluster.now_ms, BEGIN_MS + 1000 * seconds, 10_000):
+        world.advance(now_ms)
+        ruled.step(now_ms)
+
+
+def test_requests_are_known_at_once_and_go_with_their_pods() -> None:
+    world, ruled, rule = begun()
+    steps(world, ruled, 3600)
+    view = rule.views[-1]
+    for index, machine in enumerate(world.scenario.machines):
+        really = world.cluster.kubelets.requested(machine.name)
+        assert view.requested[index].tolist() == [really.get("cpu", 0), really.get("memory", 0)]
+        assert view.pods[index] == world.cluster.kubelets.live_pods(machine.name)
+    assert view.requested.sum() > 0
+
+
+def test_usage_is_unknown_before_the_first_report_and_then_that_of_five_minutes() -> None:
+    world, ruled, rule = begun()
+    steps(world, ruled, 10)
+    assert rule.views == [] or np.isnan(rule.views[0].measured).all()
+    given = []
+    for now_ms in range(BEGIN_MS + 10_000, BEGIN_MS + 1_800_000, 10_000):
+        world.advance(now_ms)
+        ruled.step(now_ms)
+        if 0 in world.sampled(now_ms):
+            given.append(world.usage.moment(now_ms).given[0])
+    steps(world, ruled, 1_810)
+    view = rule.views[-1]
+    np.testing.assert_allclose(view.measured[0], np.mean(given[-5:], axis=0))
+    np.testing.assert_allclose(view.deviation[0], np.std(given[-15:], axis=0))
+
+
+def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
+    world, ruled, rule = begun()
+    reported_ms = [-1] * len(world.scenario.machines)
+    lag_ms = 1000 * world.scenario.parameters.lag_s
+    between = 0
+    for now_ms in range(BEGIN_MS, BEGIN_MS + 1_800_000, 10_000):
+        world.advance(now_ms)
+        ruled.step(now_ms)
+        for node in world.sampled(now_ms - lag_ms) if now_ms - lag_ms >= BEGIN_MS else ():
+            reported_ms[node] = now_ms - lag_ms
+        missing = np.zeros((len(reported_ms), 2))
+        for node, machine in enumerate(world.scenario.machines):
+            for running in world.cluster.kubelets.pods_on(machine.name):
+                before_ms = reported_ms[node] - (running.pod.scheduled_at_ms or 0)
+                between += 20_000 <= before_ms < 60_000  # it runs, and is not taken to be known
+                if before_ms < 60_000:
+                    missing[node] += (running.plan.requests["cpu"], running.plan.requests["memory"])
+        if rule.views:
+            assert rule.views[-1].unreported.tolist() == missing.tolist()
+    assert between
+
+
+def test_the_future_has_a_row_for_each_node_and_one_for_the_pod() -> None:
+    world, ruled, rule = begun()
+    steps(world, ruled, 1800)
+    future = rule.views[-1].future
+    assert future is not None
+    assert future(3600).shape == (len(world.scenario.machines) + 1, 12)
+
+
+def test_a_pod_without_room_waits_and_is_tried_again() -> None:
+    class Never(FirstWithRoom):
+        def __call__(
+            self, request: Array, view: NodesView, random: np.random.Generator
+        ) -> int | None:
+            super().__call__(request, view, random)
+            return None
+
+    world, rule = World(scenario()), Never()
+    ruled = RuleContender("never", rule)
+    ruled.begin(world)
+    steps(world, ruled, 600)
+    waiting = len(world.cluster.asking)
+    assert waiting > 5
+    assert waiting < len(rule.views) <= 11 * waiting

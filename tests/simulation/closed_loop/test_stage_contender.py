@@ -1,0 +1,102 @@
+"""Our stages in the loop: their full path, with the limits that hold in production."""
+
+from dataclasses import replace
+
+import pytest
+
+from simulation.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER
+from simulation.closed_loop.stage_contender import StageContender
+from simulation.closed_loop.world import World, run
+from simulation.cluster.cluster import Eviction, Observer
+from streams.in_process.pipeline import LocalPipeline
+from tests.simulation.closed_loop.days import EAGER, quiet, scenario, streamed
+
+
+class Evictions(Observer):
+    """Evictions, with how many pods of the workload were healthy then."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seen: list[Eviction] = []
+        self.healthy_left: list[int | None] = []
+
+    def evicted(self, eviction: Eviction) -> None:
+        self.seen.append(eviction)
+        self.healthy_left.append(self.world.cluster.owners.allowed(eviction.pod))
+
+
+def test_pods_are_placed_and_nothing_is_refused() -> None:
+    ours = streamed()
+    result = run(scenario(), ours, quiet)
+    assert ours.complaints == []
+    assert result.figures["placed_pods"] > 10
+    assert result.figures["waiting_pods"] == 0
+    assert result.counts["records"] > 1000
+    assert "bind_failed" not in result.counts
+
+
+def test_what_the_stages_know_is_what_there_is() -> None:
+    """Requests, pods and usage of every node, after an hour of changes."""
+    drawn = scenario(load=0.5)
+    world, pipeline = World(drawn), LocalPipeline()
+    ours = StageContender("ours", "mode: enforce\n", lambda: pipeline)
+    ours.begin(world)
+    for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
+        world.advance(now_ms)
+        ours.step(now_ms)
+    inventory = pipeline.cluster.clusters[CLUSTER].inventory
+    for machine in drawn.machines:
+        known = inventory.nodes[machine.name]
+        really = world.cluster.kubelets.requested(machine.name)
+        assert {name: known.requested[name] for name in really} == really
+        metric = known.usage.metric
+        assert metric is not None
+        assert metric.updated_at_ms is not None
+        assert metric.updated_at_ms > drawn.end_ms - 90_000
+
+
+@pytest.mark.slow
+def test_evictions_go_through_budgets_and_their_pods_ask_again() -> None:
+    drawn = scenario(2, load=0.6, budgeted_share=1.0)
+    world = World(drawn)
+    seen = Evictions(world)
+    world.cluster.observers.append(seen)
+    ours = streamed(EAGER)
+    ours.begin(world)
+    for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
+        world.advance(now_ms)
+        ours.step(now_ms)
+    assert len(seen.seen) > 3
+    assert {each.pod.namespace for each in seen.seen} == {BUDGETED}
+    assert all(each.replacement is not None for each in seen.seen)
+    # A budget lets one pod go: what is left then may not go.
+    assert set(seen.healthy_left) == {0}
+    assert ours.complaints == []
+
+
+def test_a_policy_that_observes_evicts_nobody() -> None:
+    result = run(
+        scenario(2, load=0.6), streamed(EAGER.replace("mode: enforce", "mode: observe")), quiet
+    )
+    assert result.figures["evictions"] == 0
+    assert result.counts["evict_dry"] > 0
+
+
+def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
+    drawn = scenario()
+    first, *others = drawn.plans
+    needy = first.pod.model_copy(update={"unsupported": ("zonal volume",)})
+    plans = (replace(first, pod=needy), *others)
+    result = run(replace(drawn, plans=plans), streamed(), quiet)
+    assert result.figures["refused_pods"] == 1
+    assert result.figures["waiting_pods"] == 1
+
+
+def test_in_turns_the_stages_get_the_same_samples_later() -> None:
+    """A minute's samples, pods and outcomes come together; nothing is lost or refused."""
+    policy = "mode: enforce\nmetricFutureSeconds: 600\nreservationSeconds: 600\n"
+    ours = streamed(policy)
+    result = run(scenario(step_s=10, turn_s=60), ours, quiet)
+    assert ours.complaints == []
+    assert result.counts["bind_done"] >= result.figures["placed_pods"] > 10
+    assert "bind_failed" not in result.counts
