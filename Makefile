@@ -9,7 +9,6 @@ ARGS ?=
 SEED ?= 1
 RUNS ?= 4
 SEEDS ?= 1-50
-RECORDS ?= 2000
 # More than cores: six wait for brokers, each with a Kafka of its own, while one computes (tests/conftest.py).
 WORKERS ?= 7
 
@@ -18,7 +17,7 @@ WORKERS ?= 7
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden size yardstick bench figures chaos fuzz fuzz-records lock schemas clean
+.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden size yardstick bench figures chaos fuzz lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -79,11 +78,8 @@ figures: $(STAMP) ## Measure everything, and write the figures into README and d
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k
 	@$(BIN)/python -m tests.chaos --seed $(SEED) --runs $(RUNS) $(if $(SCENARIO),--scenario $(SCENARIO))
 
-fuzz: $(STAMP) ## Live through faults drawn from seeds; after each step all must hold that may never fail. SEEDS=a-b
-	@$(BIN)/python -m tests.faults --seeds $(SEEDS)
-
-fuzz-records: $(STAMP) ## Long random histories of all inputs against both stages. SEEDS=a-b RECORDS=n STAGE=cluster
-	@$(BIN)/python -m tests.fuzz --seeds $(SEEDS) --records $(RECORDS) $(if $(STAGE),--stage $(STAGE))
+fuzz: $(STAMP) ## Run random histories of inputs and faults, and check the invariants after every event. SEEDS=a-b
+	@$(BIN)/python -m tests.histories --seeds $(SEEDS)
 
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-annotate --custom-compile-command "make lock" --upgrade

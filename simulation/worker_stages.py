@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.extents import extents_of
+from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader, Record
-from connectors.kafka.records import Place
-from connectors.kafka.sender import Sender
 from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
+from schemas.topics.records import Place
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage

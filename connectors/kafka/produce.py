@@ -2,7 +2,7 @@
 
 A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
 warned of, since most are mistyped. Its key, partition and timestamp come from the message
-(`connectors.kafka.records`). What is refused is reported with the number of the line and never
+(`schemas.topics.records`). What is refused is reported with the number of the line and never
 sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
 nothing, but producing a file twice does.
 """
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import partitions_of
-from connectors.kafka.records import Place, place
-from connectors.kafka.sender import Sender
+from connectors.kafka.producer import Sender
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import TOPIC_BY_NAME, Topic
 from schemas.topics.codec import decode, encode
+from schemas.topics.records import Place, place
 from schemas.topics.unknown_fields import UnknownField, unknown_fields
 
 _LINES_PER_REPORT = 500

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import partitions_of
-from connectors.kafka.records import Place, place
-from connectors.kafka.sender import Sender
+from connectors.kafka.producer import Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings, SettingsError
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
+from schemas.topics.records import Place, place
 
 TOPIC = "node-usage"
 

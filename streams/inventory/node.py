@@ -19,7 +19,7 @@ from streams.pods.held import Held
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
-from streams.usage.metric import without_lifetimes
+from streams.usage.metric import drop_lifetimes
 from streams.usage.missing_statistics import MissingStatistic
 from streams.usage.node_usage import NodeUsage
 
@@ -100,7 +100,7 @@ class Node:
             metric: None: it is gone.
             extend: False: the lifetimes contain it already.
         """
-        self.usage.set_metric(None if metric is None else without_lifetimes(metric))
+        self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
         statistics = self.statistics
         return statistics is not None and statistics.measure(
             metric, self.held.values(), extend=extend

@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.kafka.records import place
 from connectors.process import wall_clock
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
@@ -39,6 +38,7 @@ from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
+from schemas.topics.records import place
 from streams.in_process.pipeline import Pipeline, Written
 from streams.migration.budgets import describe
 from streams.migration.workloads import Replicas
