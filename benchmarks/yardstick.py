@@ -41,7 +41,7 @@ from simulation.closed_loop.traces import model_traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import PodEvent
-from streams.in_process.pipeline import Pipeline, Written
+from streams.in_process.pipeline import LocalPipeline, Written
 
 DIGESTS = Path(__file__).with_name("yardstick.json")
 INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
@@ -85,7 +85,7 @@ class DecisionDigest:
         )
 
 
-class _ObservedStages(Pipeline):
+class _ObservedStages(LocalPipeline):
     """Both stages; their inputs and outputs are observed batch by batch."""
 
     def __init__(
@@ -175,7 +175,7 @@ def _run(
 
 def fold_inputs() -> str:
     """Fold the recorded inputs, and return the digest of the decisions."""
-    digest, stages = DecisionDigest(), Pipeline()
+    digest, stages = DecisionDigest(), LocalPipeline()
     for batch in read_inputs():
         digest.add_outputs(stages.apply(batch))
     return digest.summarize()

@@ -34,7 +34,7 @@ class Rejection:
 
 
 @dataclass(slots=True)
-class Summary:
+class Produced:
     """The outcome of a run."""
 
     lines: int = 0
@@ -61,7 +61,7 @@ def produce_lines(
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
     on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
-) -> Summary:
+) -> Produced:
     """Send the lines of a stream and wait until all are acknowledged.
 
     `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
@@ -69,7 +69,7 @@ def produce_lines(
     within 30 s; its message says which lines were not.
     """
     partitions = partitions_of(connection, topic.name)
-    summary = Summary()
+    summary = Produced()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0

@@ -16,7 +16,7 @@ from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules.view import Rule
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from streams.placement.plugins.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
@@ -57,7 +57,9 @@ def known_contenders() -> tuple[str, ...]:
 
 
 def contenders(
-    names: Iterable[str], files: Iterable[Path], make_stages: Callable[[], Pipeline] = Pipeline
+    names: Iterable[str],
+    files: Iterable[Path],
+    make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, MakeContender]:
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
@@ -102,7 +104,7 @@ def contenders(
     return found
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> MakeContender:
+def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> MakeContender:
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")

@@ -28,7 +28,7 @@ from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
 from simulation.processes import environment, running, worker
 from simulation.worker_stages import LockStepStages
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 CLUSTER = "demo"
 OURS, BY_REQUESTS, KOORDINATOR = "loadstream", "least-allocated", "koordinator-lownodeload-75"
@@ -74,7 +74,7 @@ def run(
         ours, digest, refused = _run_ours(scenario, output, display)
         others: list[Contender] = [
             contenders([BY_REQUESTS], ())[BY_REQUESTS](),
-            StageContender(KOORDINATOR, read_policy(KOORDINATOR), Pipeline),
+            StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
         for contender in others:

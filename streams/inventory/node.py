@@ -21,7 +21,7 @@ from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
 from streams.usage.metric import drop_lifetimes
 from streams.usage.missing_statistics import MissingStatistic
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 
 
 class Node:
@@ -80,7 +80,7 @@ class Node:
         """Sum of the requests of the pods held that have no limit, per resource."""
         self.ports: Counter[tuple[str, int, str]] = Counter()
         """Host ports taken: protocol, port, address."""
-        self.usage = NodeUsage(estimator)
+        self.usage = ExpectedNodeUsage(estimator)
         self.statistics = None if fleet is None else NodeStatistics(fleet)
         """None: no plugin uses them."""
 

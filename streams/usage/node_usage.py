@@ -27,7 +27,7 @@ _NO_PODS: Mapping[tuple[str, str], _Measured] = {}
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
 
-class NodeUsage:
+class ExpectedNodeUsage:
     """Metric and assigned pods of one node; vectors over the resources of its estimator."""
 
     __slots__ = (

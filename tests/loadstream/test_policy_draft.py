@@ -20,7 +20,7 @@ from schemas.topics.partitions import partition_for
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import run as run_world
-from streams.in_process.pipeline import Pipeline, Written
+from streams.in_process.pipeline import LocalPipeline, Written
 from tests.conftest import RunningBroker
 from tests.simulation.closed_loop.days import EAGER, quiet, scenario
 
@@ -32,7 +32,7 @@ Records = list[tuple[str, bytes, bytes]]
 """Topic, key and value."""
 
 
-class Recording(Pipeline):
+class Recording(LocalPipeline):
     """Both stages, and every record that went through them."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from simulation.closed_loop.rules.view import Array, NodesView
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 #: Evicts as soon as it may, from nodes that are not hot at all.
 EAGER = """
@@ -32,7 +32,7 @@ def scenario(seed: int = 0, **parameters: object) -> Scenario:
 
 def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
     """Both stages under a policy."""
-    return StageContender(name, policy, Pipeline)
+    return StageContender(name, policy, LocalPipeline)
 
 
 class FirstWithRoom:

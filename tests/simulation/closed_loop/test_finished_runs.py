@@ -13,7 +13,7 @@ from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn
 from simulation.closed_loop.system_usage import model_system_usage
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 _SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
 _TRACES = model_traces()
@@ -24,7 +24,11 @@ def _kept(directory: Path, version: str = "1", definition: str = "rule") -> Fini
 
 
 def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = None) -> object:
-    of = contenders(["random-choice"], [], Pipeline) if make is None else {"random-choice": make()}
+    of = (
+        contenders(["random-choice"], [], LocalPipeline)
+        if make is None
+        else {"random-choice": make()}
+    )
     runs = InTurn(_TRACES, of, lambda _: None, lambda: 0.0)
     return compare([_SMALL], [3], ["random-choice"], _TRACES.files, runs, kept)
 

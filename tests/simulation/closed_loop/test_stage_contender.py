@@ -8,7 +8,7 @@ from simulation.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import World, run
 from simulation.cluster.cluster import Eviction, Observer
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from tests.simulation.closed_loop.days import EAGER, quiet, scenario, streamed
 
 
@@ -38,7 +38,7 @@ def test_pods_are_placed_and_nothing_is_refused() -> None:
 def test_what_the_stages_know_is_what_there_is() -> None:
     """Requests, pods and usage of every node, after an hour of changes."""
     drawn = scenario(load=0.5)
-    world, pipeline = World(drawn), Pipeline()
+    world, pipeline = World(drawn), LocalPipeline()
     ours = StageContender("ours", "mode: enforce\n", lambda: pipeline)
     ours.begin(world)
     for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
