@@ -53,7 +53,7 @@ def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> 
 def check(compared: Comparison) -> None:
     """Raises Unproven where a run is not what was meant to be run."""
     for each in compared.results:
-        refused = each.own.get("dead_letters", 0)
+        refused = each.counts.get("dead_letters", 0)
         if refused:
             raise Unproven(f"{refused} records were refused in seed {each.seed}: {each.contender}")
         placed, waiting = each.figures["placed_pods"], each.figures["waiting_pods"]

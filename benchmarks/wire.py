@@ -15,10 +15,10 @@ from connectors.kafka.client import connect
 from connectors.kafka.extents import extents_of
 from connectors.kafka.producer import COMPRESSION
 from connectors.kafka.reader import Gap, Reader
-from connectors.kafka.records import Place, place
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
+from schemas.topics.records import Place, place
 
 #: Longest time without any answer of the worker.
 PATIENCE_S = 90.0

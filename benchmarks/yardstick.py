@@ -36,12 +36,12 @@ from simulation.closed_loop.contenders import POLICIES, contenders, known_conten
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import GC_THRESHOLDS
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER, HOUR_MS, draw_scenario
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import model_traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import PodEvent
-from streams.in_process.pipeline import Pipeline, Written
+from streams.in_process.pipeline import LocalPipeline, Written
 
 DIGESTS = Path(__file__).with_name("yardstick.json")
 INPUTS = Path(__file__).with_name("recorded_inputs.jsonl.xz")
@@ -85,7 +85,7 @@ class DecisionDigest:
         )
 
 
-class _ObservedStages(Pipeline):
+class _ObservedStages(LocalPipeline):
     """Both stages; their inputs and outputs are observed batch by batch."""
 
     def __init__(
@@ -152,7 +152,7 @@ def run_contender(name: str, seed: int) -> str:
     make_stages = partial(_ObservedStages, lambda _, outputs: digest.add_outputs(outputs))
     contender = contenders([name], (), make_stages)[name]()
     world = World(draw_scenario(CLOSED_LOOP, seed, model_traces()))
-    if not isinstance(contender, Streamed):
+    if not isinstance(contender, StageContender):
         world.cluster.observers.append(_Bindings(digest))
     _run(world, contender)
     return digest.summarize()
@@ -175,7 +175,7 @@ def _run(
 
 def fold_inputs() -> str:
     """Fold the recorded inputs, and return the digest of the decisions."""
-    digest, stages = DecisionDigest(), Pipeline()
+    digest, stages = DecisionDigest(), LocalPipeline()
     for batch in read_inputs():
         digest.add_outputs(stages.apply(batch))
     return digest.summarize()
@@ -196,7 +196,7 @@ def record_inputs() -> None:
     batches: list[list[Written]] = []
     observe = partial(_ObservedStages, lambda records, _: batches.append(list(records)))
     policy = (POLICIES / "loadstream.yaml").read_text()
-    contender = Streamed("recorded", policy, observe)
+    contender = StageContender("recorded", policy, observe)
     world = World(draw_scenario(RECORDED, 7, model_traces()))
     operators = _operate(policy, world.scenario.machines[3].name)
 

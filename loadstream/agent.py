@@ -156,14 +156,14 @@ def agent(
 def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
     """Measure and send for ever."""
     from connectors.node_agent.delivery import Delivery
-    from connectors.node_agent.telemetry import Telemetry
+    from connectors.node_agent.telemetry import AgentTelemetry
     from connectors.process.metrics_endpoint import serving
     from connectors.process.signals import terminable
     from schemas.settings.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()
     kafka.servers()  # no address at all is a mistake, not a broker that is away
-    telemetry, complaints = Telemetry(), Complaints()
+    telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(kafka, telemetry.delivered, lambda why: complaints.say("broker", why))
     measured_s = time.monotonic()
 

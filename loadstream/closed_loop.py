@@ -158,7 +158,7 @@ def _compare(
 
     from simulation.closed_loop.comparison import compare
     from simulation.closed_loop.contenders import contenders, known_contenders
-    from simulation.closed_loop.kept import KeptRuns
+    from simulation.closed_loop.finished_runs import FinishedRuns
     from simulation.closed_loop.runs import runs
     from simulation.closed_loop.traces import model_traces, read_traces
 
@@ -168,7 +168,7 @@ def _compare(
         traces = (
             model_traces()
             if trace is None
-            else read_traces(trace, own=any(each.own_share for each in parameters))
+            else read_traces(trace, system=any(each.system_share for each in parameters))
         )
         for complaint in traces.complaints:
             _say(f"left out: {complaint}")
@@ -176,7 +176,7 @@ def _compare(
             if each.remark:
                 _say(each.remark)
         definitions = {name: each.definition for name, each in make.items()}
-        kept = KeptRuns(keep, traces, definitions, version("loadstream")) if keep else None
+        kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
         count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
         several = runs(count, chosen, files, traces, _say)
         return compare(parameters, seeds, list(make), traces.files, several, kept)
@@ -186,7 +186,7 @@ def _compare(
 def _as_messages() -> Iterator[None]:
     """End with a sentence: 2 if something that was given is wrong, 1 if a run has died."""
     from simulation.closed_loop.contenders import UnknownContender, WrongPolicy
-    from simulation.closed_loop.kept import UnreadableRun
+    from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
     from simulation.cluster.tracefiles import TraceError

@@ -141,10 +141,10 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
     yield f"its log: {output / 'worker' / 'log'}"
     yield ""
     yield "What to try next:"
-    yield "    loadstream topic tail placement-decisions     in a second terminal, while the demo runs"
-    yield "    loadstream cluster why-not demo               the same: why not more is evicted"
-    yield "    loadstream demo --nodes 200 --seed 2    a larger cluster, other pods"
-    yield "    loadstream closed-loop                  more contenders, in finer steps, without a broker"
+    yield "    loadstream topic tail placement-decisions    in a second terminal, while the demo runs"
+    yield "    loadstream cluster why-not demo              the same: why not more is evicted"
+    yield "    loadstream demo --nodes 200 --seed 2         a larger cluster, other pods"
+    yield "    loadstream closed-loop                       more contenders, finer steps, no broker"
 
 
 def _problems(done: "Done") -> Iterator[str]:
@@ -152,7 +152,7 @@ def _problems(done: "Done") -> Iterator[str]:
     ours, *_ = done.comparison.results
     if not ours.figures["placed_pods"]:
         yield "no pod was placed"
-    if failed := ours.own.get("bind_failed", 0):
+    if failed := ours.counts.get("bind_failed", 0):
         yield f"{failed} placements could not be carried out"
     if done.refused:
-        yield f"{ours.own['dead_letters']} records were refused; the first one: {done.refused[0]}"
+        yield f"{ours.counts['dead_letters']} records were refused; the first one: {done.refused[0]}"

@@ -170,7 +170,7 @@ def _run(
         from connectors.kubernetes.api.access import access
         from connectors.kubernetes.api.errors import AccessError
         from connectors.kubernetes.duties.process import run
-        from connectors.kubernetes.duties.telemetry import Telemetry
+        from connectors.kubernetes.duties.telemetry import DutyTelemetry
         from connectors.process import event_loop, logs
         from connectors.process.metrics_endpoint import PortUnusable, serving
         from connectors.process.settings import read_settings
@@ -182,7 +182,7 @@ def _run(
         # A broker that cannot be reached is named before all else. With another number of partitions
         # a process would be active for a partition that is not its cluster's.
         check_partitions(connect(kafka), LOCK)
-        telemetry = Telemetry(cluster)
+        telemetry = DutyTelemetry(cluster)
         try:
             with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
                 work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)

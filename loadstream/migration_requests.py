@@ -19,7 +19,7 @@ from loadstream.arguments import as_field, length_ms
 from loadstream.cluster_warnings import NOTHING_FOUND, warn_first
 
 if TYPE_CHECKING:
-    from connectors.kafka.arrivals import Arrivals
+    from connectors.kafka.backwards import Arrivals
     from connectors.kafka.client import Connection
     from schemas.messages.migrations import MigrationRequest
 
@@ -93,7 +93,7 @@ def ask(
     connection: "Connection", cluster: str, said: str, *, wait: bool, json: bool, **fields: Any
 ) -> None:
     """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
-    from connectors.kafka.arrivals import Arrivals
+    from connectors.kafka.backwards import Arrivals
     from connectors.kafka.produce import produce_messages
     from schemas.messages.migrations import MigrationRequest
 

@@ -19,7 +19,7 @@ from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
     from connectors.policy.draft.advice import Advice
-    from connectors.policy.draft.summary import Summary
+    from connectors.policy.draft.summary import ClusterSummary
 
 
 def init(
@@ -76,7 +76,9 @@ def init(
         )
 
 
-def _as_json(cluster: str, summary: "Summary", advice: "Advice", text: str) -> dict[str, object]:
+def _as_json(
+    cluster: str, summary: "ClusterSummary", advice: "Advice", text: str
+) -> dict[str, object]:
     from dataclasses import asdict
 
     return {

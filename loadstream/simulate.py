@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from simulation.closed_loop.scenario import Scenario
-    from simulation.closed_loop.streamed import Streamed
+    from simulation.closed_loop.stage_contender import StageContender
 
 #: A cluster is drawn for this time; then another one begins under its name.
 _HOURS = 12.0
@@ -81,7 +81,7 @@ def simulate(
         from connectors.policy.entries import newest_entry
         from connectors.process.signals import terminable
         from schemas.settings.connection import KafkaSettings
-        from simulation.closed_loop.streamed import Streamed
+        from simulation.closed_loop.stage_contender import StageContender
         from simulation.worker_stages import LiveStages
 
         connection = connect(KafkaSettings.from_environment())
@@ -91,7 +91,7 @@ def simulate(
         with terminable(), LiveStages(connection, cluster) as stages:
             while True:
                 scenario = _draw(cluster, nodes, seed, churn, period)
-                _run(scenario, Streamed(cluster, policy, lambda: stages))
+                _run(scenario, StageContender(cluster, policy, lambda: stages))
                 policy, seed = None, seed + 1
 
 
@@ -122,7 +122,7 @@ def _draw(cluster: str, nodes: int, seed: int, churn: float, period_s: int) -> "
     return replace(drawn, plans=tuple(plans))
 
 
-def _run(scenario: "Scenario", contender: "Streamed") -> None:
+def _run(scenario: "Scenario", contender: "StageContender") -> None:
     """Let the worker decide, at the pace of the clock, to the scenario's end."""
     from simulation.closed_loop.world import World
 

@@ -16,8 +16,7 @@ from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-    from connectors.kafka.selection import Selection
-    from connectors.kafka.tail import Entry, Start
+    from connectors.kafka.tail import Entry, Selection, Start
     from schemas.topics.catalog import Topic
 
 #: How many records are shown unless it is said.
@@ -133,7 +132,7 @@ def _selection(
     topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
 ) -> "Selection":
     """Which records are wanted; an error of the command line if none of the topic can be."""
-    from connectors.kafka.selection import Selection
+    from connectors.kafka.tail import Selection
 
     try:
         named = None if pod is None else pod_name(pod, "--pod")

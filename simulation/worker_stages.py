@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.extents import extents_of
+from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader, Record
-from connectors.kafka.records import Place
-from connectors.kafka.sender import Sender
 from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
+from schemas.topics.records import Place
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
 from streams.in_process.pipeline import Written
 from streams.stage import journal
-from streams.stage.journal_records import Batch
+from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
 #: The worker must apply a first record within this time,
@@ -78,7 +78,7 @@ class LockStepStages:
             },
             fetch_wait_ms=10,
         )
-        self._journal = journal.Reader(journal.Place(), self.partition)
+        self._journal = journal.JournalReader(journal.JournalPlace(), self.partition)
         self._sent: Counter[str] = Counter()
         self._journaled: Counter[str] = Counter()
         """Records of each topic that the journal names as applied."""
@@ -145,7 +145,7 @@ class LockStepStages:
             if batch is not None:
                 yield from self._answers(batch)
 
-    def _answers(self, batch: Batch) -> Iterator[tuple[str, bytes]]:
+    def _answers(self, batch: JournalBatch) -> Iterator[tuple[str, bytes]]:
         for applied in batch.inputs:
             self._journaled[applied.topic] = applied.last_offset + 1
         for output in batch.outputs:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from connectors.kafka.arrivals import Arrivals
-from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.backwards import Arrivals, Looked, Past
 from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import extents_of
 from connectors.kafka.reader import Record, read_range

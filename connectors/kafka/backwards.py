@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, extents_of
-from connectors.kafka.reader import read_range
+from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
@@ -73,3 +73,21 @@ class Past:
             left -= end - begin
             end, size = begin, size * _GROWTH
         return end <= extent.first_offset
+
+
+class Arrivals:
+    """The partition of a key; `take` answers with what has come since."""
+
+    def __init__(self, connection: Connection, topic: str, key: str) -> None:
+        """Begin at the end as it is now. Raises BrokerUnavailable."""
+        self._connection = connection
+        self.topic = topic
+        extents = extents_of(connection, topic)
+        self.partition = partition_for(key.encode(), len(extents))
+        self._next = extents[self.partition].next_offset
+
+    def take(self) -> list[Record]:
+        """Records that have come since the last call. Raises BrokerUnavailable."""
+        first = self._next
+        self._next = extents_of(self._connection, self.topic)[self.partition].next_offset
+        return list(read_range(self._connection, self.topic, self.partition, first, self._next))

@@ -6,11 +6,15 @@ once, since waiting does not mend it; an address that does not answer is waited 
 broker that starts looks the same.
 """
 
+import asyncio
+import logging
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from connectors.kafka.diagnosis import explain
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
@@ -127,3 +131,26 @@ def _checked(settings: KafkaSettings, options: dict[str, Any]) -> dict[str, Any]
     """Let Python's TLS read the files first, as its errors name the file; librdkafka's do not."""
     settings.ssl_context()
     return options
+
+
+T = TypeVar("T")
+
+
+@cache
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop, which runs in a thread until the process ends."""
+    # Without a log, Python would print what the clients log; failures reach callers as errors.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="kafka", daemon=True).start()
+    return loop
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work in the loop; an interrupt, such as Ctrl-C, cancels the work."""
+    future = asyncio.run_coroutine_threadsafe(work, event_loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise

@@ -22,7 +22,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import BrokerUnavailable
-from connectors.kafka.term import END_S, LOCK, SESSION_S, Term, TermOver
+from connectors.kafka.term import END_S, LOCK, SESSION_S, LeaderTerm, TermOver
 from schemas.base.limits import BATCH_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
@@ -68,7 +68,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
                 record that there is.
         """
         self.group = f"loadstream-{duty}-{cluster}"
-        self.term: Term | None = None
+        self.term: LeaderTerm | None = None
         """The term of this process; none: it stands by."""
         self._kafka = kafka
         self._home = TopicPartition(LOCK, partition_for(cluster.encode(), kafka.partitions))
@@ -76,7 +76,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         self._newest = sorted(newest)
         self._read = (*self._kept, *self._newest)
         self._begin = begin
-        self._work: Callable[[Term], Awaitable[None]] = _nothing
+        self._work: Callable[[LeaderTerm], Awaitable[None]] = _nothing
         self._task: asyncio.Future[None] | None = None
         self._assigned: frozenset[Any] = frozenset()
         """What the group has given to this process; nothing while it is being rebalanced."""
@@ -85,7 +85,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         """Why it is out of the group, as the log has it; none: it has joined since."""
         self._consumer: Any = None
 
-    async def run(self, work: Callable[[Term], Awaitable[None]]) -> None:
+    async def run(self, work: Callable[[LeaderTerm], Awaitable[None]]) -> None:
         """Stay in the group, and do the work whenever this process is the active one.
 
         Returns only by cancellation, or raises what `work` raises; where that is aiokafka's
@@ -202,7 +202,7 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
             return  # the group has been rebalanced meanwhile
         self._seek(positions)
         logger.info("%s: this process is the active one", self.group)
-        self.term = Term(self._consumer, self._home.partition, positions, self._kept)
+        self.term = LeaderTerm(self._consumer, self._home.partition, positions, self._kept)
         self._task = asyncio.ensure_future(self._work(self.term))
 
     def _seek(self, positions: Mapping[str, int]) -> None:
@@ -239,6 +239,6 @@ class Leadership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka e
         logger.info("%s: this process is not the active one any more", self.group)
 
 
-async def _nothing(term: Term) -> None:
+async def _nothing(term: LeaderTerm) -> None:
     """The work before there is any."""
     await term.over.wait()

@@ -19,11 +19,11 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.producer import start_producer
 from connectors.kafka.reconnect import never_expire
-from connectors.kafka.records import Place, place
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
+from schemas.topics.records import Place, place
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,8 @@ from typing import Any
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
+from connectors.kafka.producer import Sender
 from connectors.kafka.reader import read_range
-from connectors.kafka.records import Place
-from connectors.kafka.sender import Sender
 from connectors.kafka.topics import changelog_name, expected_names
 from connectors.process import wall_clock
 from schemas.messages.clock import ClockTick
@@ -39,6 +38,7 @@ from schemas.storage.tables import (
 )
 from schemas.topics.catalog import CLUSTER_INPUTS
 from schemas.topics.codec import decode, encode
+from schemas.topics.records import Place
 
 #: Consumer groups of workers, one for each value of LOADSTREAM_WORKER_STAGES.
 _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")

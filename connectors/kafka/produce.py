@@ -2,7 +2,7 @@
 
 A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
 warned of, since most are mistyped. Its key, partition and timestamp come from the message
-(`connectors.kafka.records`). What is refused is reported with the number of the line and never
+(`schemas.topics.records`). What is refused is reported with the number of the line and never
 sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
 nothing, but producing a file twice does.
 """
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.client import Connection
 from connectors.kafka.extents import partitions_of
-from connectors.kafka.records import Place, place
-from connectors.kafka.sender import Sender
+from connectors.kafka.producer import Sender
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import TOPIC_BY_NAME, Topic
 from schemas.topics.codec import decode, encode
+from schemas.topics.records import Place, place
 from schemas.topics.unknown_fields import UnknownField, unknown_fields
 
 _LINES_PER_REPORT = 500
@@ -34,7 +34,7 @@ class Rejection:
 
 
 @dataclass(slots=True)
-class Summary:
+class Produced:
     """The outcome of a run."""
 
     lines: int = 0
@@ -61,7 +61,7 @@ def produce_lines(
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
     on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
-) -> Summary:
+) -> Produced:
     """Send the lines of a stream and wait until all are acknowledged.
 
     `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
@@ -69,7 +69,7 @@ def produce_lines(
     within 30 s; its message says which lines were not.
     """
     partitions = partitions_of(connection, topic.name)
-    summary = Summary()
+    summary = Produced()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0

@@ -17,8 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from connectors.kafka.blocking import wait_for
-from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.client import BrokerUnavailable, Connection, wait_for
 from schemas.base.limits import BATCH_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class TermOver(Exception):
     """Another member is the active one, or will be: nothing more may be written."""
 
 
-class Term:
+class LeaderTerm:
     """The time in which this process is the active one."""
 
     def __init__(

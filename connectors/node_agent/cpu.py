@@ -52,7 +52,7 @@ def parse_cpu_stat(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CpuReading:
     """CPU time spent up to a moment."""
 
     spent_ns: int
@@ -60,7 +60,7 @@ class Counter:
     """By a clock that never goes back."""
 
 
-def millicores(before: Counter | None, now: Counter) -> int | None:
+def millicores(before: CpuReading | None, now: CpuReading) -> int | None:
     """Mean CPU between two readings of a counter.
 
     None where it cannot be known: there is no earlier reading, no time has passed, or the counter

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.extents import partitions_of
-from connectors.kafka.records import Place, place
-from connectors.kafka.sender import Sender
+from connectors.kafka.producer import Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings, SettingsError
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
+from schemas.topics.records import Place, place
 
 TOPIC = "node-usage"
 
@@ -34,7 +34,7 @@ RETRY_S = 5.0
 _FAREWELL_S = 5.0
 
 
-class Waiting(NamedTuple):
+class UnsentSample(NamedTuple):
     """A sample that was not acknowledged yet."""
 
     sampled_at_ms: int
@@ -64,8 +64,8 @@ class Delivery:
         """Samples that were given up so far."""
         self._settings, self._retry_s = settings, retry_s
         self._on_delivered, self._on_failure = on_delivered, on_failure
-        self._waiting: deque[Waiting] = deque()
-        self._batch: list[Waiting] = []
+        self._waiting: deque[UnsentSample] = deque()
+        self._batch: list[UnsentSample] = []
         self._bytes = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -85,7 +85,7 @@ class Delivery:
     def put(self, sample: NodeUsage) -> None:
         """Let a sample be sent; never waits."""
         value = encode(sample)
-        waiting = Waiting(sample.sampled_at_ms, value, place(TOPIC_BY_NAME[TOPIC], sample))
+        waiting = UnsentSample(sample.sampled_at_ms, value, place(TOPIC_BY_NAME[TOPIC], sample))
         with self._changed:
             self._waiting.append(waiting)
             self._bytes += len(value)

@@ -14,7 +14,7 @@ from errno import EIO
 from pathlib import Path
 from typing import ClassVar
 
-from connectors.node_agent.cpu import Counter, CpuTimes, millicores, parse_cpu_times
+from connectors.node_agent.cpu import CpuReading, CpuTimes, millicores, parse_cpu_times
 from connectors.node_agent.files import Files
 from connectors.node_agent.hierarchies import find_hierarchies
 from connectors.node_agent.memory import (
@@ -86,9 +86,9 @@ class AgentSource(UsageSource):
         self._pods = PodCgroups(self.files, self._trees.roots)
         self._names = PodNames(self.files, str(places.pod_logs))
         self._applications = dict(host_applications or {})
-        self._counters: dict[str, Counter] = {}
-        self._seen: dict[str, Counter] = {}
-        self._node_counter: Counter | None = None
+        self._counters: dict[str, CpuReading] = {}
+        self._seen: dict[str, CpuReading] = {}
+        self._node_counter: CpuReading | None = None
         self.sample()
 
     async def read(self) -> AsyncIterator[NodeUsage]:
@@ -128,7 +128,7 @@ class AgentSource(UsageSource):
     def _measure_node(self) -> tuple[dict[str, int], MemoryReadings | None, int]:
         """Usage, readings of memory, and over how many ms the CPU is a mean."""
         before, times = self._node_counter, self._cpu_times()
-        now = None if times is None else Counter(times.used_ns, self._clock_ns())
+        now = None if times is None else CpuReading(times.used_ns, self._clock_ns())
         self._node_counter = now
         usage: dict[str, int] = {}
         interval_ms = 0
@@ -175,7 +175,7 @@ class AgentSource(UsageSource):
             path = f"{trees.cpu}/{cgroup}/{trees.cpu_file}"
             spent_ns = self.files.read("pods", path, trees.parse_cpu)
             if spent_ns is not None:
-                now = self._seen[cgroup] = Counter(spent_ns, self._clock_ns())
+                now = self._seen[cgroup] = CpuReading(spent_ns, self._clock_ns())
                 cpu = millicores(self._counters.get(cgroup), now)
                 if cpu is not None:
                     usage["cpu"] = cpu

@@ -10,7 +10,7 @@ from connectors.process.metrics_endpoint import process_registry
 PURPOSES = ("node", "pods", "pressure", "names")
 
 
-class Telemetry:
+class AgentTelemetry:
     """Counters of one agent, in a registry of its own."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from contextlib import (
 )
 from itertools import islice
 
-from connectors.ports.sink import Answer, Sink, SinkError
+from connectors.ports.sink import Attempt, Sink, SinkError
 from schemas.messages.clock import AHEAD_MAX_MS
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -188,7 +188,7 @@ class CommandRules:
             else:
                 answer = await self._sink.bind(command)
         except (SinkError, OSError) as error:
-            answer = Answer("failed", str(error) or type(error).__name__)
+            answer = Attempt("failed", str(error) or type(error).__name__)
         if answer.again_in_s is None:
             found = self._outcome(command, answer.result, answer.reason, pod_gone=answer.pod_gone)
             return found, None

@@ -27,7 +27,7 @@ class SinkError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Attempt:
     """The result of one attempt, in the words of `CommandOutcome`."""
 
     result: Literal["done", "failed", "refused", "dry"]
@@ -42,12 +42,12 @@ class Answer:
 
 
 #: It was accepted.
-DONE = Answer("done")
+DONE = Attempt("done")
 
 
-def no_such_pod(result: Literal["failed", "refused"], reason: str) -> Answer:
+def no_such_pod(result: Literal["failed", "refused"], reason: str) -> Attempt:
     """The cluster has no pod of this uid: it was deleted, or another one has its name now."""
-    return Answer(result, reason, pod_gone=True)
+    return Attempt(result, reason, pod_gone=True)
 
 
 class Sink(ABC):
@@ -57,11 +57,11 @@ class Sink(ABC):
     """What the registry knows it by."""
 
     @abstractmethod
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         """Bind a placed pod to the decision's node; raises SinkError or OSError."""
 
     @abstractmethod
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod; raises SinkError or OSError.
 
         done: the cluster accepted it, not that the pod is gone.

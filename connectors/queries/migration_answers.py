@@ -18,7 +18,7 @@ _DRAINED = {"drain": "Drained", "undrain": "Undrained"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestAnswer:
     """What a record says about a request."""
 
     text: str
@@ -28,7 +28,9 @@ class Answer:
     """What was asked for did not happen."""
 
 
-def answer(request: MigrationRequest, message: object, *, begun: bool = False) -> Answer | None:
+def answer(
+    request: MigrationRequest, message: object, *, begun: bool = False
+) -> RequestAnswer | None:
     """What a record says about a request; none: it is about something else.
 
     `begun`: one has answered it already. A drain that is asked for once more goes on in the name of
@@ -56,13 +58,13 @@ def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
     return str(record.get("cluster")), str(record.get("request_id"))
 
 
-def _refused(request: MigrationRequest, letter: DeadLetter) -> Answer | None:
+def _refused(request: MigrationRequest, letter: DeadLetter) -> RequestAnswer | None:
     if refused_request(letter) != (request.cluster, request.request_id):
         return None
-    return Answer(f"refused: {letter.reason}", done=True, failed=True)
+    return RequestAnswer(f"refused: {letter.reason}", done=True, failed=True)
 
 
-def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> Answer | None:
+def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> RequestAnswer | None:
     if status.node != request.node or request.action not in _DRAINED:
         return None
     if request.action == "drain" and status.request_id != request.request_id and not begun:
@@ -70,15 +72,17 @@ def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> An
     # A drain that is taken back goes on no more.
     taken_back = request.action == "drain" and status.phase == "Undrained"
     done = taken_back or status.phase == _DRAINED[request.action]
-    return Answer(sentence(status), done=done, failed=taken_back)
+    return RequestAnswer(sentence(status), done=done, failed=taken_back)
 
 
-def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | None:
+def _migration(request: MigrationRequest, status: MigrationStatus) -> RequestAnswer | None:
     if request.action == "migrate":
         if request.pod is None or status.pod.uid != request.pod.uid or status.trigger != "request":
             return None
         over = status.phase not in LIVE
-        return Answer(sentence(status), done=over, failed=over and status.phase != "Succeeded")
+        return RequestAnswer(
+            sentence(status), done=over, failed=over and status.phase != "Succeeded"
+        )
     if status.migration_id != request.migration_id:
         return None
     over = status.phase not in LIVE
@@ -89,4 +93,4 @@ def _migration(request: MigrationRequest, status: MigrationStatus) -> Answer | N
     }[request.action]
     # What failed has been given up as well; what succeeded has moved its pod all the same.
     failed = status.phase == "Succeeded" if request.action == "abort" else over
-    return Answer(sentence(status), done=over or reached, failed=failed)
+    return RequestAnswer(sentence(status), done=over or reached, failed=failed)

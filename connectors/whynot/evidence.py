@@ -35,7 +35,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RoundNode:
     """A hot node, or a pod of one, in a round."""
 
     round: RebalanceRound
@@ -94,22 +94,22 @@ class Evidence:
             return time_text(moment_ms)
         return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
 
-    def hot(self, node: str) -> Iterator[Found]:
+    def hot(self, node: str) -> Iterator[RoundNode]:
         """The rounds in which a node was hot; one in two pools or phases comes twice."""
         for ago, each in enumerate(self.rounds):
             for pool in each.pools:
                 for hot in pool.hot:
                     if hot.node == node:
-                        yield Found(each, ago, pool, hot)
+                        yield RoundNode(each, ago, pool, hot)
 
-    def looked_at(self, namespace: str, name: str) -> Iterator[Found]:
+    def looked_at(self, namespace: str, name: str) -> Iterator[RoundNode]:
         """The rounds that looked at a pod."""
         for ago, each in enumerate(self.rounds):
             for pool in each.pools:
                 for hot in pool.hot:
                     for pod in hot.pods:
                         if (pod.pod.namespace, pod.pod.name) == (namespace, name):
-                            yield Found(each, ago, pool, hot, pod)
+                            yield RoundNode(each, ago, pool, hot, pod)
 
     def warnings(self) -> Iterator[str]:
         """What makes everything else old, or about nothing; to be said first."""
@@ -162,7 +162,7 @@ class Evidence:
 
 
 @dataclass(slots=True)
-class Gates:
+class GateCounts:
     """How often each kind of gate was met; kinds differ in more than their numbers."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -186,9 +186,9 @@ def kind_of(gate: str) -> str:
     return _NUMBER.sub("#", gate.partition(": ")[0])
 
 
-def gates_of(rounds: tuple[RebalanceRound, ...]) -> tuple[Gates, Gates]:
+def gates_of(rounds: tuple[RebalanceRound, ...]) -> tuple[GateCounts, GateCounts]:
     """Gates of hot nodes, and gates of their pods, over all rounds."""
-    nodes, pods = Gates(), Gates()
+    nodes, pods = GateCounts(), GateCounts()
     for each in rounds:
         for pool in each.pools:
             for hot in pool.hot:

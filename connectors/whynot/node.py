@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from connectors.queries.rebalancing_wording import count_text, drain_text, unnamed_hot
 from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
-from connectors.whynot.evidence import Answer, Evidence, Found
+from connectors.whynot.evidence import Answer, Evidence, RoundNode
 from connectors.whynot.wording import (
     migration_lines,
     move_lines,
@@ -41,7 +41,7 @@ def about_node(evidence: Evidence, node: str) -> Answer:
     return Answer(tuple(sentences), known, _data(evidence, node, found))
 
 
-def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
+def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
     hot, pool = found.node, found.pool
     kind = "prodHigh" if hot.phase == "prod" else "high"
     where = f"pool {pool.pool} is in class {kind}" if hot.cost is None else pool.pool
@@ -65,7 +65,7 @@ def _hot(evidence: Evidence, found: Found) -> Iterator[str]:
         yield f"{hot.pods_left_out} more pods of it were looked at; the record leaves them out."
 
 
-def _not_hot(evidence: Evidence, node: str, found: list[Found]) -> Iterator[str]:
+def _not_hot(evidence: Evidence, node: str, found: list[RoundNode]) -> Iterator[str]:
     newest = evidence.rounds[0]
     left_out = sum(map(unnamed_hot, newest.pools))
     yield f"Node {node} is not among the hot nodes that the newest round names."
@@ -175,7 +175,7 @@ def _hotter_than_said(
     )
 
 
-def _data(evidence: Evidence, node: str, found: list[Found]) -> dict[str, object]:
+def _data(evidence: Evidence, node: str, found: list[RoundNode]) -> dict[str, object]:
     metric = evidence.metrics.get(node)
     return {
         "rounds_hot": len({each.rounds_ago for each in found}),

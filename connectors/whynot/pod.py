@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from connectors.queries.rebalancing_wording import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
-from connectors.whynot.evidence import Answer, Evidence, Found, kind_of
+from connectors.whynot.evidence import Answer, Evidence, RoundNode, kind_of
 from connectors.whynot.wording import (
     migration_lines,
     move_lines,
@@ -48,16 +48,16 @@ def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
     return Answer(tuple(sentences), known, data)
 
 
-def _order(found: Found) -> tuple[int, bool]:
+def _order(found: RoundNode) -> tuple[int, bool]:
     return found.rounds_ago, found.pod is not None and bool(found.pod.gate)
 
 
-def _turn(found: Found) -> tuple[str, str]:
+def _turn(found: RoundNode) -> tuple[str, str]:
     """What looked at the pod: a pool, and what it watches; moves by risk are a pool of their own."""
     return found.pool.pool, found.node.phase
 
 
-def _gone(evidence: Evidence, found: list[Found], namespace: str, name: str) -> Iterator[str]:
+def _gone(evidence: Evidence, found: list[RoundNode], namespace: str, name: str) -> Iterator[str]:
     """That what follows is about the past: the pod has ended, has moved, or is another one."""
     event = evidence.lifecycle
     if event is None:
@@ -84,7 +84,7 @@ def _on_text(node: str | None) -> str:
     return f" and is on node {node}" if node else ""
 
 
-def _was(evidence: Evidence, found: Found) -> str:
+def _was(evidence: Evidence, found: RoundNode) -> str:
     """The pod is where the round saw it, or it was."""
     event, about = evidence.lifecycle, found.pod
     there = (
@@ -99,7 +99,7 @@ def _was(evidence: Evidence, found: Found) -> str:
     return "It is" if there else "It was"
 
 
-def _stopped(evidence: Evidence, found: list[Found]) -> Iterator[str]:
+def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
     newest = found[0]
     pod, hot = newest.pod, newest.node
     if pod is None:
@@ -127,7 +127,7 @@ def _stopped(evidence: Evidence, found: list[Found]) -> Iterator[str]:
 
 
 def _not_looked_at(
-    evidence: Evidence, namespace: str, name: str, found: list[Found]
+    evidence: Evidence, namespace: str, name: str, found: list[RoundNode]
 ) -> Iterator[str]:
     """All reasons that there can be why the newest round does not name a pod."""
     yield f"The newest round does not name pod {namespace}/{name}."
@@ -180,7 +180,7 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
         )
 
 
-def _on_hot(found: Found) -> Iterator[str]:
+def _on_hot(found: RoundNode) -> Iterator[str]:
     hot, pool = found.node, found.pool
     yield (
         f"It is on node {hot.node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"

@@ -73,28 +73,28 @@ def named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-class Plugin(PolicyPart):
+class EnabledPlugin(PolicyPart):
     """A plugin that is enabled."""
 
     name: Name
 
 
-class ScorePlugin(Plugin):
+class ScorePlugin(EnabledPlugin):
     """A score that is enabled; the total of a node is the sum of weight times score."""
 
     weight: Annotated[int, whole(1, WEIGHT_MAX)] = 1
 
 
-_Plugins = Items[Annotated[Plugin, BeforeValidator(named)]]
+_Plugins = Items[Annotated[EnabledPlugin, BeforeValidator(named)]]
 _ScorePlugins = Items[Annotated[ScorePlugin, BeforeValidator(named)]]
 
 
 class PluginChoice(PolicyPart):
     """Enabled plugins in the order in which they run. A list that is not given is the default one."""
 
-    filter: _Plugins = tuple(Plugin(name=name) for name in BUILT_IN.filter)
+    filter: _Plugins = tuple(EnabledPlugin(name=name) for name in BUILT_IN.filter)
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
-    balance: _Plugins = tuple(Plugin(name=name) for name in _DEFAULT_BALANCE)
+    balance: _Plugins = tuple(EnabledPlugin(name=name) for name in _DEFAULT_BALANCE)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
 
     def filters(self, name: str) -> bool:
@@ -121,7 +121,7 @@ class PluginChoice(PolicyPart):
             return self
         lists = {
             "score": tuple(ScorePlugin(name=name) for name in _UPSTREAM_SCORES),
-            "balance": tuple(Plugin(name=name) for name in _UPSTREAM_BALANCE),
+            "balance": tuple(EnabledPlugin(name=name) for name in _UPSTREAM_BALANCE),
         }
         given = self.model_fields_set
         return self.model_copy(
@@ -130,7 +130,9 @@ class PluginChoice(PolicyPart):
 
     @field_validator("filter", "score", "balance")
     @classmethod
-    def _known_once(cls, plugins: tuple[Plugin, ...], info: ValidationInfo) -> tuple[Plugin, ...]:
+    def _known_once(
+        cls, plugins: tuple[EnabledPlugin, ...], info: ValidationInfo
+    ) -> tuple[EnabledPlugin, ...]:
         context = info.context or {}
         known: tuple[str, ...] = getattr(
             context.get("known_plugins", BUILT_IN), info.field_name or ""
@@ -139,7 +141,9 @@ class PluginChoice(PolicyPart):
         return plugins
 
 
-def _list_conflicts(plugins: tuple[Plugin, ...], known: tuple[str, ...]) -> Iterator[Conflict]:
+def _list_conflicts(
+    plugins: tuple[EnabledPlugin, ...], known: tuple[str, ...]
+) -> Iterator[Conflict]:
     seen: set[str] = set()
     for index, plugin in enumerate(plugins):
         if plugin.name not in known:

@@ -3,5 +3,6 @@
 catalog         all topics: keys, classes, retention
 codec           bytes to messages and back
 partitions      keys and partitions, by Kafka's partitioner
+records         key, partition and time of a message
 unknown_fields  fields that a reader passes over
 """

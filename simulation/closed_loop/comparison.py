@@ -6,7 +6,7 @@ from itertools import product
 from statistics import fmean, pstdev
 from typing import Any
 
-from simulation.closed_loop.kept import Calibration, Cost, KeptRuns, Run
+from simulation.closed_loop.finished_runs import Calibration, Cost, FinishedRuns, Run
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import Runs, Task
@@ -44,7 +44,7 @@ class Comparison:
                             "seed": each.seed,
                             "figures": dict(each.figures),
                             "hourly_hot_cpu_minutes": list(each.hourly_hot),
-                            "own": dict(each.own),
+                            "counts": dict(each.counts),
                         }
                         for each in results
                     ],
@@ -76,7 +76,7 @@ def compare(
     names: Sequence[str],
     files: tuple[str, ...],
     runs: Runs,
-    kept: KeptRuns | None = None,
+    kept: FinishedRuns | None = None,
 ) -> list[Comparison]:
     """Run every contender with every seed: a comparison for each of `parameters`.
 

@@ -12,11 +12,11 @@ from pkgutil import iter_modules
 
 from schemas.policy import Policy, PolicyError, read_policy
 from simulation.closed_loop import rules
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules.view import Rule
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from streams.placement.plugins.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
@@ -57,7 +57,9 @@ def known_contenders() -> tuple[str, ...]:
 
 
 def contenders(
-    names: Iterable[str], files: Iterable[Path], make_stages: Callable[[], Pipeline] = Pipeline
+    names: Iterable[str],
+    files: Iterable[Path],
+    make_stages: Callable[[], LocalPipeline] = LocalPipeline,
 ) -> dict[str, MakeContender]:
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
@@ -102,7 +104,7 @@ def contenders(
     return found
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> MakeContender:
+def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> MakeContender:
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")
@@ -110,7 +112,7 @@ def _of_policy(name: str, file: Path, make_stages: Callable[[], Pipeline]) -> Ma
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
     return MakeContender(
         policy.model_dump_json() + said,
-        lambda: Streamed(name, text, make_stages, annotations),
+        lambda: StageContender(name, text, make_stages, annotations),
         _remark(name, policy),
     )
 
@@ -126,7 +128,7 @@ def _remark(name: str, policy: Policy) -> str:
 
 
 def _of_rule(name: str, rule: Rule) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: Ruled(name, rule))
+    return MakeContender(f"rule {name}", lambda: RuleContender(name, rule))
 
 
 def _policies() -> dict[str, Path]:

@@ -35,7 +35,7 @@ class Result:
     """By name, in the order in which they are shown."""
     hourly_hot: tuple[int, ...]
     """Hot node-minutes of CPU in each hour that was measured."""
-    own: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     """What only the contender knows of itself."""
 
 
@@ -114,7 +114,7 @@ class Recorder(Observer):
 
     # --- what it came to ------------------------------------------------------------------------
 
-    def result(self, contender: str, own: Mapping[str, int]) -> Result:
+    def result(self, contender: str, counts: Mapping[str, int]) -> Result:
         """The figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
@@ -135,12 +135,12 @@ class Recorder(Observer):
             "imbalance_cpu": float(cpu.std(axis=1).mean()),
             "placed_pods": self._placed,
             "waiting_pods": len(still_ms),
-            "refused_pods": own.get("decision_refused", 0),
+            "refused_pods": counts.get("decision_refused", 0),
             "waiting_pod_minutes": (sum(self._waits_ms) + sum(still_ms)) / MINUTE_MS,
             "evictions": self._evictions,
             "bounces": self._bounces,
         }
-        return Result(contender, self._scenario.seed, figures, tuple(hours), dict(own))
+        return Result(contender, self._scenario.seed, figures, tuple(hours), dict(counts))
 
 
 def _percentile(shares: Shares, percent: float) -> float:

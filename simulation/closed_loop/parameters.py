@@ -28,7 +28,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "life_min_s": (1, 10**9),
     "life_max_hours": (0.01, 10**6),
     "memory_growth_hours": (0.01, 1_000),
-    "own_share": (0, 0.9),
+    "system_share": (0, 0.9),
     "sample_s": (1, 600),
     "step_s": (1, 60),
     "turn_s": (0, 3_600),
@@ -72,7 +72,7 @@ class Parameters:
     """Range of what it has more in the end."""
     memory_growth_hours: float = 2.0
     """Time in which it has grown by 63 % of that."""
-    own_share: float = 0.0
+    system_share: float = 0.0
     """What nodes use themselves, as a mean share of their CPU and of their memory; `load` includes
     it."""
     sample_s: int = 60
@@ -101,9 +101,9 @@ class Parameters:
             return f"turn_s: found {self.turn_s}; expected a multiple of step_s, {self.step_s}"
         if self.life_min_s > 3600 * self.life_max_hours:
             return f"life_min_s: found {self.life_min_s}; expected at most life_max_hours"
-        if not 0 <= self.own_share < self.load:
+        if not 0 <= self.system_share < self.load:
             return (
-                f"own_share: found {self.own_share:g}; expected from 0 to less than load, "
+                f"system_share: found {self.system_share:g}; expected from 0 to less than load, "
                 f"{self.load:g}"
             )
         for name in ("memory_start", "memory_growth"):

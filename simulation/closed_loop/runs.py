@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Protocol
 
 from simulation.closed_loop.contenders import MakeContender, contenders
-from simulation.closed_loop.kept import Calibration, Cost, Run
+from simulation.closed_loop.finished_runs import Calibration, Cost, Run
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
@@ -102,7 +102,7 @@ def make_run(
     return Run(
         Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
         result,
-        Cost(name, seed, cpu_s() - begun_s, result.own.get("records", 0)),
+        Cost(name, seed, cpu_s() - begun_s, result.counts.get("records", 0)),
     )
 
 

@@ -11,7 +11,7 @@ after its start, and wants as much CPU at each moment, wherever it is.
     arrivals   Poisson, such that on average as much is requested as at the beginning
     CPU        request x a traced machine's percent, shifted by the pod's own time of the day x a
                factor, which is calibrated so that the mean demand is as asked
-    own part   what nodes use themselves: a traced machine's, shifted, x a share of the node
+    system     what nodes use themselves: a traced machine's, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
 
@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.messages.pods import OwnerReference, Pod
-from simulation.closed_loop.own import STEP_S as OWN_STEP_S
-from simulation.closed_loop.own import STEPS as OWN_STEPS
-from simulation.closed_loop.own import Shape, model_own
 from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.system_usage import STEP_S as SYSTEM_STEP_S
+from simulation.closed_loop.system_usage import STEPS as SYSTEM_STEPS
+from simulation.closed_loop.system_usage import Shape, model_system_usage
 from simulation.closed_loop.traces import STEP_S, STEPS, Traces
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import (
@@ -49,7 +49,7 @@ _PRIORITY = 9500
 #: Lives that the length-biased ones are drawn from.
 _LIVES = 50_000
 
-_NODES, _PODS, _LIFE, _USAGE, _OWN = 100, 101, 102, 103, 104
+_NODES, _PODS, _LIFE, _USAGE, _SYSTEM = 100, 101, 102, 103, 104
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Demands:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnDemands:
+class SystemDemands:
     """What nodes want themselves, by their index."""
 
     shape: Shape
@@ -108,7 +108,7 @@ class OwnDemands:
 
     def _step(self, at_ms: Indexes | int, shift_s: Indexes | None = None) -> Indexes:
         shift_s = self.shift_s if shift_s is None else shift_s
-        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // OWN_STEP_S % OWN_STEPS
+        step: Indexes = (np.asarray(at_ms) // 1000 + shift_s) // SYSTEM_STEP_S % SYSTEM_STEPS
         return step
 
 
@@ -126,7 +126,7 @@ class Scenario:
     """What calibration has found: a machine at 100 % is this many times a pod's request."""
     requested_share: float
     """Requests for CPU of pods that live while it is measured, as a mean share of the nodes."""
-    own: OwnDemands | None = None
+    system: SystemDemands | None = None
     """What nodes want themselves; none: nothing."""
     cluster: str = CLUSTER
     """Name of the cluster."""
@@ -178,19 +178,23 @@ def draw_scenario(
     )
     demands = _demands(parameters, seed, traces, sizes, owners)
     wanted, requested = _means(parameters, at_ms, life_ms, sizes, demands)
-    own = _own(parameters, seed, traces, machines) if parameters.own_share else None
-    used_by_nodes = 0.0 if own is None else _mean_own(parameters, own)
+    system = (
+        _draw_system_demands(parameters, seed, traces, machines)
+        if parameters.system_share
+        else None
+    )
+    used_by_nodes = 0.0 if system is None else _mean_system_cpu(parameters, system)
     for_pods = parameters.load * cores - used_by_nodes
     if for_pods <= 0:
         raise ImpossibleScenario(
-            f"own_share: found {parameters.own_share:g}, with which nodes of seed {seed} use "
+            f"system_share: found {parameters.system_share:g}, with which nodes of seed {seed} use "
             f"{used_by_nodes / cores:.1%} of their CPU themselves while it is measured, and a load of "
             f"{parameters.load_text}% leaves nothing for pods; expected less, or more load"
         )
     factor = for_pods / wanted if wanted else 0.0
     calibrated = replace(demands, cpu_millicores=demands.cpu_millicores * factor)
     return Scenario(
-        parameters, seed, machines, plans, calibrated, factor, requested / cores, own, cluster, begin_ms
+        parameters, seed, machines, plans, calibrated, factor, requested / cores, system, cluster, begin_ms
     )  # fmt: skip
 
 
@@ -308,23 +312,23 @@ def _demands(
     )
 
 
-def _own(
+def _draw_system_demands(
     parameters: Parameters, seed: int, traces: Traces, machines: tuple[Machine, ...]
-) -> OwnDemands:
-    random = np.random.default_rng([seed, _OWN])
-    shape = model_own() if traces.own is None else traces.own
+) -> SystemDemands:
+    random = np.random.default_rng([seed, _SYSTEM])
+    shape = model_system_usage() if traces.system is None else traces.system
     sizes = np.array([(each.millicores, each.memory_bytes) for each in machines], dtype=np.float64)
-    return OwnDemands(
+    return SystemDemands(
         shape=shape,
         machine=random.choice(shape.shape[1], len(machines)),
-        shift_s=random.integers(0, OWN_STEP_S * OWN_STEPS, len(machines)),
-        amounts=parameters.own_share * sizes,
+        shift_s=random.integers(0, SYSTEM_STEP_S * SYSTEM_STEPS, len(machines)),
+        amounts=parameters.system_share * sizes,
     )
 
 
-def _mean_own(parameters: Parameters, own: OwnDemands) -> float:
+def _mean_system_cpu(parameters: Parameters, system: SystemDemands) -> float:
     """Mean of what all nodes want themselves of CPU while it is measured, in millicores."""
-    return float(own.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
+    return float(system.cpu(np.array(_measured(parameters))).sum(axis=0).mean())
 
 
 def _measured(parameters: Parameters) -> range:

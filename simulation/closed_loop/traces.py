@@ -6,7 +6,7 @@
 
 Each may be packed (.gz), and named after any list or date. Where no directory is given there is a
 model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
-are busy all day. `own` reads a fourth list, of what nodes use themselves, where it is asked for.
+are busy all day. `system_usage` reads a fourth list, of what nodes use themselves, where it is asked for.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simulation.closed_loop.own import Shape, has_own_trace, read_own
+from simulation.closed_loop.system_usage import Shape, has_system_usage, read_system_usage
 from simulation.cluster.machines import SHAPES
 from simulation.cluster.pods import GIB, MIB
 from simulation.cluster.tracefiles import (
@@ -68,12 +68,12 @@ class Traces:
     """Where they come from; empty: the built-in model."""
     complaints: tuple[str, ...] = ()
     """Rows that could not be read."""
-    own: Shape | None = None
+    system: Shape | None = None
     """What nodes use themselves; none: the built-in model."""
 
 
-def read_traces(directory: Path, *, own: bool = False) -> Traces:
-    """Read the three lists of a directory, and with `own` what nodes use themselves, if it is there.
+def read_traces(directory: Path, *, system: bool = False) -> Traces:
+    """Read the three lists of a directory, and with `system` what nodes use themselves, if it is there.
 
     Raises TraceError where one is missing, cannot be read, or holds nothing.
     """
@@ -82,9 +82,9 @@ def read_traces(directory: Path, *, own: bool = False) -> Traces:
     cpu, cpu_file, bad_cpu = _read_cpu(directory)
     complaints = (*bad_nodes.complaints, *bad_cpu.complaints, *bad_pods)
     files = (node_file, pod_file, cpu_file)
-    if not own or not has_own_trace(directory):
+    if not system or not has_system_usage(directory):
         return Traces(nodes, pods, cpu, files, complaints)
-    machines = read_own(directory)
+    machines = read_system_usage(directory)
     complaints = (*complaints, *machines.complaints)
     return Traces(nodes, pods, cpu, (*files, machines.file), complaints, machines.shape)
 

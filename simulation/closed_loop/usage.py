@@ -48,7 +48,7 @@ class Usage(Observer):
     def __init__(self, scenario: Scenario) -> None:
         self._demands = scenario.demands
         self._begin_ms = scenario.begin_ms
-        self._own = scenario.own
+        self._system = scenario.system
         self._lives_ms = np.array([plan.life_ms for plan in scenario.plans], dtype=np.int64)
         self.nodes = {machine.name: index for index, machine in enumerate(scenario.machines)}
         self.allocatable: Array = np.array(
@@ -93,8 +93,8 @@ class Usage(Observer):
         # Of no pods at all it would count in integers.
         sums = [np.bincount(node, wanted[:, resource], count) for resource in (0, 1)]
         demand = np.column_stack(sums).astype(np.float64)
-        if self._own is not None:
-            demand += self._own.at(now_ms - self._begin_ms)
+        if self._system is not None:
+            demand += self._system.at(now_ms - self._begin_ms)
         given = np.minimum(demand, self.allocatable)
         share = np.divide(given, demand, out=np.ones_like(demand), where=demand > 0)
         return Moment(now_ms, slots, wanted * share[node], demand, given)
@@ -117,10 +117,10 @@ class Usage(Observer):
         )
         ahead = np.zeros((len(self.allocatable) + 1, len(times_ms)))
         np.add.at(ahead, self.node[slots], wanted * alive)
-        if self._own is not None:
-            ahead[:-1] += self._own.cpu(since)
-        own = self._demands.cpu(np.array([work]), since)
-        ahead[-1] = own * (times_ms < now_ms + life_ms)
+        if self._system is not None:
+            ahead[:-1] += self._system.cpu(since)
+        pod_cpu = self._demands.cpu(np.array([work]), since)
+        ahead[-1] = pod_cpu * (times_ms < now_ms + life_ms)
         return ahead
 
     def _take(self, event: PodEvent) -> None:

@@ -6,7 +6,7 @@ An evicted pod terminates, and its controller makes another one.
 
 from typing import ClassVar
 
-from connectors.ports.sink import DONE, Answer, Sink, no_such_pod
+from connectors.ports.sink import DONE, Attempt, Sink, no_such_pod
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from simulation.cluster.cluster import SimulatedCluster
@@ -20,34 +20,34 @@ class SimulatedSink(Sink):
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         """Bind a pod that asks for a node."""
         uid, name, kubelets = decision.pod.uid, decision.pod.name, self._cluster.kubelets
         if (node := kubelets.node_of(uid)) is not None:
-            return Answer("failed", f"pod {name} is on node {node} already")
+            return Attempt("failed", f"pod {name} is on node {node} already")
         plan = self._cluster.asking.get(uid)
         if plan is None:
             return no_such_pod("failed", f"there is no pod {name} of uid {uid}")
         why = self._cluster.place(plan, decision.node or "")
-        return DONE if why is None else Answer("failed", why)
+        return DONE if why is None else Attempt("failed", why)
 
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod, or ask its owner to."""
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
         if running is None or running.ended:
             return no_such_pod("refused", f"pod {name} is gone")
         if running.node != command.node:
-            return Answer("refused", f"pod {name} is on node {running.node}")
+            return Attempt("refused", f"pod {name} is on node {running.node}")
         if running.going:
-            return Answer("refused", f"pod {name} terminates already")
+            return Attempt("refused", f"pod {name} terminates already")
         allowed = self._cluster.owners.allowed(running.pod)
         if command.policy == "Eviction" and allowed is not None and allowed < 1:
-            return Answer(
+            return Attempt(
                 "refused", "Cannot evict pod as it would violate the pod's disruption budget."
             )
         if command.delete_options is not None and command.delete_options.server_dry_run:
-            return Answer("dry", "Kubernetes was asked to keep the pod")
+            return Attempt("dry", "Kubernetes was asked to keep the pod")
         if command.policy == "SoftEviction":
             self._cluster.annotate(uid, command.annotations)
         else:

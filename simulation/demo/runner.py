@@ -17,18 +17,18 @@ from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
 from simulation.closed_loop.comparison import Comparison, join_runs
 from simulation.closed_loop.contenders import contenders
-from simulation.closed_loop.kept import Run
+from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import make_run
 from simulation.closed_loop.scenario import Scenario, draw_scenario
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
 from simulation.processes import running, worker
 from simulation.worker_stages import LockStepStages
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 CLUSTER = "demo"
 OURS, BY_REQUESTS, KOORDINATOR = "loadstream", "least-allocated", "koordinator-lownodeload-75"
@@ -74,7 +74,7 @@ def run(
         ours, digest, refused = _run_ours(scenario, output, display)
         others: list[Contender] = [
             contenders([BY_REQUESTS], ())[BY_REQUESTS](),
-            Streamed(KOORDINATOR, read_policy(KOORDINATOR), Pipeline),
+            StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
         ]
         runs = [ours]
         for contender in others:
@@ -125,7 +125,7 @@ def _run_ours(
         return make_run(scenario, ours, _ignore), digest.hexdigest(), tuple(ours.complaints)
 
 
-class _ShownRun(Streamed, Observer):
+class _ShownRun(StageContender, Observer):
     """The contender that the worker decides for; what happens to it is shown."""
 
     def __init__(

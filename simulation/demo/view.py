@@ -1,7 +1,7 @@
 """What is shown during a run: a live view on a terminal, or a line every few seconds.
 
 Nodes stand in as many columns as fit; where there are too many, the busiest are shown. Below them
-stand the newest decisions of the worker, as `loadstream tail` words them.
+stand the newest decisions of the worker, as `loadstream topic tail` words them.
 """
 
 import time

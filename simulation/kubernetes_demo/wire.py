@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from connectors.kafka.client import connect
 from connectors.kafka.extents import extents_of
+from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader
-from connectors.kafka.sender import Sender
 from schemas.base.refusals import Refusal
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode

@@ -22,7 +22,7 @@ _MEMORY_FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class CollectPolicy:
+class CollectRules:
     """How the samples of a node become its metric."""
 
     average_ms: int = 300_000
@@ -35,7 +35,7 @@ class CollectPolicy:
     """Field of `MemoryReadings` that counts as memory."""
 
     @classmethod
-    def of(cls, given: NodeCollectPolicy) -> "CollectPolicy":
+    def of(cls, given: NodeCollectPolicy) -> "CollectRules":
         """The policy as a record gives it."""
         return cls(
             given.average_ms, given.report_ms, given.durations_ms, _MEMORY_FIELDS[given.memory]
@@ -46,8 +46,8 @@ class CollectPolicy:
 class Collecting:
     """The policies of all pools of a cluster."""
 
-    default: CollectPolicy = CollectPolicy()
-    pools: Mapping[str, CollectPolicy] = field(default_factory=dict)
+    default: CollectRules = CollectRules()
+    pools: Mapping[str, CollectRules] = field(default_factory=dict)
     horizon_ms: int = field(init=False)
     """How long samples are kept behind a node's newest: the longest window of any pool. It is the
     same for all nodes of the cluster, so what is kept does not depend on when a node changed its
@@ -65,10 +65,10 @@ class Collecting:
     @classmethod
     def of(cls, default: NodeCollectPolicy, pools: Mapping[str, NodeCollectPolicy]) -> "Collecting":
         """The policies as a record gives them."""
-        of_pools = {name: CollectPolicy.of(given) for name, given in pools.items()}
-        return cls(CollectPolicy.of(default), of_pools)
+        of_pools = {name: CollectRules.of(given) for name, given in pools.items()}
+        return cls(CollectRules.of(default), of_pools)
 
-    def of_pool(self, pool: str | None) -> CollectPolicy:
+    def of_pool(self, pool: str | None) -> CollectRules:
         """The policy of a node whose newest sample names this pool."""
         return self.default if pool is None else self.pools.get(pool, self.default)
 

@@ -20,9 +20,9 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import misplaced
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.known_sample import KnownSample, decode_known
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.report import report
@@ -33,7 +33,7 @@ INPUT = "node-usage"
 OUTPUT = "node-metrics"
 
 
-class Intake:
+class SampleIntake:
     """Samples and collect policies of one partition."""
 
     def __init__(
@@ -110,14 +110,14 @@ class Intake:
         return self._take(node, reading, policy, record.offset)
 
     def _take(
-        self, node: NodeState, reading: SampleFigures, policy: CollectPolicy, offset: int
+        self, node: NodeWindows, reading: SampleFigures, policy: CollectRules, offset: int
     ) -> Refusal | None:
         state = self._state
         collecting = state.policies.of(node.cluster)
         state.clock.hear(reading.sampled_at_ms)
         verdict = node.judge(reading, collecting, self._limits)
         if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
-            verdict = NodeState(node.cluster, node.name, offset).judge(
+            verdict = NodeWindows(node.cluster, node.name, offset).judge(
                 reading, collecting, self._limits
             )
             if verdict == "take":
@@ -155,8 +155,8 @@ class Intake:
 
     def _report(
         self,
-        node: NodeState,
-        policy: CollectPolicy,
+        node: NodeWindows,
+        policy: CollectRules,
         reading: SampleFigures,
         offset: int,
         since_ms: int,
@@ -181,7 +181,7 @@ class Intake:
             return None  # the record has no timestamp to hold its sample against
         return from_the_future(at_ms, record.timestamp_ms, self._limits.future_ms)
 
-    def _was_set_back(self, node: NodeState, reading: SampleFigures) -> bool:
+    def _was_set_back(self, node: NodeWindows, reading: SampleFigures) -> bool:
         """Whether a node's newest sample is the odd one out, and not the one that comes after it."""
         newest_ms, horizon_ms = node.newest_ms, self._state.policies.of(node.cluster).horizon_ms
         if newest_ms is None or reading.sampled_at_ms >= newest_ms - horizon_ms:

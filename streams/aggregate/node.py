@@ -36,7 +36,7 @@ class _Columns(NamedTuple):
     """Places of those that the windows need; none: all may stay."""
 
 
-class NodeState:
+class NodeWindows:
     """Windows of one node."""
 
     __slots__ = (

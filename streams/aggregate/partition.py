@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.storage.percentiles import Progress
 from streams.aggregate.collect import Collecting
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.policies import Policies
 from streams.aggregate.rows import (
@@ -52,16 +52,16 @@ class PartitionState:
         """Records applied since vanished nodes were looked for."""
         self.clock = PartitionClock()
         self.policies = Policies(collecting, epoch << 32)
-        self.nodes: dict[str, NodeState] = {}
+        self.nodes: dict[str, NodeWindows] = {}
         self.samples_log = RowLog[SampleEntry](epoch << 32)
         self.pods_log = RowLog[PodEntry](epoch << 32)
         self.leftovers: list[str] = []
         """Keys of rows that count for nothing, to be removed."""
         self._first = first
-        self._touched: dict[str, NodeState] = {}
-        self._forgotten: dict[str, NodeState] = {}
+        self._touched: dict[str, NodeWindows] = {}
+        self._forgotten: dict[str, NodeWindows] = {}
 
-    def touch(self, node: NodeState) -> None:
+    def touch(self, node: NodeWindows) -> None:
         """The batch is about to change this node."""
         if node.key not in self._touched:
             self._touched[node.key] = node
@@ -79,9 +79,9 @@ class PartitionState:
                     change.horizon_ms, change.average_horizon_ms, self.samples_log, self.pods_log
                 )
 
-    def create(self, cluster: str, name: str, offset: int) -> NodeState:
+    def create(self, cluster: str, name: str, offset: int) -> NodeWindows:
         """A node of which nothing is known; it counts when it is kept."""
-        node = NodeState(cluster, name, offset)
+        node = NodeWindows(cluster, name, offset)
         before = self._forgotten.get(node.key)
         if before is not None:
             # Forgotten in this very batch. Should the batch not hold, then the node was never
@@ -91,12 +91,12 @@ class PartitionState:
             node.pods.renamed = True
         return node
 
-    def keep(self, node: NodeState) -> None:
+    def keep(self, node: NodeWindows) -> None:
         """The node is one of the partition's from now on."""
         self.nodes[node.key] = self._touched[node.key] = node
         self._forgotten.pop(node.key, None)
 
-    def forget(self, node: NodeState) -> None:
+    def forget(self, node: NodeWindows) -> None:
         """The node has vanished; drop all of it."""
         del self.nodes[node.key]
         self._touched.pop(node.key, None)

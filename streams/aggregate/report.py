@@ -14,9 +14,9 @@ from operator import itemgetter
 from typing import Any
 
 from schemas.messages.metrics import AGGREGATION_TYPES
-from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.collect import CollectRules
 from streams.aggregate.lifetimes import MemberLifetimes
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
 from streams.risk.lifetimes import PARTS
 
@@ -27,8 +27,8 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 
 
 def report(
-    node: NodeState,
-    policy: CollectPolicy,
+    node: NodeWindows,
+    policy: CollectRules,
     pressure: dict[str, Any] | None = None,
     source: str | None = None,
     since_ms: int | None = None,
@@ -127,7 +127,7 @@ _Usage = dict[str, dict[str, int]]
 
 
 def _aggregate(
-    node: NodeState,
+    node: NodeWindows,
     newest_ms: int,
     duration_ms: int,
     start: int,

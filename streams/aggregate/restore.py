@@ -21,7 +21,7 @@ from schemas.storage.percentiles import (
 from schemas.storage.tables import parse_row_key
 from streams.aggregate.collect import Collecting
 from streams.aggregate.lifetimes import MemberLifetimes
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.percentile import UNKNOWN, Figures
@@ -134,9 +134,9 @@ def _drop_void(read: _Rows, last: Progress) -> list[str]:
 
 def _node(
     members: NodeMembers, samples: NodeSamples, pods: list[RecoveredPods], policies: Policies
-) -> NodeState:
+) -> NodeWindows:
     cluster, _, name = members.node.partition("/")
-    node = NodeState(cluster, name, members.created_offset)
+    node = NodeWindows(cluster, name, members.created_offset)
     node.since_offset = samples.since_offset
     node.anchor_ms = samples.anchor_ms
     in_time = np.argsort(samples.head[:, 0])

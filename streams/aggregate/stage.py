@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base.refusals import Refusal
 from streams.aggregate.collect import AggregateLimits
-from streams.aggregate.intake import INPUT, Intake, node_of
+from streams.aggregate.intake import INPUT, SampleIntake, node_of
 from streams.aggregate.partition import PartitionState
 from streams.stage.dead_letters import buried
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
@@ -50,7 +50,7 @@ class AggregateStage:
         """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
         redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted,
         policy_repeated."""
-        self._intake = Intake(state, partitions, limits, self.counts)
+        self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
         self._dead_letters: dict[int, list[OutputRecord]] = {}
 

@@ -36,12 +36,12 @@ from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
 from streams.placement.plugins.registry import KNOWN
-from streams.pods.limits import beyond_limits
+from streams.pods.limits import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
-from streams.usage.metric import beyond_any_machine
+from streams.usage.metric import check_amounts
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -173,7 +173,7 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or beyond_any_machine(metric) or check_lifetime_columns(metric)
+        wrong = self._early(metric) or check_amounts(metric) or check_lifetime_columns(metric)
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
@@ -223,7 +223,7 @@ class ClusterState:
             full = self._full(pod.node)
             if full is not None:
                 return full
-        beyond = None if change.over else beyond_limits(pod)
+        beyond = None if change.over else find_exceeded_limit(pod)
         if beyond is not None:
             return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
         cause = self._cause(position)

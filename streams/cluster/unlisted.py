@@ -3,7 +3,7 @@
 from itertools import islice
 
 from streams.cluster.placement import Placement
-from streams.inventory.full_lists import unlisted_pods
+from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
@@ -61,7 +61,9 @@ class Unlisted:
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             left -= UNLISTED_REQUEST
-        for uid in list(islice(unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))):
+        for uid in list(
+            islice(find_unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))
+        ):
             decisions += self.placement.gone(uid, cause, "the pod is not there any more")
             self.migrations.gone(uid, cause)
             self.inventory.release(uid)

@@ -35,7 +35,7 @@ class Written:
     """When it was written, by the producer's clock."""
 
 
-class Pipeline:
+class LocalPipeline:
     """Both stages of the only partition."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Full lists of nodes and pods: what a list that has ended lacks is not there any more."""
+"""Full lists of nodes and pods: objects that a complete list does not contain are gone."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,33 +7,33 @@ from streams.inventory.node import Node
 
 
 class FullLists:
-    """Lists under way, by kind: `node-state` or `pod-lifecycle`."""
+    """Lists that have begun or ended, by topic: `node-state` or `pod-lifecycle`."""
 
     def __init__(self) -> None:
         self.begun: dict[str, tuple[str, int]] = {}
-        """Lists that have begun: their id, and the number of the record at their begin."""
+        """Lists that have begun: their id, and the number of the record that began them."""
         self.ending: dict[str, tuple[str, int]] = {}
-        """Lists that have ended while not all that they lack is removed yet: as `begun`."""
+        """Lists that have ended, and whose missing objects are not all removed yet; like `begun`."""
 
     def begin(self, what: str, begin: ListBegin, sequence: int) -> None:
-        """A list begins with record `sequence`; one that has not ended is abandoned."""
+        """Begin a list with record `sequence`; an unfinished one is abandoned."""
         self.begun[what] = (begin.list_id, sequence)
-        # What the list before lacks and this one has is there; what both lack goes with this one.
+        # Objects that only the list before lacks are there; the others go with this list.
         self.ending.pop(what, None)
 
     def named(self, what: str, list_id: str | None) -> str | None:
-        """The list that a record names; what is reported after a list's end is there."""
+        """Return the list that names a record's object; records after a list's end count as named."""
         if list_id is None and what in self.ending:
             return self.ending[what][0]
         return list_id
 
     def under_way(self, what: str) -> str | None:
-        """The list that has begun; what is reported for the first time before its end is there."""
+        """Return the id of the list that has begun; it names objects that are first reported meanwhile."""
         begun = self.begun.get(what)
         return None if begun is None else begun[0]
 
     def end(self, what: str, end: ListEnd) -> tuple[str, int] | None:
-        """Id and begin of the list that has ended; None: it is not the one that began."""
+        """End a list; return its id and begin, or None if it is not the list that began."""
         begun = self.begun.get(what)
         if begun is None or begun[0] != end.list_id:
             return None
@@ -41,15 +41,15 @@ class FullLists:
         return self.begun.pop(what)
 
 
-def unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
-    """Nodes that Kubernetes has named and a list lacks, in the order of their names."""
+def find_unlisted_nodes(nodes: Mapping[str, Node], list_id: str) -> Iterator[Node]:
+    """Yield nodes that Kubernetes has named and a list lacks, in the order of their names."""
     for name in sorted(nodes):
         if nodes[name].state is not None and nodes[name].list_id != list_id:
             yield nodes[name]
 
 
-def unlisted_pods(nodes: Mapping[str, Node], list_id: str, begin: int) -> Iterator[str]:
-    """uids of pods held since before record `begin` that a list lacks, in a stable order."""
+def find_unlisted_pods(nodes: Mapping[str, Node], list_id: str, begin: int) -> Iterator[str]:
+    """Yield uids of pods held since before record `begin` that a list lacks, in a stable order."""
     for name in sorted(nodes):
         for uid, held in nodes[name].held.items():
             if held.for_replacement:

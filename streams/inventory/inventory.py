@@ -14,7 +14,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
-from streams.inventory.full_lists import FullLists, unlisted_nodes
+from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
@@ -22,7 +22,7 @@ from streams.pods.held import Held
 from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
 from streams.usage.estimate import Estimator
-from streams.usage.moving_thresholds import UsageHistory, filter_in_force
+from streams.usage.moving_thresholds import UsageHistory, compute_filter_thresholds
 
 #: Nodes that a tick forgets at most.
 _FORGOTTEN_MAX = 1_000
@@ -113,7 +113,7 @@ class Inventory:
 
     def _judge_anew(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware)
-        self.in_force = filter_in_force(policy, self.history, self.now_ms)
+        self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
         self.freshness.judge_anew(
@@ -168,7 +168,7 @@ class Inventory:
         """Update thresholds that follow the time or the usage history, after a tick or a round."""
         if self.policy.moving_thresholds.filter is None:
             return
-        self.in_force = filter_in_force(self.policy, self.history, self.now_ms)
+        self.in_force = compute_filter_thresholds(self.policy, self.history, self.now_ms)
         if self.in_force.thresholds == self.estimator.thresholds:
             return
         self.estimator.thresholds = self.in_force.thresholds
@@ -256,7 +256,7 @@ class Inventory:
 
     def remove_unlisted_nodes(self, list_id: str, most: int) -> bool:
         """Remove at most `most` nodes that the full list lacks; return whether none is left."""
-        removed = list(islice(unlisted_nodes(self.nodes, list_id), most))
+        removed = list(islice(find_unlisted_nodes(self.nodes, list_id), most))
         for node in removed:
             self.changed_nodes[node.name] = None
             self._remove(node)

@@ -19,9 +19,9 @@ from streams.pods.held import Held
 from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
-from streams.usage.metric import without_lifetimes
+from streams.usage.metric import drop_lifetimes
 from streams.usage.missing_statistics import MissingStatistic
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 
 
 class Node:
@@ -80,7 +80,7 @@ class Node:
         """Sum of the requests of the pods held that have no limit, per resource."""
         self.ports: Counter[tuple[str, int, str]] = Counter()
         """Host ports taken: protocol, port, address."""
-        self.usage = NodeUsage(estimator)
+        self.usage = ExpectedNodeUsage(estimator)
         self.statistics = None if fleet is None else NodeStatistics(fleet)
         """None: no plugin uses them."""
 
@@ -100,7 +100,7 @@ class Node:
             metric: None: it is gone.
             extend: False: the lifetimes contain it already.
         """
-        self.usage.set_metric(None if metric is None else without_lifetimes(metric))
+        self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
         statistics = self.statistics
         return statistics is not None and statistics.measure(
             metric, self.held.values(), extend=extend

@@ -1,9 +1,8 @@
-"""The places of nodes in arrays, and what about them has changed.
+"""Places of nodes in arrays, and a log of changes of nodes.
 
-Places are in ascending order of names, so that the first of equal scores is the first by name. What
-keeps arrays over the nodes watches: it hears at once of a node that has changed and of places that
-have moved. What only looks now and then, as a ranking does, reads the log of changes since it
-looked last.
+Places are in ascending order of names, so the first of equal scores is the first by name. A watcher
+keeps arrays over the nodes: it is called for each changed node and when places move. Rankings read
+the log of changes since they read it last.
 """
 
 from collections.abc import Iterable
@@ -15,22 +14,21 @@ import numpy as np
 from streams.inventory.node import Node
 from streams.stage.arrays import IntArray
 
-#: Changes remembered; what is further behind is computed anew.
+#: Length of the log; a reader that is further behind computes everything again.
 LOG_ROWS_MAX = 65_536
 
 
 class Change:
-    """What about a node has changed, as bits; plain numbers, since every change looks at them."""
+    """Parts of a node that may change, as bits; plain integers, since they are read for each change."""
 
     STATE: Final = 1
-    """What Kubernetes says: allocatable, labels, annotations, taints, unschedulable."""
+    """Its state in Kubernetes: allocatable, labels, annotations, taints, unschedulable."""
     PODS: Final = 2
-    """The pods held there."""
+    """The pods held on it."""
     METRIC: Final = 4
-    """Its usage, or whether that is fresh."""
+    """Its usage, or whether its metric is fresh."""
     FLEET: Final = 8
-    """By what its usage is worked out: what the cluster's pods use of their requests, of all nodes at
-    once."""
+    """Figures of the fleet, for all nodes at once."""
     ALL: Final = 15
 
 
@@ -38,12 +36,11 @@ class NodeWatcher(Protocol):
     """Keeps arrays over the nodes."""
 
     def judge_anew(self) -> None:
-        """Another policy judges the nodes: no node has a place now, and all of them get one again."""
+        """Start again under another policy: no node has a place, and all will get one."""
         ...
 
     def relayout(self, source: IntArray) -> None:
-        """Places have moved: new place i is old place `source[i]`; -1 is a new node, which is
-        refreshed next.
+        """Move places: new place i is old place `source[i]`; -1 is a new node, refreshed next.
 
         Args:
             source: shape (nodes,), int64.
@@ -51,28 +48,28 @@ class NodeWatcher(Protocol):
         ...
 
     def refresh(self, row: int, node: Node, change: int) -> None:
-        """Something about a node has changed."""
+        """Update the row of a changed node."""
         ...
 
 
 class NodeIndex:
-    """The nodes that Kubernetes has named, each with its place."""
+    """The nodes that Kubernetes has named, with their places."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         """By place, in ascending order of names."""
         self.generation = 0
-        """Counts how often places have moved."""
+        """Number of times that places have moved."""
         self.version = 0
-        """Grows with every change: as long as it stays, every answer about nodes stays."""
+        """Grows with every change; results about nodes stay valid while it stays the same."""
         self.log: list[tuple[int, int]] = []
-        """Places and what about them changed, in the order of the changes, from `log_start` on."""
+        """Places and changed parts, in the order of the changes; positions begin at `log_start`."""
         self.log_start = 0
         self.watcher: NodeWatcher | None = None
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes with a place."""
         return len(self.nodes)
 
     @property
@@ -81,11 +78,7 @@ class NodeIndex:
         return self.log_start + len(self.log)
 
     def judge_anew(self, nodes: Iterable[Node]) -> None:
-        """Take all places back, since everything about the nodes is judged anew.
-
-        Args:
-            nodes: all that there are.
-        """
+        """Take all places back under another policy; `nodes`: all nodes."""
         for node in nodes:
             node.row = -1
         self.nodes = []
@@ -110,7 +103,7 @@ class NodeIndex:
                 self.touch(row, Change.ALL)
 
     def touch(self, row: int, change: int) -> None:
-        """Something about a node has changed."""
+        """Note that parts of a node have changed."""
         if self.watcher is not None:
             self.watcher.refresh(row, self.nodes[row], change)
         self.log.append((row, change))

@@ -1,4 +1,4 @@
-"""What a record of a pod's lifecycle changes: it takes room, moves, or gives its room back."""
+"""Lifecycle records of pods: a pod takes room, moves, or gives its room back."""
 
 from dataclasses import dataclass
 
@@ -13,21 +13,21 @@ class PodChange:
     """One pod before and after a record."""
 
     before: Held | None
-    """How it was held; None: it was not, or its request waits."""
+    """The pod as it was held; None: it was not, or its request waits."""
     after: Pod
     arrived: bool
-    """It got the node that it names only now: it was elsewhere, or only expected there."""
+    """The record puts it on the node that it names: it was elsewhere, or only reserved there."""
     over: bool
-    """It is deleted, or runs no more."""
+    """It is deleted or has finished."""
 
 
 def is_over(record: PodLifecycle) -> bool:
-    """Whether the pod is deleted, or runs no more."""
+    """Tell whether the pod is deleted or has finished."""
     return record.event in ("deleted", "finished") or record.pod.has_finished
 
 
 def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
-    """What a record changes; the inventory has not observed it yet."""
+    """Return what a record changes; call it before `observe`."""
     pod = record.pod
     found = inventory.held(pod.uid)
     over = is_over(record)
@@ -41,7 +41,7 @@ def pod_change(inventory: Inventory, record: PodLifecycle) -> PodChange:
 
 
 def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
-    """Take over what happened to a pod."""
+    """Take over a lifecycle record."""
     pod = lifecycle.pod
     found = inventory.held(pod.uid)
     if is_over(lifecycle):

@@ -1,14 +1,14 @@
-"""Numbers of the records that a cluster applies, and places of the pods that they take in."""
+"""Numbers of the records that a cluster applies, and places of the pods that they bring."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Pods taken in by one record have places of its own, as many as these bits count.
+#: Number of bits that tell apart the places of pods of one record.
 _PLACES_PER_RECORD_BITS = 20
 
 
 class RecordNumbers:
-    """Counts up; `sequence` is kept in the cluster's row, and places go on from it."""
+    """Increasing numbers; `sequence` is part of the cluster's row, and places follow from it."""
 
     def __init__(self) -> None:
         self._sequence = 0
@@ -19,8 +19,7 @@ class RecordNumbers:
     def sequence(self) -> int:
         """Number of the record that is being applied.
 
-        A tick has one from the moment at which something asks for it, so that one which changes
-        nothing leaves no trace.
+        A tick gets a number when it is first read, so a tick that changes nothing leaves no trace.
         """
         if self._due:
             self.begin()
@@ -31,17 +30,17 @@ class RecordNumbers:
         self._sequence, self._due = number, False
 
     def begin(self) -> None:
-        """A record begins."""
+        """Begin a record."""
         self.sequence = self._sequence + 1
 
     @contextmanager
     def if_asked(self) -> Iterator[None]:
-        """A tick is applied within."""
+        """Apply a tick within this context."""
         self._due = True
         yield
         self._due = False
 
     def next_place(self) -> int:
-        """A place greater than all before; the same after a restart."""
+        """Return a place greater than all before; it is the same after a restart."""
         self._last_place = max(self._last_place + 1, self.sequence << _PLACES_PER_RECORD_BITS)
         return self._last_place

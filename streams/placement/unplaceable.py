@@ -2,7 +2,7 @@
 
 from schemas.messages.pods import Pod
 from streams.placement.plugins.unsupported import refusal
-from streams.pods.limits import beyond_limits
+from streams.pods.limits import find_exceeded_limit
 
 
 def unplaceable(pod: Pod) -> str | None:
@@ -16,4 +16,4 @@ def unplaceable(pod: Pod) -> str | None:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:
         return "the pod is being deleted"
-    return refusal(pod) or beyond_limits(pod)
+    return refusal(pod) or find_exceeded_limit(pod)

@@ -1,10 +1,10 @@
-"""What a pod asks of a node: requests and limits summed as Kubernetes sums them.
+"""Demand of a pod: requests and limits summed as Kubernetes sums them.
 
 For each resource the sum is the larger of (containers + sidecars) and the largest init container in
 order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts
 for a limit only where there is a limit. Quantities are added exactly and rounded up once
-(docs/upstream.md A6.5). Scores by requests take containers without a request of cpu or memory to
-request a little (K3): what that adds stands beside the requests.
+(docs/upstream.md A6.5). Scores by requests assume a small request for containers without a request
+of cpu or memory (K3); it is kept apart from the requests.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from schemas.base.quantities import amount_of, nanos
 from schemas.messages.pods import Container, HostPort, Pod
 
-#: What a container that names no request of a resource counts with in scores by requests.
+#: Requests that scores by requests assume for containers without a request.
 ASSUMED_REQUESTS: Mapping[str, str] = MappingProxyType({"cpu": "100m", "memory": "200Mi"})
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -29,12 +29,11 @@ class PodDemand:
     requests: Mapping[str, int]
     limits: Mapping[str, int]
     assumed: Mapping[str, int]
-    """What containers without a request of cpu or memory add to the requests in scores by requests;
-    only resources of which it is more than 0."""
+    """Assumed requests of containers without a request, in scores by requests; amounts above 0 only."""
     host_ports: tuple[HostPort, ...]
 
     best_effort: bool
-    """No container asks for or is limited in cpu or memory; overhead does not matter."""
+    """No container has a request or limit of cpu or memory; overhead does not matter."""
 
 
 def pod_demand(pod: Pod) -> PodDemand:
@@ -67,7 +66,7 @@ def _sidecars(pod: Pod) -> tuple[Container, ...]:
 
 
 def _assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
-    """What the default requests of containers that name none add to a pod's requests."""
+    """Return what the assumed requests of containers add to a pod's requests."""
     containers = (*pod.containers, *pod.init_containers)
     if all(each.requests.keys() >= ASSUMED_REQUESTS.keys() for each in containers):
         return {}

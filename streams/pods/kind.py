@@ -1,7 +1,7 @@
-"""Kinds of pods: pods that ask for the same are interchangeable for every filter and score.
+"""Kinds of pods: pods of one kind are interchangeable for every filter and score.
 
-A kind is all of a pod that a decision depends on; pods of one kind share one score vector and one
-result. Names, uids and times are not part of it.
+A kind contains all properties of a pod that a decision depends on, so pods of one kind share one
+ranking. Names, uids and times are not part of it.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _FIELDS = {
     "tolerations",
     "unsupported",
 }
-#: Those of them that pods of one kind may share: equal word for word, and never changed.
+#: Those of them whose values pods of one kind share in memory: equal, and never changed.
 _SHARED = (
     "containers",
     "init_containers",
@@ -36,7 +36,7 @@ _SHARED = (
     "required_node_affinity",
     "tolerations",
 )
-#: Only these annotations change a decision; others differ from pod to pod.
+#: Only these annotations change a decision.
 _ANNOTATION_PREFIX = "scheduling.koordinator.sh/"
 
 
@@ -47,13 +47,13 @@ class Kind:
     key: bytes
     """Digest of everything below; equal keys mean interchangeable pods."""
     pod: Pod
-    """What pods of the kind have in common, for the plugins to read requirements from."""
+    """The common part of all pods of the kind, from which plugins read requirements."""
     demand: PodDemand
     priority_class: PriorityClass
     daemon: bool
     """Owned by a DaemonSet."""
     size: int = 0
-    """Bytes that it takes, about."""
+    """Approximate size in bytes."""
 
     @cached_property
     def prod(self) -> bool:
@@ -61,13 +61,13 @@ class Kind:
         return self.priority_class == "prod"
 
 
-#: What a pod says that its kind depends on, word for word.
+#: The parts of a pod that its kind depends on, as they are written.
 _Asked = tuple[object, ...]
-#: Kinds that need not be worked out again. Two texts may mean one kind; one text never means two.
+#: Cached kinds. Several texts may mean one kind.
 _KNOWN: SizedCache[_Asked, Kind] = SizedCache(bytes_max=32 * 1024 * 1024, entries_max=8_192)
-#: A pod takes this many times the bytes of its text.
+#: Size of a pod in memory, in bytes per character of its text.
 _BYTES_PER_CHARACTER = 12
-#: Labels and owners that pods have in common.
+#: Labels and owners that pods share in memory.
 _FIRST: SizedCache[tuple[object, ...], Any] = SizedCache(
     bytes_max=64 * 1024 * 1024, entries_max=65_536
 )
@@ -75,7 +75,7 @@ _NO_ANNOTATIONS: dict[str, str] = {}
 
 
 def kind_of(pod: Pod) -> Kind:
-    """The kind that a pod belongs to.
+    """Return the kind that a pod belongs to.
 
     Raises:
         QuantityError: a quantity of the pod cannot be read.
@@ -117,7 +117,7 @@ def _made(pod: Pod, daemon: bool) -> Kind:
 
 
 def _common(pod: Pod) -> Pod:
-    """The pod without what is its own: a kind outlives the pods that it was made from."""
+    """Return the pod without its individual parts: a kind outlives the pods that it was made from."""
     return pod.model_copy(
         update={
             "labels": {key: pod.labels[key] for key in CLASS_LABELS if key in pod.labels},
@@ -133,16 +133,16 @@ def _common(pod: Pod) -> Pod:
 
 
 def shared(pod: Pod, kind: Kind) -> Pod:
-    """The pod, with its larger parts in common with other pods.
+    """Return the pod, with its large parts shared with other pods.
 
-    Containers, labels and owners are most of what a pod takes in memory, and a cluster has many
-    pods of few kinds and owners. The parts are put into the pod that is there: what it says stays
-    the same, and a copy costs more than all the rest.
+    Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few
+    kinds and owners. The pod itself is changed, to equal values: a copy would cost more than all
+    the rest.
     """
     own, common = pod.__dict__, kind.pod.__dict__
     for field in _SHARED:
         own[field] = common[field]
-    # Nothing is decided by which fields were given.
+    # No decision depends on which fields were set.
     object.__setattr__(pod, "__pydantic_fields_set__", kind.pod.__pydantic_fields_set__)
     own["labels"] = _first(("labels", *pod.labels.items()), pod.labels)
     own["owners"] = _first(("owners", *pod.owners), pod.owners)
@@ -152,7 +152,7 @@ def shared(pod: Pod, kind: Kind) -> Pod:
 
 
 def _first(key: tuple[object, ...], value: Any) -> Any:
-    """The first value of those with an equal key."""
+    """Return the first value that was passed with an equal key."""
     first = _FIRST.get(key)
     if first is None:
         _FIRST.put(key, value, _BYTES_PER_CHARACTER * len(str(key)))

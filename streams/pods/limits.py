@@ -1,33 +1,33 @@
-"""What one pod may ask for: what bounds the time that one record takes.
+"""Limits of one pod, which bound the time that one record takes.
 
-Kubernetes bounds a pod by the size of its object (1.5 MiB in etcd), not by what is in it. A pod
-that fits there may name 50,000 labels, and each costs time on every node. The limits below are far
-beyond what pods ask for, and keep the worst record within a quarter of a second on 5,000 nodes
-(`make bench ONLY=worst_record_ms.request_affinity` and its neighbours). A request beyond them is
-refused by a decision, a pod that is seen on a node by a dead letter.
+Kubernetes limits the size of a pod's object (1.5 MiB in etcd), not its parts. Such a pod may name
+50,000 labels, and each costs time on every node. The limits below are far beyond those of real pods,
+and keep the worst record within a quarter of a second on 5,000 nodes (`make bench
+ONLY=worst_record_ms.request_affinity` and its neighbours). A request beyond them is refused by a
+decision, a pod that is seen on a node by a dead letter.
 """
 
 from collections.abc import Iterator
 
 from schemas.messages.pods import Container, Pod
 
-#: Labels that a pod may ask about, in its node selector and its required node affinity: half of
-#: those that have columns, so that two such pods in turn do not build them anew.
+#: Labels in a pod's node selector and required node affinity: half of the number of label columns,
+#: so that two such pods in turn do not build all columns again.
 LABELS_PER_POD_MAX = 64
-#: Expressions of its required node affinity, in all terms: each is looked at on all nodes.
+#: Expressions of its required node affinity, in all terms: each is evaluated on all nodes.
 EXPRESSIONS_PER_POD_MAX = 512
 #: Values of those expressions.
 VALUES_PER_POD_MAX = 4_096
-#: Resources that it may name, in all containers: as many as one list may name.
+#: Resources in all containers: as many as one list may name.
 RESOURCES_PER_POD_MAX = 64
-#: Requests and limits of all its containers: 64 containers that name every resource twice.
+#: Requests and limits in all containers: 64 containers that name every resource twice.
 AMOUNTS_PER_POD_MAX = 8_192
-#: Ports that it may take on its node, in all containers.
+#: Host ports in all containers.
 HOST_PORTS_PER_POD_MAX = 1_024
 
 
-def beyond_limits(pod: Pod) -> str | None:
-    """Which limit a pod exceeds, with what was found and what is allowed; None: none."""
+def find_exceeded_limit(pod: Pod) -> str | None:
+    """Return which limit a pod exceeds, with the number found and the number allowed; None: none."""
     if _is_small(pod):
         return None
     for what, found, allowed in _sizes(pod):
@@ -37,7 +37,7 @@ def beyond_limits(pod: Pod) -> str | None:
 
 
 def _is_small(pod: Pod) -> bool:
-    """Nearly every pod: one container and no node affinity, and nothing to be counted."""
+    """Tell whether the pod is like nearly all: one container, no affinity, few resources and labels."""
     if pod.required_node_affinity or pod.init_containers or len(pod.containers) != 1:
         return False
     only = pod.containers[0]

@@ -1,7 +1,7 @@
 """Which pods belong to one controller, and which of them are not ready.
 
-Kept as pods come and go, so that a limit per workload costs no walk over the cluster. A
-replacement's reservation belongs to no owner.
+Updated as pods come and go, so that a limit per workload does not walk over the cluster. The
+reservation of a replacement belongs to no owner.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _NONE: Mapping[str, None] = {}
 
 
 def controller(pod: Pod) -> OwnerReference | None:
-    """The owner that controls a pod, if it has one."""
+    """Return the owner that controls a pod, if it has one."""
     for owner in pod.owners:
         if owner.controller and owner.uid:
             return owner
@@ -26,13 +26,12 @@ class Owners:
         self._pods: dict[str, dict[str, None]] = {}
         self._unready: dict[str, dict[str, None]] = {}
         self._owner_of: dict[str, str] = {}
-        """uid of the controller that a pod is counted for, by the pod's uid."""
+        """uid of the controller of each pod, by the pod's uid."""
         self.version = 0
         """Grows with every pod that is added or dropped."""
 
     def add(self, pod: Pod) -> None:
-        """A pod is held, or is held in another state than before, which may name another
-        controller."""
+        """Add a held pod, or take over its new state, which may name another controller."""
         self.version += 1
         owner = controller(pod)
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:
@@ -47,7 +46,7 @@ class Owners:
             _drop(self._unready, owner.uid, pod.uid)
 
     def drop(self, uid: str) -> None:
-        """A pod is held no more."""
+        """Remove a pod that is not held any more."""
         self.version += 1
         owner_uid = self._owner_of.pop(uid, None)
         if owner_uid is not None:
@@ -55,11 +54,11 @@ class Owners:
             _drop(self._unready, owner_uid, uid)
 
     def pods(self, owner_uid: str) -> Mapping[str, None]:
-        """uids of the pods of a controller, in no order that matters."""
+        """Return the uids of the pods of a controller, in no defined order."""
         return self._pods.get(owner_uid, _NONE)
 
     def unready(self, owner_uid: str) -> Mapping[str, None]:
-        """uids of those of its pods that are not ready."""
+        """Return the uids of the pods of a controller that are not ready."""
         return self._unready.get(owner_uid, _NONE)
 
 

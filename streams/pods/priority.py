@@ -42,7 +42,7 @@ _BY_QOS: dict[str, PriorityClass] = {
 
 
 def priority_class(pod: Pod, demand: PodDemand) -> PriorityClass:
-    """The class of a pod; never none."""
+    """Return the class of a pod."""
     label = pod.labels.get(PRIORITY_CLASS_LABEL)
     if label is not None:
         by_label = _BY_LABEL.get(label)
@@ -69,7 +69,7 @@ FLAT = {
     "kubernetes.io/batch-cpu": 250,
     "kubernetes.io/batch-memory": 200 * 1024 * 1024,
 }
-#: The resource that a class of pods asks for in place of cpu and memory.
+#: The resources that a class requests in place of cpu and memory.
 _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
     "batch": {"cpu": "kubernetes.io/batch-cpu", "memory": "kubernetes.io/batch-memory"},
     "mid": {"cpu": "kubernetes.io/mid-cpu", "memory": "kubernetes.io/mid-memory"},
@@ -77,26 +77,25 @@ _TRANSLATED: dict[PriorityClass, dict[str, str]] = {
 }
 
 
-def form_of(resource: str, of_class: PriorityClass) -> str | None:
-    """The name under which pods of a class ask for a resource of their node; none: they do not."""
+def translate_resource(resource: str, of_class: PriorityClass) -> str | None:
+    """Return the name under which a class requests a resource of its node; None: it does not."""
     if of_class == "prod":
         return resource
     return _TRANSLATED[of_class].get(resource)
 
 
-def nominal(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """What a pod says that it needs of a resource of its node, else the small flat amount that it is
-    expected to use."""
-    said = asked(resource, demand, of_class)
-    return said or FLAT.get(form_of(resource, of_class) or "", 0)
+def resolve_demand(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """Return a pod's request or limit of a resource, else the default for pods without a request."""
+    amount = find_request(resource, demand, of_class)
+    return amount or FLAT.get(translate_resource(resource, of_class) or "", 0)
 
 
-def asked(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
-    """A pod's request of a resource of its node, else its limit; 0: it names neither.
+def find_request(resource: str, demand: PodDemand, of_class: PriorityClass) -> int:
+    """Return a pod's request of a resource of its node, else its limit; 0: it names neither.
 
-    A pod of a class that is given resources of its own asks for these; else for those of all pods.
+    The name under which the class requests the resource comes first, then the name for all pods.
     """
-    for name in (form_of(resource, of_class) or "", resource):
+    for name in (translate_resource(resource, of_class) or "", resource):
         amount = demand.requests.get(name, 0) or demand.limits.get(name, 0)
         if amount:
             return amount

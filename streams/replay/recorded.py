@@ -16,7 +16,7 @@ from typing import Protocol
 from schemas.base.message import INT64_MAX
 from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.stage import journal
-from streams.stage.journal_records import Batch
+from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
 #: What to do if a part of the history is gone.
@@ -59,7 +59,7 @@ class Inputs(Protocol):
 class Beginning:
     """Where in a history to begin: with its first batch, or after what a checkpoint holds."""
 
-    place: journal.Place = field(default_factory=journal.Place)
+    place: journal.JournalPlace = field(default_factory=journal.JournalPlace)
     """Of the journal; the record after it is the first."""
     following: Mapping[str, int] = field(default_factory=dict)
     """Least offset of each input topic that has not been applied; 0 if none is named."""
@@ -69,7 +69,7 @@ class Beginning:
 class RecordedBatch:
     """One batch, and what it was made from."""
 
-    batch: Batch
+    batch: JournalBatch
     journal_offset: int
     """Offset of the journal record that ends it."""
     inputs: tuple[InputRecord, ...]
@@ -98,7 +98,7 @@ class Recording:
         self._partition = partition
         self._entries = iter(entries)
         self._inputs = inputs
-        self._reader = journal.Reader(beginning.place, partition)
+        self._reader = journal.JournalReader(beginning.place, partition)
         self._following = dict(beginning.following)
         self.foreign = 0
         """Records in the journal that are not of it; they were passed over."""
@@ -121,7 +121,7 @@ class Recording:
                 return RecordedBatch(batch, offset, tuple(self._applied(batch, offset)))
         raise StopIteration
 
-    def _applied(self, batch: Batch, offset: int) -> Iterator[InputRecord]:
+    def _applied(self, batch: JournalBatch, offset: int) -> Iterator[InputRecord]:
         """What the batch applied, in its order; every record of a topic comes exactly once."""
         for run in batch.inputs:
             topic, expected = run.topic, run.first_offset
@@ -149,7 +149,7 @@ class Recording:
             self._following[topic] = expected
 
     def _gone(
-        self, batch: Batch, topic: str, first: int, there: InputRecord | None
+        self, batch: JournalBatch, topic: str, first: int, there: InputRecord | None
     ) -> NotReplayable:
         """What is missing, up to the record that is there again."""
         if there is None:

@@ -21,7 +21,7 @@ from streams.stage.checkpoint import (
     Assembler,
     Checkpoint,
     Finder,
-    Found,
+    FoundCheckpoint,
     is_place,
     read_piece,
 )
@@ -144,7 +144,7 @@ def _begins_with_first_batch(stored: Stored, end: int) -> bool:
     return True
 
 
-def _read_usable(stored: Stored, partition: int, found: Found) -> Checkpoint | None:
+def _read_usable(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
     """The checkpoint with its rows; none: it cannot be gone on from."""
     first, end = stored.extent(journal.TOPIC)
     offset = found.place.offset
@@ -157,7 +157,7 @@ def _read_usable(stored: Stored, partition: int, found: Found) -> Checkpoint | N
     return whole if whole is not None and _has_inputs(stored, whole) else None
 
 
-def _assembled(stored: Stored, partition: int, found: Found) -> Checkpoint | None:
+def _assembled(stored: Stored, partition: int, found: FoundCheckpoint) -> Checkpoint | None:
     """Its rows; None: a part of it has gone meanwhile."""
     assembler = Assembler(found.place)
     for _, value in stored.read(checkpoint.TOPIC, found.first_offset, found.last_offset):

@@ -37,7 +37,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class Summary:
+class VerifiedSummary:
     """What was compared and found equal."""
 
     batches: int = 0
@@ -102,7 +102,7 @@ class Verification:
         self._rows: dict[str, bytes] = {}
         """As the journal has them, which is not packed."""
         self._digest = sha256()
-        self.summary = Summary()
+        self.summary = VerifiedSummary()
         self.beginning = Beginning()
         """Where the recording must begin."""
         self._ended = False

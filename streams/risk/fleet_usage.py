@@ -31,7 +31,7 @@ from schemas.messages.pods import Pod
 from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
 from streams.pods.demand import PodDemand
-from streams.pods.priority import FLAT, asked, nominal, priority_class
+from streams.pods.priority import FLAT, find_request, priority_class, resolve_demand
 
 RECOMPUTE_INTERVAL_MS = 300_000
 #: A pod counts for the mean usage after this many measured minutes,
@@ -58,7 +58,7 @@ class FleetUsage(NamedTuple):
     spread_ppm: int
 
 
-def prior_usage(args: OverutilizationRiskArgs) -> tuple[FleetUsage, ...]:
+def get_prior_usage(args: OverutilizationRiskArgs) -> tuple[FleetUsage, ...]:
     """Return the policy's figures for a cluster without measured pods, one entry per resource."""
     prior = FleetUsage(
         usage_ppm=args.usage_prior_percent * 10_000,
@@ -100,7 +100,7 @@ def compute_fleet_usage(
     """
     sums, tiny_sums = _add_up(node_sums, args), _add_up(tiny_request_sums, args)
     figures = []
-    for index, prior in enumerate(prior_usage(args)):
+    for index, prior in enumerate(get_prior_usage(args)):
         columns = slice(SUMS_PER_RESOURCE * index, SUMS_PER_RESOURCE * (index + 1))
         resource_sums = sums[columns]
         if resource_sums[2] < VARIANCE_PODS_MIN:
@@ -141,7 +141,7 @@ def decode_fleet_usage(
 ) -> tuple[FleetUsage, ...]:
     """Return stored figures in the order of the policy's resources; missing ones are the priors."""
     usages = []
-    for resource, prior in zip(args.resources, prior_usage(args), strict=True):
+    for resource, prior in zip(args.resources, get_prior_usage(args), strict=True):
         stored = figures.get(resource.name)
         if stored is None:
             usages.append(prior)
@@ -169,7 +169,7 @@ class Fleet:
         self.figures: tuple[FleetUsage, ...]
         """By resource."""
         if before is None or before.renewed_at_ms is None or before.resources != self.resources:
-            self.figures = prior_usage(args)
+            self.figures = get_prior_usage(args)
         else:
             self.figures, self.renewed_at_ms = before.figures, before.renewed_at_ms
         self._least = tuple((each, max(1, FLAT.get(each, 0))) for each in self.resources)
@@ -195,7 +195,7 @@ class Fleet:
     def resolve_demand(self, pod: Pod, demand: PodDemand) -> tuple[int, ...]:
         """Return a pod's demand by resource: request, else limit, else default."""
         of_class = priority_class(pod, demand)
-        return tuple([nominal(resource, demand, of_class) for resource in self.resources])
+        return tuple([resolve_demand(resource, demand, of_class) for resource in self.resources])
 
     def select_asked(self, sums: Sequence[int], pod: Pod, demand: PodDemand) -> Sequence[int]:
         """Return a pod's sums with 0 for resources of which it requests less than the default."""
@@ -206,7 +206,9 @@ class Fleet:
         else:
             return sums
         of_class = priority_class(pod, demand)
-        enough = [asked(resource, demand, of_class) >= least for resource, least in self._least]
+        enough = [
+            find_request(resource, demand, of_class) >= least for resource, least in self._least
+        ]
         return [
             each if enough[index // SUMS_PER_RESOURCE] else 0 for index, each in enumerate(sums)
         ]

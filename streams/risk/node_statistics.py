@@ -79,13 +79,13 @@ class NodeStatistics:
         """Return mean and variance by resource, in units and their squares; not to be changed."""
         sums, fleet = self._sums, self.fleet.figures
         if self._figures_of[1] is not fleet or self._figures_of[0] != sums:
-            self._figures, self._figures_of = shares.figures(sums, fleet), (sums, fleet)
+            self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
     def figures_of(self, held: Held) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to them."""
         share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
-        return shares.figures(share, self.fleet.figures)
+        return shares.compute_figures(share, self.fleet.figures)
 
     # --- pods -----------------------------------------------------------------------------------
 
@@ -130,12 +130,12 @@ class NodeStatistics:
     def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
         """Return what a pod adds to the sums: a function of the pod, its lifetime and the metric."""
         if self.whole and self._is_within_whole(held):
-            return shares.within_whole(demand, self._expect(SYSTEM), self.fleet.args)
+            return shares.compute_whole_node_share(demand, self._expect(SYSTEM), self.fleet.args)
         uid = held.pod.uid
         lifetime = self._expect(uid) or self._young.get(uid)
         if lifetime is not None:
-            return shares.measured(demand, lifetime, self.fleet.args)
-        return shares.unmeasured(demand)
+            return shares.compute_measured_share(demand, lifetime, self.fleet.args)
+        return shares.compute_unmeasured_share(demand)
 
     def _expect(self, key: str) -> Lifetime | None:
         lifetime = self.lifetimes.get(key)
@@ -231,7 +231,7 @@ class NodeStatistics:
     def sum_up(self, held: Iterable[Held]) -> None:
         """Add up all pods again."""
         self._young = {}
-        system = shares.system(self._expect(SYSTEM), len(self.fleet.resources))
+        system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
         pods = [self._count(each) for each in held]
         none = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in pods)])

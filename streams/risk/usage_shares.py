@@ -24,7 +24,7 @@ SUMS = 5
 _MILLION = 1_000_000
 
 
-def unmeasured(demand: Iterable[int]) -> tuple[int, ...]:
+def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
     """Return the share of a pod without a lifetime; `demand` by resource in units."""
     share: list[int] = []
     for amount in demand:
@@ -33,7 +33,7 @@ def unmeasured(demand: Iterable[int]) -> tuple[int, ...]:
     return tuple(share)
 
 
-def measured(
+def compute_measured_share(
     demand: Iterable[int], lifetime: Lifetime, args: OverutilizationRiskArgs
 ) -> tuple[int, ...]:
     """Return the share of a pod with a lifetime."""
@@ -55,7 +55,7 @@ def measured(
     return tuple(share)
 
 
-def within_whole(
+def compute_whole_node_share(
     demand: Iterable[int], system: Lifetime | None, args: OverutilizationRiskArgs
 ) -> tuple[int, ...]:
     """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
@@ -67,7 +67,7 @@ def within_whole(
     return tuple(share)
 
 
-def system(lifetime: Lifetime | None, resources: int) -> tuple[int, ...]:
+def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int, ...]:
     """Return the share of the system part, which has no priors."""
     if lifetime is None:
         return (0,) * (SUMS * resources)
@@ -78,7 +78,7 @@ def system(lifetime: Lifetime | None, resources: int) -> tuple[int, ...]:
     return tuple(share)
 
 
-def figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
+def compute_figures(sums: Sequence[int], fleet: Iterable[FleetUsage]) -> list[tuple[float, float]]:
     """Return mean and variance by resource, in units and their squares, of a share or a sum of them."""
     result = []
     for index, each in enumerate(fleet):

@@ -22,7 +22,7 @@ from schemas.base.pieces import split
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.journal_records import read_record
 
 TOPIC = "checkpoints"
@@ -37,10 +37,10 @@ Row = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCheckpoint:
     """A whole checkpoint."""
 
-    place: Place
+    place: JournalPlace
     """What its rows reflect."""
     now_ms: int | None
     """The log's time there; none: before its clock ticked first."""
@@ -54,7 +54,7 @@ class Found:
 class Checkpoint:
     """Rows, and what they reflect."""
 
-    place: Place
+    place: JournalPlace
     now_ms: int | None
     rows: tuple[Row, ...]
     """Of the tables as they are written, packed ones packed."""
@@ -64,7 +64,11 @@ class Cutter:
     """Makes the pieces of one checkpoint; `take` rows, then `close`."""
 
     def __init__(
-        self, partition: int, place: Place, now_ms: int | None, piece_bytes: int = PIECE_BYTES
+        self,
+        partition: int,
+        place: JournalPlace,
+        now_ms: int | None,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         """`piece_bytes`: of the content of every piece but the last."""
         self._head: dict[str, Any] = {
@@ -111,7 +115,7 @@ class Cutter:
 class Assembler:
     """Puts the pieces of one checkpoint together, those of others left out."""
 
-    def __init__(self, place: Place, *, keep: bool = True) -> None:
+    def __init__(self, place: JournalPlace, *, keep: bool = True) -> None:
         """`keep`: rows are wanted, and not only whether they are whole."""
         self._place = place
         self._keep = keep
@@ -162,13 +166,13 @@ class Finder:
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self._open: dict[Place, tuple[int, Assembler]] = {}
-        self.found: list[Found] = []
+        self._open: dict[JournalPlace, tuple[int, Assembler]] = {}
+        self.found: list[FoundCheckpoint] = []
         """In the order in which they were completed."""
         self.unreadable = 0
         """Records that are no pieces."""
 
-    def take(self, offset: int, value: bytes | None) -> Found | None:
+    def take(self, offset: int, value: bytes | None) -> FoundCheckpoint | None:
         """Look at the record that follows; return the checkpoint that it completes."""
         read = read_piece(self.partition, value)
         if read is None:
@@ -189,7 +193,7 @@ class Finder:
             del self._open[place]
         if whole is None:
             return None
-        found = Found(place, whole.now_ms, first, offset)
+        found = FoundCheckpoint(place, whole.now_ms, first, offset)
         self.found.append(found)
         return found
 
@@ -208,12 +212,12 @@ def read_piece(partition: int, value: bytes | None) -> tuple[CheckpointPiece, by
     return piece, content
 
 
-def place_of(piece: CheckpointPiece) -> Place:
+def place_of(piece: CheckpointPiece) -> JournalPlace:
     """The place in the journal that the rows reflect."""
-    return Place(piece.epoch, piece.sequence, piece.offset)
+    return JournalPlace(piece.epoch, piece.sequence, piece.offset)
 
 
-def is_place(place: Place, value: bytes | None) -> bool:
+def is_place(place: JournalPlace, value: bytes | None) -> bool:
     """Whether a journal record, the one at the place's offset, is what the place says.
 
     Otherwise the checkpoint is of another journal than this one: the topic was deleted and made

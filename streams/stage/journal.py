@@ -23,7 +23,7 @@ from schemas.base.refusals import Refusal
 from schemas.messages.journal import JournalRecord
 from schemas.storage.tables import PARTITION, kind_of_key
 from schemas.topics.codec import encode
-from streams.stage.journal_records import Batch, Record, read_record, says_ours, whole
+from streams.stage.journal_records import JournalBatch, Record, read_record, says_ours, whole
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 
 TOPIC = "journal"
@@ -44,7 +44,7 @@ class JournalDamaged(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalPlace:
     """How far a partition's journal is known."""
 
     epoch: int = -1
@@ -68,7 +68,7 @@ class Foreign:
 class Tail:
     """What the batches of a stretch of journal come to, one after the other."""
 
-    place: Place
+    place: JournalPlace
     rows: dict[str, bytes | None] = field(default_factory=dict)
     """Newest value per key, in the order of the changes; none: the row is gone."""
     outputs: list[OutputRecord] = field(default_factory=list)
@@ -80,7 +80,7 @@ def opening(partition: int) -> bytes:
 
 
 def batch(
-    partition: int, place: Place, applied: Sequence[InputRecord], result: StageResult
+    partition: int, place: JournalPlace, applied: Sequence[InputRecord], result: StageResult
 ) -> list[bytes]:
     """The records of the batch that follows `place`."""
     outputs = (*result.outputs, *result.dead_letters)
@@ -143,10 +143,10 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
     return found
 
 
-class Reader:
+class JournalReader:
     """Follows a partition's journal record by record."""
 
-    def __init__(self, place: Place, partition: int | None = None) -> None:
+    def __init__(self, place: JournalPlace, partition: int | None = None) -> None:
         """`partition` is whose journal it is; none: whichever one its records name."""
         self.place = place
         """How far the journal is known."""
@@ -155,7 +155,7 @@ class Reader:
         self._partition = partition
         self._parts: list[Record] = []
 
-    def take(self, offset: int, value: bytes | None) -> Batch | None:
+    def take(self, offset: int, value: bytes | None) -> JournalBatch | None:
         """Read the record that follows; answers with the batch that it completes, if it counts.
 
         A batch is whole: what was continued in further records is in one again.
@@ -221,7 +221,7 @@ class Reader:
         self._foreign.append(Foreign(offset, refusal))
         self._passed_over.append(offset)
 
-    def _whole(self, parts: list[Record]) -> Batch:
+    def _whole(self, parts: list[Record]) -> JournalBatch:
         first, offset = parts[0][0], self.place.offset
         sequence = first.sequence
         if [part.part for part, _ in parts] != list(range(first.parts)):
@@ -251,7 +251,7 @@ class Reader:
         return f"; passed over as foreign were the records at {offsets}" if offsets else ""
 
 
-def follow(place: Place, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+def follow(place: JournalPlace, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     """Read on from a place.
 
     Args:
@@ -261,10 +261,10 @@ def follow(place: Place, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
-    return go_on(Reader(place), entries)
+    return go_on(JournalReader(place), entries)
 
 
-def go_on(reader: Reader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+def go_on(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
     """Read on with a reader, which a stretch that comes in pieces needs; as `follow` otherwise."""
     tail = Tail(reader.place)
     for offset, value in entries:

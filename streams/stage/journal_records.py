@@ -22,7 +22,7 @@ Record = tuple[JournalRecord, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class JournalBatch:
     """A whole batch that counts."""
 
     epoch: int
@@ -51,7 +51,7 @@ def says_ours(value: bytes | None) -> bool:
     return isinstance(head, dict) and head.keys() >= _HEAD_FIELDS
 
 
-def whole(parts: Sequence[Record]) -> Batch:
+def whole(parts: Sequence[Record]) -> JournalBatch:
     """The batch that these parts, all of one, in their order, make up.
 
     Raises:
@@ -59,7 +59,7 @@ def whole(parts: Sequence[Record]) -> Batch:
     """
     head = parts[0][0]
     index, of_rows, of_outputs = cut(b"".join(content for _, content in parts))
-    return Batch(
+    return JournalBatch(
         head.epoch,
         head.sequence,
         index.inputs,

@@ -14,7 +14,7 @@ from streams.usage.vectors import Vector
 
 @dataclass(frozen=True, slots=True)
 class AssignedPod:
-    """A pod as it was when it was last counted; later changes of its labels are overlooked."""
+    """A pod as it was when it was last counted; later changes of its labels are ignored."""
 
     pod: Pod
     demand: PodDemand
@@ -24,7 +24,7 @@ class AssignedPod:
     timestamp_ms: int
     """When it was scheduled, else when it was counted."""
     deadline_ms: int | None
-    """It is estimated by metrics older than this even if they contain it."""
+    """Its estimate counts under metrics older than this, even if they contain it."""
 
 
 class Share(NamedTuple):

@@ -15,11 +15,11 @@ from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.pods.demand import PodDemand
 from streams.pods.kind import Kind
-from streams.pods.priority import FLAT, PriorityClass, form_of
+from streams.pods.priority import FLAT, PriorityClass, translate_resource
 from streams.stage.sized_cache import SizedCache
 from streams.usage.go_json import as_integers, decode
 from streams.usage.rounding import round_half_away
-from streams.usage.thresholds import policy_thresholds
+from streams.usage.thresholds import read_policy_thresholds
 from streams.usage.vectors import Vector
 
 SCALING_FACTORS_ANNOTATION = "scheduling.koordinator.sh/load-estimated-scaling-factors"
@@ -58,34 +58,34 @@ class Estimator:
         self.args = args
         self.resources: tuple[str, ...] = args.resources
         """Names in ascending order: the axis of every vector."""
-        self.thresholds = policy_thresholds(args)
+        self.thresholds = read_policy_thresholds(args)
         """Thresholds of nodes that do not override them."""
         self._factors = dict(args.estimated_scaling_factors)
         self._last: tuple[bytes, Vector] = (b"", ())
         self._known = SizedCache[tuple[int, PriorityClass], tuple[PodDemand, Estimate]](
             _KNOWN_BYTES_MAX, _KNOWN_MAX
         )
-        """By class and the identity of the demand. The demand is kept too, so that its identity
-        stays its own."""
+        """By class and the identity of the demand. The demand is kept too, so that no other object
+        gets its identity."""
 
     def counts_like(self, other: "Estimator") -> bool:
-        """Both estimate every pod alike, over the same resources: thresholds may differ."""
+        """Tell whether both estimate every pod alike, over the same resources."""
         mine, theirs = self.args, other.args
         return self.resources == other.resources and all(
             getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
         )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        """Amounts as a vector; a resource that is not named counts 0."""
+        """Return amounts as a vector; a resource that is not named counts 0."""
         get = amounts.get
         return tuple([get(resource, 0) for resource in self.resources])
 
     def estimate(self, pod: Pod, demand: PodDemand, of_class: PriorityClass) -> Estimate:
-        """Expected use of a pod, shape (resources,); within 64 bits, negative by a negative factor.
+        """Return the expected use of a pod, within 64 bits; negative if a factor is negative.
 
         Args:
             pod: with its annotations.
-            demand: of the pod; estimates of one that is shared are worked out once.
+            demand: of the pod; estimates are cached by its identity.
             of_class: of the pod.
         """
         custom = self._custom(pod)
@@ -100,8 +100,8 @@ class Estimator:
         return known[1]
 
     def _custom(self, pod: Pod) -> Mapping[str, int]:
-        """Factors that the pod names itself, as far as pods may."""
-        return own_factors(pod) if self.args.allow_customize_estimation else _NONE
+        """Return the factors in annotations of the pod, if the policy allows them."""
+        return read_scaling_factors(pod) if self.args.allow_customize_estimation else _NONE
 
     def _estimate_vector(
         self, custom: Mapping[str, int], demand: PodDemand, of_class: PriorityClass
@@ -109,7 +109,9 @@ class Estimator:
         factors = {**self._factors, **custom} if custom else self._factors
         return tuple(
             [
-                _estimate_resource(form_of(resource, of_class), factors[resource], demand)
+                _estimate_resource(
+                    translate_resource(resource, of_class), factors[resource], demand
+                )
                 if resource in factors
                 else 0
                 for resource in self.resources
@@ -117,10 +119,10 @@ class Estimator:
         )
 
     def of_kind(self, kind: Kind) -> Vector:
-        """Expected use of a kind of pods; remembered for the plugins that ask one after the other."""
+        """Return the expected use of a kind; the last result is kept, as several plugins ask in turn."""
         key, expected = self._last
         if key != kind.key:
-            # Not through the estimates of pods: few kinds are asked about again.
+            # Not cached with the estimates of pods: few kinds are needed again.
             expected = self._estimate_vector(
                 self._custom(kind.pod), kind.demand, kind.priority_class
             )
@@ -128,12 +130,12 @@ class Estimator:
         return expected
 
     def deadline_ms(self, pod: Pod, timestamp_ms: int) -> int | None:
-        """Until when the pod is estimated even though it is measured; None: not at all."""
+        """Return until when a measured pod is estimated all the same; None: it is not."""
         after_scheduled = self.args.estimated_seconds_after_pod_scheduled or 0
         after_initialized = self.args.estimated_seconds_after_initialized or 0
         if self.args.allow_customize_estimation:
-            after_scheduled = own_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
-            after_initialized = own_seconds(pod, AFTER_INITIALIZED_ANNOTATION, after_initialized)
+            after_scheduled = read_seconds(pod, AFTER_SCHEDULED_ANNOTATION, after_scheduled)
+            after_initialized = read_seconds(pod, AFTER_INITIALIZED_ANNOTATION, after_initialized)
         if after_initialized > 0 and pod.initialized_at_ms is not None:
             return pod.initialized_at_ms + after_initialized * 1000
         if after_scheduled > 0:
@@ -168,8 +170,8 @@ def _estimate_resource(resource: str | None, factor: int, demand: PodDemand) -> 
 # --- annotations of pods ------------------------------------------------------------------------
 
 
-def own_factors(pod: Pod) -> dict[str, int]:
-    """Scaling factors that a pod names, in percent, by resource."""
+def read_scaling_factors(pod: Pod) -> dict[str, int]:
+    """Return the scaling factors in a pod's annotation, in percent, by resource."""
     text = pod.annotations.get(SCALING_FACTORS_ANNOTATION)
     try:
         return {} if text is None else as_integers(decode(text))
@@ -177,8 +179,8 @@ def own_factors(pod: Pod) -> dict[str, int]:
         return {}
 
 
-def own_seconds(pod: Pod, annotation: str, default: int) -> int:
-    """How long a pod says it is estimated although it is measured, in seconds."""
+def read_seconds(pod: Pod, annotation: str, default: int) -> int:
+    """Return the seconds in a pod's annotation for which it is estimated although it is measured."""
     text = pod.annotations.get(annotation)
     if text is None or not _GO_INTEGER.fullmatch(text) or len(text) > 20:
         return default

@@ -1,7 +1,7 @@
 """JSON as Go decodes it into typed values, for annotations that Koordinator reads that way.
 
-Go matches a field's name without regard to case, decodes a name that is given twice into the same
-field twice, and knows no NaN. So an object is read here as its names and values in their order.
+Go ignores the case of field names, decodes a repeated name into the same field again, and has no
+NaN. So an object is read as its names and values in their order.
 """
 
 import json
@@ -11,17 +11,17 @@ from schemas.base.message import INT64_MAX
 
 
 def decode(text: str) -> Any:
-    """A JSON text; its objects as tuples of pairs.
+    """Decode a JSON text, with objects as tuples of pairs.
 
     Raises:
-        ValueError: it is no JSON, or Go would not take it for JSON.
+        ValueError: it is not JSON, or Go would not accept it.
         RecursionError: it is nested too deep.
     """
     return json.loads(text, object_pairs_hook=tuple, parse_constant=_refuse)
 
 
 def fields(value: Any) -> list[tuple[str, Any]]:
-    """Names, in one case, and values of a decoded object in their order; none of null.
+    """Return names, in one case, and values of a decoded object in their order; null is empty.
 
     Raises:
         ValueError: it is no object.
@@ -34,11 +34,11 @@ def fields(value: Any) -> list[tuple[str, Any]]:
 
 
 def as_integers(value: Any, before: dict[str, int] | None = None) -> dict[str, int]:
-    """A decoded object as a map of int64, in which null is 0.
+    """Return a decoded object as a map of int64, in which null is 0.
 
     Args:
         value: the object; null empties the map.
-        before: what the map holds already: it is merged into that.
+        before: content of the map, which the object is merged into.
 
     Raises:
         ValueError: it is anything else.

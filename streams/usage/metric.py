@@ -47,8 +47,8 @@ class MetricVectors:
             else metric.report_interval_ms
         )
         self._aggregated: dict[tuple[str, int], Mapping[str, int]] | None = None
-        """By aggregation type and duration; of equal entries the later one counts. None: nobody
-        has asked yet, as under a policy that goes by averages."""
+        """By aggregation type and duration; the last of equal entries counts. None: not read yet,
+        as under a policy that uses averages."""
         self._longest: dict[str, int] = {}
         """Longest duration measured, by aggregation type."""
 
@@ -70,7 +70,7 @@ class MetricVectors:
         return self._pods
 
     def usage(self, aggregation: str, duration_ms: int) -> Vector | None:
-        """Usage by aggregation type over a duration; 0 means the longest one measured.
+        """Return usage by aggregation type over a duration; 0 means the longest one measured.
 
         None: an explicit duration was not measured. A duration of 0 falls back to the node's
         average.
@@ -97,13 +97,13 @@ class MetricVectors:
         return self._aggregated
 
 
-def without_lifetimes(metric: NodeMetric) -> NodeMetric:
+def drop_lifetimes(metric: NodeMetric) -> NodeMetric:
     """Return the metric as a node keeps it: lifetimes are part of its statistics."""
     return metric if metric.lifetimes is None else metric.model_copy(update={"lifetimes": None})
 
 
-def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
-    """A refusal if an amount of a metric cannot have been measured; names the first one."""
+def check_amounts(metric: NodeMetric) -> Refusal | None:
+    """Return a refusal that names the first amount of a metric that cannot have been measured."""
     if (
         max(chain.from_iterable([each.values() for each in _amounts(metric)]), default=0)
         <= AMOUNT_MAX
@@ -121,7 +121,7 @@ def beyond_any_machine(metric: NodeMetric) -> Refusal | None:
 
 
 def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
-    """The same lists as `_usages`, of a metric that says nothing wrong: the common case."""
+    """Return the amounts of `_usages` without their places: faster, for the common case."""
     found: list[Mapping[str, int]] = [pod.usage for pod in metric.pods]
     found += [host.usage for host in metric.host_applications]
     for entry in metric.aggregated:
@@ -133,7 +133,7 @@ def _amounts(metric: NodeMetric) -> list[Mapping[str, int]]:
 
 
 def _usages(metric: NodeMetric) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Every list of amounts, with its place in the message."""
+    """Yield every list of amounts, with its place in the message."""
     if metric.usage is not None:
         yield "usage", metric.usage
     yield "system_usage", metric.system_usage

@@ -5,7 +5,7 @@ Expected usage is then the sum of the estimates of all pods (docs/upstream.md X9
 
 from typing import NamedTuple
 
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 
 #: Pods that a statistic may be needed for, as bits: pods of DaemonSets pass the filter unasked, and
 #: prod pods may be judged by their own usage, of which no statistic but the mean is known.
@@ -29,7 +29,7 @@ def get_pods_bit(*, prod: bool, daemon: bool) -> int:
 
 
 def find_missing_statistics(
-    usage: NodeUsage, *, filtered: bool, scored: bool
+    usage: ExpectedNodeUsage, *, filtered: bool, scored: bool
 ) -> tuple[MissingStatistic, ...]:
     """Return the statistics that the metric of a node lacks.
 

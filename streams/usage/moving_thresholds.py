@@ -1,8 +1,8 @@
-"""Thresholds that move: what holds now, by the time of the week or by the recent past.
+"""Thresholds that follow the time of the week or the recent past.
 
-What is in force is a function of the policy, of the log's time and of the mean usage in the newest
-rounds of rebalancing, so a restart between two records changes nothing. The filter's thresholds are
-looked at when a tick or a round has passed, never in a decision; rankings stay as long as they do.
+The thresholds in force are a function of the policy, of the log's time and of the mean usage in the
+newest rounds of rebalancing, so a restart between two records changes nothing. The filter's
+thresholds change at ticks and rounds only, so rankings stay valid between them.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,14 @@ from typing import Any
 
 from schemas.policy import LOAD_AWARE, Policy
 from schemas.policy.moving import RecentPast
-from streams.usage.thresholds import Thresholds, policy_thresholds
+from streams.usage.thresholds import Thresholds, read_policy_thresholds
 
 #: Key of the whole cluster's usage among those of the pools.
 WHOLE_CLUSTER = ""
 
 _PER_PERCENT = 1_000
-#: Most that a mean counts as, in percent: thresholds end at 100, so that more makes no other one,
-#: and a figure that was measured wrongly neither leaves what a row can hold nor outweighs all
-#: others for good.
+#: Largest mean that counts, in percent: thresholds end at 100, so larger means give no other
+#: threshold, and a wrong measurement neither exceeds the range of a row nor outweighs all others.
 MEAN_PERCENT_MAX = 10_000
 
 
@@ -33,7 +32,7 @@ class UsageHistory:
         """The row of table `usage_history` is to be written."""
 
     def note(self, pool: str, means: Mapping[str, float], recent: RecentPast) -> None:
-        """A round has measured a pool: percent per resource. What is not asked for is not kept."""
+        """Add the means that a round measured for a pool, in percent per resource of the policy."""
         known = self.means.get(pool, {})
         self.means[pool] = {
             name: (*known.get(name, ()), _thousandths(means[name]))[-recent.rounds :]
@@ -43,15 +42,15 @@ class UsageHistory:
         self.changed = True
 
     def keep(self, pools: set[str]) -> None:
-        """Forget the pools that are not asked about any more."""
+        """Forget all other pools."""
         for pool in [each for each in self.means if each not in pools]:
             del self.means[pool]
             self.changed = True
 
     def threshold(self, pool: str, resource: str, recent: RecentPast) -> tuple[float, str] | None:
-        """Mean plus deviations in percent, within the bounds, and how it came about.
+        """Return mean plus deviations in percent, within the bounds, and an explanation.
 
-        None: fewer than half of the rounds have been seen.
+        None: fewer than half of the rounds have been measured.
         """
         series = self.means.get(pool, {}).get(resource, ())[-recent.rounds :]
         if 2 * len(series) < recent.rounds or resource not in recent.at_least:
@@ -68,8 +67,8 @@ class UsageHistory:
 
 
 def _whole_percent(wanted: float, resource: str, recent: RecentPast) -> int:
-    """Rounded down, within the bounds as far as a whole percent is; 0 would leave the resource out,
-    so only an upper bound below 1 makes it that."""
+    """Round down, within the bounds. 0 would leave the resource out, so the result is at least 1
+    unless the upper bound is below 1."""
     least = max(ceil(recent.at_least[resource]), 1)
     return min(max(int(wanted), least), int(recent.at_most[resource]))
 
@@ -84,12 +83,12 @@ class FilterInForce:
 
     thresholds: Thresholds
     reported: dict[str, Any] | None
-    """Fields of the `LoadThresholds` in decisions; None: they do not move, or the filter is off."""
+    """Fields of `LoadThresholds` in decisions; None: they are fixed, or the filter is off."""
 
 
-def filter_in_force(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
-    """The load-aware filter's thresholds at a time of the log; 0: before its first tick."""
-    configured = policy_thresholds(policy.load_aware)
+def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int) -> FilterInForce:
+    """Return the load-aware filter's thresholds at a time of the log; 0: before its first tick."""
+    configured = read_policy_thresholds(policy.load_aware)
     moving = policy.moving_thresholds.filter
     if moving is None or not policy.plugins.filters(LOAD_AWARE):
         return FilterInForce(configured, None)

@@ -17,7 +17,7 @@ from streams.pods.priority import priority_class
 from streams.usage.assigned_pods import AssignedPod, Share, is_same_for_estimation
 from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors
-from streams.usage.thresholds import node_profile
+from streams.usage.thresholds import build_profile
 from streams.usage.vectors import Vector, minus, plus, total
 
 #: A pod's usage, and whether the node's agent knows it as prod.
@@ -27,7 +27,7 @@ _NO_PODS: Mapping[tuple[str, str], _Measured] = {}
 RESERVE_POD_ANNOTATION = "scheduling.koordinator.sh/reserve-pod"
 
 
-class NodeUsage:
+class ExpectedNodeUsage:
     """Metric and assigned pods of one node; vectors over the resources of its estimator."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class NodeUsage:
         """Figures of the metric."""
         self.metric_time_ms: int | None = None
         """Update time that estimation uses; a metric without one keeps the time before it."""
-        self.profile = node_profile({}, {}, estimator.resources, estimator.thresholds)
+        self.profile = build_profile({}, {}, estimator.resources, estimator.thresholds)
         self.assigned: dict[str, AssignedPod] = {}
         """By pod uid."""
         self.delta: Vector
@@ -77,7 +77,7 @@ class NodeUsage:
             annotations: of the node; they override thresholds of the policy.
         """
         estimator = self.estimator
-        self.profile = node_profile(
+        self.profile = build_profile(
             capacity, annotations, estimator.resources, estimator.thresholds
         )
 

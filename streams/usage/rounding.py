@@ -1,13 +1,13 @@
 """Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of
 operations.
 
-Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65 and 65.49
-% is not, and which of the two a figure is depends on float64 operations in exactly this order.
+Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65, and 65.49 %
+is not. Which of both a figure is depends on float64 operations in exactly this order.
 """
 
 from functools import lru_cache
 
-#: The largest amount that a message can name: what is allowed to use so much is not limited.
+#: The largest amount in a message: usage up to this amount is not limited.
 UNBOUNDED = 2**63 - 1
 
 
@@ -21,15 +21,15 @@ def round_half_away(value: float) -> int:
 
 
 def usage_percent(used: int, total: int) -> int:
-    """Rounded percentage of `total` that `used` is; `total` must not be 0."""
+    """Return `used` as a rounded percentage of `total`, which must not be 0."""
     return round_half_away(float(used) / float(total) * 100)
 
 
 @lru_cache(maxsize=65_536)
 def largest_within(total: int, threshold: int) -> int:
-    """The largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
+    """Return the largest `used` whose `usage_percent` of `total` does not exceed `threshold`.
 
-    The percentage never falls as `used` grows, so one comparison with this figure replaces the
+    The percentage does not fall as `used` grows, so a comparison with this figure replaces the
     division for every pod and every decision.
 
     Args:

@@ -29,24 +29,24 @@ class AggregatedThresholds:
     thresholds: Mapping[str, int]
     aggregation: str
     duration_ms: int
-    """0: the longest duration that was measured."""
+    """0: the longest measured duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What one node's usage is compared with, in percent; 0 means not checked."""
+    """Percentages that the usage of one node is compared with; 0: not checked."""
 
     plain: Mapping[str, int]
     prod: Mapping[str, int]
     aggregated: AggregatedThresholds | None
 
     def vector(self, which: Mapping[str, int], resources: tuple[str, ...]) -> tuple[int, ...]:
-        """Thresholds in the order of `resources`; a resource that is not named is not checked."""
+        """Return thresholds in the order of `resources`; a resource that is not named is not checked."""
         return tuple(which.get(resource, 0) for resource in resources)
 
 
-def policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
-    """The thresholds of nodes without an annotation."""
+def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
+    """Return the thresholds of nodes without an annotation."""
     aggregated = args.aggregated
     return Thresholds(
         plain=args.usage_thresholds,
@@ -61,8 +61,8 @@ def policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
     )
 
 
-def node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thresholds:
-    """The thresholds of one node; an annotation that cannot be read is ignored whole."""
+def read_node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thresholds:
+    """Return the thresholds of one node; an annotation that cannot be read is ignored whole."""
     text = annotations.get(THRESHOLDS_ANNOTATION)
     if text is None:
         return defaults
@@ -103,7 +103,7 @@ class _GivenAggregated:
 
 @dataclass(slots=True)
 class _Given:
-    """What the usage-thresholds annotation gives, read as Go decodes it (A6.11)."""
+    """Content of the usage-thresholds annotation, read as Go decodes it (A6.11)."""
 
     plain: dict[str, int] = field(default_factory=dict)
     prod: dict[str, int] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class NodeProfile:
     """Duration of that statistic; 0: the longest one measured."""
 
 
-def node_profile(
+def build_profile(
     capacity: Mapping[str, int],
     annotations: Mapping[str, str],
     resources: tuple[str, ...],
@@ -163,7 +163,7 @@ def node_profile(
         defaults: thresholds of nodes that do not override them.
     """
     total = tuple([capacity.get(name, 0) for name in resources])
-    thresholds = node_thresholds(annotations, defaults)
+    thresholds = read_node_thresholds(annotations, defaults)
     aggregated = thresholds.aggregated
     checked = thresholds.plain if aggregated is None else aggregated.thresholds
     return NodeProfile(

@@ -33,7 +33,7 @@ class Unread(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PartitionRecord:
     """One record of a partition, unchanged."""
 
     offset: int
@@ -48,7 +48,7 @@ class Entry:
 
 async def read_range(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
-) -> list[Entry]:
+) -> list[PartitionRecord]:
     """Records with offsets from `first` up to and without `end`, in order: for few of them.
 
     Raises:
@@ -60,7 +60,7 @@ async def read_range(
 
 async def read_pieces(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
-) -> AsyncGenerator[list[Entry], None]:
+) -> AsyncGenerator[list[PartitionRecord], None]:
     """The same piece by piece, however many they are; no piece is empty or beyond
     `PIECE_RECORDS_MAX`.
 
@@ -96,7 +96,7 @@ async def read_pieces(
 
 async def _connected_pieces(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
-) -> AsyncGenerator[list[Entry], None]:
+) -> AsyncGenerator[list[PartitionRecord], None]:
     """Pieces as long as the brokers answer."""
     place = (topic, partition)
     reader = await connected(
@@ -127,7 +127,9 @@ async def _connected_pieces(
             for each in found:
                 if isinstance(each, Record):
                     if each.offset < end:
-                        piece.append(Entry(each.offset, each.key, each.value, each.timestamp_ms))
+                        piece.append(
+                            PartitionRecord(each.offset, each.key, each.value, each.timestamp_ms)
+                        )
                 elif each.first_offset > 0:
                     logger.warning("%s before they were read", each)
             if piece:

@@ -8,7 +8,7 @@ from benchmarks import closed_loop
 from benchmarks.closed_loop import OTHERS, OURS, check, run, total
 from benchmarks.figures import Unproven
 from simulation.closed_loop.comparison import Comparison
-from simulation.closed_loop.kept import Calibration, Cost
+from simulation.closed_loop.finished_runs import Calibration, Cost
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
 
@@ -64,7 +64,7 @@ def test_a_run_with_refused_records_or_waiting_pods_is_no_figure() -> None:
     check(compared(result(OURS, 0, 10, waiting_pods=10)))
     with pytest.raises(Unproven, match="left 11 pods waiting"):
         check(compared(result(OURS, 0, 10, waiting_pods=11)))
-    refused = replace(result(OURS, 3, 10), own={"dead_letters": 2})
+    refused = replace(result(OURS, 3, 10), counts={"dead_letters": 2})
     with pytest.raises(Unproven, match="2 records were refused in seed 3: loadstream"):
         check(compared(refused))
 

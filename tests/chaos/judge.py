@@ -110,7 +110,7 @@ def _judge_partition(
 ) -> tuple[list[OutputRecord], int]:
     """Look at one partition; answers with the outputs that its journal has, and its last time."""
     entries = [(each.offset, each.value) for each in history.of(journal.TOPIC, partition)]
-    tail = journal.follow(journal.Place(), entries)
+    tail = journal.follow(journal.JournalPlace(), entries)
     inputs = _Inputs(history, partition)
     verification = Verification(partition, history.partitions)
     difference = verification.verify(Recording(partition, entries, inputs))
@@ -135,7 +135,7 @@ def _applied(
 ) -> Iterator[InputRecord]:
     """All inputs in the order applied."""
     inputs = _Inputs(history, partition)
-    reader = journal.Reader(journal.Place())
+    reader = journal.JournalReader(journal.JournalPlace())
     for offset, value in entries:
         batch = reader.take(offset, value)
         for run in () if batch is None else batch.inputs:

@@ -47,7 +47,7 @@ def main(file: Path) -> None:
     """Run the worker with its journal watched."""
     from loadstream.__main__ import main as loadstream
     from streams import app
-    from streams.stage.journal import Place
+    from streams.stage.journal import JournalPlace
     from streams.stage.records import AppliedBatch
     from streams.worker.store.journal_first import JournalFirst
 
@@ -56,7 +56,7 @@ def main(file: Path) -> None:
     class WatchedJournal(JournalFirst):
         journaling = committing = 0
 
-        async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
+        async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
             self.journaling += bool(batches)
             self.show()
             try:
@@ -67,7 +67,9 @@ def main(file: Path) -> None:
                 self.committing += bool(batches)
                 self.show()
 
-        async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place]) -> None:
+        async def commit(
+            self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace]
+        ) -> None:
             try:
                 await super().commit(batches, places)
             finally:

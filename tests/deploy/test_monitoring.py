@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from connectors.kubernetes.duties.telemetry import Telemetry as DutyTelemetry
+from connectors.kubernetes.duties.telemetry import DutyTelemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
 from connectors.process.logs import LogSettings

@@ -11,7 +11,7 @@ from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.budgets import BUDGETS_MAX
 from streams.migration.named import NAMESPACES_MAX
 from streams.migration.workloads import WORKLOADS_MAX
-from streams.stage.journal import Place, batch
+from streams.stage.journal import JournalPlace, batch
 from streams.stage.records import InputRecord
 from tests.docs.pages import ROOT
 from tests.streams.aggregate.harness import stage
@@ -37,7 +37,7 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
         return InputRecord(topic, 0, ends[topic], key.encode(), value, timestamp_ms=at_ms)
 
     def journaled(*records: InputRecord) -> int:
-        return sum(map(len, batch(0, Place(), records, cluster.apply(records))))
+        return sum(map(len, batch(0, JournalPlace(), records, cluster.apply(records))))
 
     (node,) = messages.node_states(1)
     journaled(

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
-from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held
@@ -20,7 +20,9 @@ from tests.golden import objects
 from tests.golden.comparison import Json, differences_by_round
 from tests.golden.times import in_milliseconds
 
-_PLUGINS = PluginChoice(filter=(Plugin(name=LOAD_AWARE),), score=(ScorePlugin(name=LOAD_AWARE),))
+_PLUGINS = PluginChoice(
+    filter=(EnabledPlugin(name=LOAD_AWARE),), score=(ScorePlugin(name=LOAD_AWARE),)
+)
 
 
 def answer(scenario: Json) -> Json:

@@ -8,7 +8,7 @@ import orjson
 
 from connectors.ports.at_once import at_once
 from connectors.ports.command_rules import Command, CommandRules
-from connectors.ports.sink import DONE, Answer, Sink, SinkError, no_such_pod
+from connectors.ports.sink import DONE, Attempt, Sink, SinkError, no_such_pod
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.topics.codec import decode
@@ -114,7 +114,7 @@ class WorldSink(Sink):
         self._world, self._faults, self._random = world, faults, random
         self.effects: Counter[str] = Counter()
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         world = self._world
         pod = world.pods.get(decision.pod.uid)
         assert decision.node is not None
@@ -123,14 +123,14 @@ class WorldSink(Sink):
         if problem := self._find_problem():
             return problem
         if pod.get("node") is not None:
-            return Answer("failed", "the pod is bound already")
+            return Attempt("failed", "the pod is bound already")
         if decision.node not in world.nodes or not world.has_room(pod, decision.node):
-            return Answer("failed", 'the node is gone or "full" \\')
+            return Attempt("failed", 'the node is gone or "full" \\')
         self.effects[decision.decision_id] += 1
         world.start_pod(self._random, pod, decision.node, "bound")
         return DONE
 
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         world = self._world
         pod = world.pods.get(command.pod.uid)
         if pod is None:
@@ -138,18 +138,18 @@ class WorldSink(Sink):
         if problem := self._find_problem():
             return problem
         if pod.get("node") != command.node:
-            return Answer("refused", "the pod is on another node")
+            return Attempt("refused", "the pod is on another node")
         if command.policy != "SoftEviction":
             self.effects[command.command_id] += 1
             world.end_pod(command.pod.uid, "deleted")
             world.replace_pod(self._random, pod)
         return DONE
 
-    def _find_problem(self) -> Answer | None:
+    def _find_problem(self) -> Attempt | None:
         if self._faults.strikes("commands fail"):
             raise SinkError("the API server is busy")
         if self._faults.strikes("commands are refused"):
-            return Answer("refused", "a budget forbids it: " + 'ü"\\' * 300)
+            return Attempt("refused", "a budget forbids it: " + 'ü"\\' * 300)
         return None
 
 

@@ -14,7 +14,7 @@ from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.storage.tables import of_cluster
 from schemas.topics.catalog import CLUSTER_INPUTS
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
 from streams.cluster.stage import ClusterStage
@@ -44,8 +44,8 @@ _PIECE_BYTES = 4_000
 
 #: Windows and limits of the aggregate stage that short histories reach.
 COLLECTING = Collecting(
-    CollectPolicy(60_000, 10_000, (40_000, 120_000)),
-    {"slow": CollectPolicy(60_000, 90_000, (120_000,))},
+    CollectRules(60_000, 10_000, (40_000, 120_000)),
+    {"slow": CollectRules(60_000, 90_000, (120_000,))},
 )
 AGGREGATE_LIMITS = AggregateLimits(
     forget_after_ms=300_000,
@@ -202,9 +202,9 @@ class ClusterWorker(Worker):
 
     def __init__(self, seed: int, log: Log, faults: Faults) -> None:
         self.journal: list[bytes] = []
-        self._written = journal.Place()
+        self._written = journal.JournalPlace()
         """The place of the journal that the rows reflect."""
-        self._place = journal.Place()
+        self._place = journal.JournalPlace()
         self.fails_over = False
         super().__init__(seed, log, faults)
 

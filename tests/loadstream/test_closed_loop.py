@@ -93,7 +93,10 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--set", "memory_growth=0.5,0.1"), "the smaller one first"),
         (("--set", "lag_s=nan"), "lag_s: found 'nan'; expected a whole number"),
         (("--set", "load=0.5"), "found 'load', which has an option of its own; expected --load"),
-        (("--seeds", "2-2", "--set", "own_share=0.35"), "own_share: found 0.35, with which nodes"),
+        (
+            ("--seeds", "2-2", "--set", "system_share=0.35"),
+            "system_share: found 0.35, with which nodes",
+        ),
         (("--set", "pod_divisor=0"), "pod_divisor: found 0; expected a number from 1 to 1000"),
         (("--set", "budgeted_share=5"), "budgeted_share: found 5; expected a number from 0 to 1"),
         (("--set", "alike_share=-1"), "alike_share: found -1; expected a number from 0 to 1"),
@@ -168,4 +171,4 @@ def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: P
     (document,) = json.loads(out)["comparisons"]
     (only,) = document["contenders"]
     assert only["name"] == "mine"
-    assert only["seeds"][0]["own"]["records"] > 100
+    assert only["seeds"][0]["counts"]["records"] > 100

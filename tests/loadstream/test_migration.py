@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors.kafka.client import connect
-from connectors.kafka.records import place
 from connectors.kafka.tail import Entry, read_entries
 from connectors.process import wall_clock
 from connectors.queries import migration_states as states
@@ -28,6 +27,7 @@ from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
+from schemas.topics.records import place
 from tests.conftest import RunningBroker, eventually
 
 NOW_MS = 1_795_000_000_000

@@ -18,9 +18,9 @@ from schemas.policy import read_policy
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import run as run_world
-from streams.in_process.pipeline import Pipeline, Written
+from streams.in_process.pipeline import LocalPipeline, Written
 from tests.conftest import RunningBroker
 from tests.simulation.closed_loop.days import EAGER, quiet, scenario
 
@@ -32,7 +32,7 @@ Records = list[tuple[str, bytes, bytes]]
 """Topic, key and value."""
 
 
-class Recording(Pipeline):
+class Recording(LocalPipeline):
     """Both stages, and every record that went through them."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def history() -> Records:
     """What a cluster and its worker wrote in an hour and a half."""
     drawn = scenario(1, nodes=_NODES, hours=1.0, filling_hours=0.5, load=0.6)
     stages = Recording()
-    run_world(drawn, Streamed("ours", EAGER, lambda: stages), quiet)
+    run_world(drawn, StageContender("ours", EAGER, lambda: stages), quiet)
     return stages.records
 
 

@@ -49,7 +49,7 @@ class Journaled:
         """Everything that was applied, in order."""
         self.journal: list[bytes] = []
         self._rows: dict[str, bytes] = {}
-        self._place = journal.Place(sequence=0 if reset else -1)
+        self._place = journal.JournalPlace(sequence=0 if reset else -1)
         self.start()
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class Journaled:
         """Journal a batch with this result."""
         self.journal += journal.batch(0, self._place, records, result)
         place, offset = self._place, len(self.journal) - 1
-        self._place = journal.Place(place.epoch, place.sequence + 1, offset)
+        self._place = journal.JournalPlace(place.epoch, place.sequence + 1, offset)
 
     def lost(self, records: Sequence[InputRecord], result: StageResult) -> None:
         """A batch of a writer that does not know that it has lost the partition, after its
@@ -142,7 +142,7 @@ def from_record(record: dict[str, Any]) -> bytes:
         tuple(outputs),
         tuple(RowChange(key, value and value.encode()) for key, value in rows),
     )
-    place = journal.Place(record["epoch"], record["sequence"] - 1)
+    place = journal.JournalPlace(record["epoch"], record["sequence"] - 1)
     (value,) = journal.batch(record["partition"], place, (), result)
     head, index, values = value.split(b"\n", 2)
     index = orjson.dumps({**orjson.loads(index), "inputs": record["inputs"]})

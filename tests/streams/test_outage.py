@@ -16,7 +16,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import TOPIC as JOURNAL
-from streams.stage.journal_records import Batch, read_record, whole
+from streams.stage.journal_records import JournalBatch, read_record, whole
 from tests.conftest import RunningBroker
 from tests.streams.builders import pod, request
 from tests.streams.worker_process import Client, Worker, client
@@ -90,7 +90,7 @@ async def test_reservations_that_were_confirmed_in_an_outage_do_not_end_after_it
             assert _first_of_clock(kafka) > _last_of_lifecycle(kafka, len(events))
 
 
-def _journal(kafka: Client) -> list[Batch]:
+def _journal(kafka: Client) -> list[JournalBatch]:
     values = [value for topic, _, value in kafka.received if topic == JOURNAL]
     records = [read_record(value) for value in values]
     return [
@@ -105,7 +105,7 @@ def _applied(kafka: Client) -> set[str]:
     return {run.topic for each in _journal(kafka) for run in each.inputs}
 
 
-def _ticks(kafka: Client) -> list[Batch]:
+def _ticks(kafka: Client) -> list[JournalBatch]:
     """Batches with ticks."""
     return [each for each in _journal(kafka) if any(run.topic == "clock" for run in each.inputs)]
 

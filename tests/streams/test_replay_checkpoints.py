@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from streams.stage.checkpoint import Finder, Found
+from streams.stage.checkpoint import Finder, FoundCheckpoint
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request
 from tests.streams.replaying import HOME, replay
@@ -39,7 +39,7 @@ def _read(broker: RunningBroker, topic: str) -> list[Any]:
     return messages
 
 
-def _checkpoints(broker: RunningBroker) -> list[Found]:
+def _checkpoints(broker: RunningBroker) -> list[FoundCheckpoint]:
     finder = Finder(HOME)
     for message in _read(broker, "checkpoints"):
         finder.take(message.offset(), message.value())
@@ -102,7 +102,9 @@ async def _work(broker: RunningBroker, directory: Path) -> None:
             assert worker.stop() == 0
 
 
-def _with_a_time(broker: RunningBroker, checkpoints: list[Found], whole: dict[str, Any]) -> None:
+def _with_a_time(
+    broker: RunningBroker, checkpoints: list[FoundCheckpoint], whole: dict[str, Any]
+) -> None:
     """The newest checkpoint before it saves folding, and changes nothing in what is compared."""
     second = checkpoints[1]
     assert second.now_ms is not None
@@ -115,7 +117,7 @@ def _with_a_time(broker: RunningBroker, checkpoints: list[Found], whole: dict[st
 
 
 def _without_the_beginning(
-    broker: RunningBroker, checkpoints: list[Found], whole: dict[str, Any]
+    broker: RunningBroker, checkpoints: list[FoundCheckpoint], whole: dict[str, Any]
 ) -> None:
     """The journal's first records and those of the inputs before the first checkpoint are gone."""
     first = checkpoints[0]
@@ -140,7 +142,7 @@ def _without_the_beginning(
     assert "A replay is possible since 20" in early["problem"]
 
 
-def _with_an_altered_input(broker: RunningBroker, first: Found) -> None:
+def _with_an_altered_input(broker: RunningBroker, first: FoundCheckpoint) -> None:
     """The same requests once more, at the same offsets, but for one byte of one of them."""
     requests = _read(broker, "scheduling-requests")
     assert [each.offset() for each in requests] == list(range(60))

@@ -15,7 +15,7 @@ from typing import Any
 from connectors.kubernetes.api.client_parts import ConfigException, ExecProvider, kube_config
 
 
-class Plugin(ExecProvider):
+class CredentialPlugin(ExecProvider):
     """One run of a plugin."""
 
     async def run(self, previous_response: str | None = None) -> Any:
@@ -66,4 +66,4 @@ class Plugin(ExecProvider):
 
 def use() -> None:
     """Let kubeconfigs with plugins be read in this way."""
-    kube_config.ExecProvider = Plugin  # type: ignore[attr-defined]
+    kube_config.ExecProvider = CredentialPlugin  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from typing import Any
 
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import first_since, newest, recent
-from connectors.kafka.term import Term, TermOver
+from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
 from connectors.process import wall_clock
@@ -39,7 +39,7 @@ LOOK_BACK_MS = 15 * 60_000
 UNDER_WAY_MAX = 1_000
 
 
-class Progress:
+class TopicProgress:
     """How far a topic is done, while its records are done in any order."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class CarryOut:
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
         return await first_since(self._kafka, topic, partition, since_ms)
 
-    async def __call__(self, term: Term) -> None:
+    async def __call__(self, term: LeaderTerm) -> None:
         """Carry out commands until the term is over."""
 
         async def report(outcome: CommandOutcome) -> None:
@@ -105,7 +105,7 @@ class CarryOut:
             self._cluster, self._sink, tick.now_ms, gate=term.writing, report=report
         )
         await self._remember(term, rules, _since_ms(tick.now_ms))
-        progress = Progress()
+        progress = TopicProgress()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_follow(ticks, rules))
             tasks.create_task(_stop(term, rules))
@@ -114,7 +114,7 @@ class CarryOut:
                 progress.begin(record.offset)
                 tasks.create_task(self._carry_out(term, rules, progress, record))
 
-    async def _remember(self, term: Term, rules: CommandRules, since_ms: int) -> None:
+    async def _remember(self, term: LeaderTerm, rules: CommandRules, since_ms: int) -> None:
         """What was reported lately was carried out before this term."""
         async for record in recent(self._kafka, OUTCOMES, term.partition, since_ms):
             outcome = decode(OUTCOMES, record.value)
@@ -122,7 +122,7 @@ class CarryOut:
                 rules.remember(outcome.command_id)
 
     async def _carry_out(
-        self, term: Term, rules: CommandRules, progress: Progress, record: Any
+        self, term: LeaderTerm, rules: CommandRules, progress: TopicProgress, record: Any
     ) -> None:
         try:
             command = decode(self._topic, record.value)
@@ -143,7 +143,7 @@ def _since_ms(log_ms: int) -> int:
     return min(log_ms, wall_clock.now_ms()) - LOOK_BACK_MS
 
 
-async def _stop(term: Term, rules: CommandRules) -> None:
+async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
     """Once the term is over nothing waits for another attempt, nor for those that do."""
     await term.over.wait()
     rules.stop()

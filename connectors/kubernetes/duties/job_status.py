@@ -10,7 +10,7 @@ migration says more. Records of other clusters and of drains mean nothing here.
 from contextlib import suppress
 
 from connectors.kafka.recent import end_of, follow
-from connectors.kafka.term import Term, TermOver
+from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.queries.migration_answers import REQUESTS, refused_request
 from schemas.messages.dead_letters import DeadLetter
@@ -30,7 +30,7 @@ class JobStatus:
         self._cluster = cluster
         self._jobs = jobs
 
-    async def __call__(self, term: Term) -> None:
+    async def __call__(self, term: LeaderTerm) -> None:
         """Write statuses until the term is over."""
         async for record in term.records(STATUS):
             status = decode(STATUS, record.value)
@@ -59,11 +59,11 @@ class JobRefusals:
         """What comes from now on counts; raises aiokafka's KafkaError."""
         self._from = await end_of(self._kafka, LETTERS, self._partition)
 
-    async def __call__(self, term: Term) -> None:
+    async def __call__(self, term: LeaderTerm) -> None:
         """Report refusals until the term is over; raises aiokafka's KafkaError."""
         await term.during(self._follow(term))
 
-    async def _follow(self, term: Term) -> None:
+    async def _follow(self, term: LeaderTerm) -> None:
         with suppress(TermOver):
             async for record in follow(self._kafka, LETTERS, self._partition, self._from):
                 letter = decode(LETTERS, record.value)

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from connectors.kafka.leadership import Beginning
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.term import Term
+from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.duties.produce import Messages, Produce
-from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sources.base import SourceContext
@@ -57,7 +57,7 @@ class Surroundings:
     outbox: Outbox
     outcomes: Outbox
     """For outcomes alone, which are sent in larger batches."""
-    telemetry: Telemetry
+    telemetry: DutyTelemetry
     stack: AsyncExitStack
     """Ends what was begun, when the process ends."""
 
@@ -67,7 +67,7 @@ class Duty:
     """One duty, ready to run."""
 
     name: str
-    work: Callable[[Term], Awaitable[None]]
+    work: Callable[[LeaderTerm], Awaitable[None]]
     topics: tuple[str, ...] = ()
     """Topics that it reads, from what its group has not done yet."""
     newest: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
 
     produce = Produce(around.outbox, messages)
 
-    async def of_term(term: Term) -> None:
+    async def of_term(term: LeaderTerm) -> None:
         while not term.over.is_set():
             sending = asyncio.ensure_future(produce(term))
             losing = asyncio.ensure_future(_state_lost(term))
@@ -112,7 +112,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
     return Duty("watch", of_term, newest=(CLOCK,))
 
 
-async def _state_lost(term: Term) -> None:
+async def _state_lost(term: LeaderTerm) -> None:
     """Wait until a tick says that the worker's state was lost, or the term is over."""
     async for record in term.records(CLOCK):
         tick = decode(CLOCK, record.value)
@@ -154,7 +154,7 @@ async def bind(around: Surroundings) -> Duty:
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
-    async def of_term(term: Term) -> None:
+    async def of_term(term: LeaderTerm) -> None:
         try:
             await work(term)
         finally:
@@ -171,7 +171,7 @@ async def evict(around: Surroundings) -> Duty:
         around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
     )
 
-    async def of_term(term: Term) -> None:
+    async def of_term(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
         try:

@@ -17,7 +17,7 @@ from connectors.kafka.outbox import Outbox
 from connectors.kafka.reconnect import mend_connections
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.duties.kinds import Duty, Surroundings
-from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.process.signals import run_until_stopped
 from schemas.settings.connection import KafkaSettings
 
@@ -34,7 +34,11 @@ Make = Callable[[Surroundings], Awaitable[Duty]]
 
 
 async def run(
-    kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
+    kafka: KafkaSettings,
+    cluster: str,
+    access: Access,
+    makes: Sequence[Make],
+    telemetry: DutyTelemetry,
 ) -> None:
     """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one.
 
@@ -48,7 +52,11 @@ async def run(
 
 
 async def _run(
-    kafka: KafkaSettings, cluster: str, access: Access, makes: Sequence[Make], telemetry: Telemetry
+    kafka: KafkaSettings,
+    cluster: str,
+    access: Access,
+    makes: Sequence[Make],
+    telemetry: DutyTelemetry,
 ) -> None:
     await access.configuration()  # once it runs, credentials that cannot be read are waited for
     async with AsyncExitStack() as stack:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
 from connectors.kafka.outbox import Outbox, RecordTooLong
-from connectors.kafka.term import Term, TermOver
+from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.queries.wording import sentence
 from schemas.base.message import Message
 
@@ -35,11 +35,11 @@ class Produce:
         self._outbox = outbox
         self._messages = messages
 
-    async def __call__(self, term: Term) -> None:
+    async def __call__(self, term: LeaderTerm) -> None:
         """Send until the term is over; raises what the source raises, and BrokerUnavailable."""
         await term.during(self._send(term))
 
-    async def _send(self, term: Term) -> None:
+    async def _send(self, term: LeaderTerm) -> None:
         with suppress(TermOver):
             async with aclosing(self._messages()) as messages:
                 async for topic, message in messages:

@@ -20,7 +20,7 @@ STANDS_S = 60.0
 _RESULTS = ("done", "failed", "refused", "expired", "dry")
 
 
-class Telemetry:
+class DutyTelemetry:
     """Metrics of one process, in a registry of its own."""
 
     def __init__(self, cluster: str) -> None:
@@ -107,7 +107,7 @@ class Telemetry:
 class _Pictures:
     """A collector of Prometheus's client over the newest picture."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: DutyTelemetry) -> None:
         self._telemetry = telemetry
 
     def collect(self) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ from connectors.kubernetes.sinks.answers import absent, again_in_s, sentence
 from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer, no_such_pod
+from connectors.ports.sink import DONE, Attempt, no_such_pod
 from schemas.messages.decisions import PlacementDecision
 
 #: Annotation of a pod that loadstream has bound: the id of the decision.
@@ -28,12 +28,12 @@ class Binder:
         self._server = server
         self._nodes = Nodes(server)
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         """One attempt; raises ApiError for names that are none, and AccessError."""
         pod, node = decision.pod, decision.node or ""
         where = path(pod)
         if await self._nodes.missing(node):
-            return Answer("failed", f"there is no node {node}")
+            return Attempt("failed", f"there is no node {node}")
         try:
             response = await self._server.send(
                 "POST", f"{where}/binding", body=_binding(decision), timeout_s=BIND_S
@@ -47,18 +47,18 @@ class Binder:
             return await self._found_out(decision, sentence(error))
         if error.status == 429:
             why = f"the API server is overloaded: {sentence(error)}"
-            return Answer("failed", why, again_in_s=again_in_s(error))
+            return Attempt("failed", why, again_in_s=again_in_s(error))
         if absent(error):
             return no_such_pod("failed", f"pod {pod.name} is gone: {sentence(error)}")
-        return Answer("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
+        return Attempt("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
 
-    async def _found_out(self, decision: PlacementDecision, why: str) -> Answer:
+    async def _found_out(self, decision: PlacementDecision, why: str) -> Attempt:
         """Whether the pod is bound, and by which decision, is read from the pod."""
         try:
             seen = await look(self._server, decision.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
             text = f"{why}; whether the pod was bound is not known yet: {error}"
-            return Answer("failed", text, again_in_s=0.0)
+            return Attempt("failed", text, again_in_s=0.0)
         return _judged(decision, seen, why)
 
 
@@ -77,7 +77,7 @@ def _binding(decision: PlacementDecision) -> dict[str, object]:
     }
 
 
-def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Answer:
+def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Attempt:
     """What a binding that was not answered with success has come to."""
     pod = decision.pod
     missing = gone(pod, seen)
@@ -88,10 +88,10 @@ def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Answer:
         if by == decision.decision_id and seen.node == decision.node:
             return DONE
         whose = f"by decision {by}" if by else "by somebody else"
-        return Answer("failed", f"pod {pod.name} is on node {seen.node} already, bound {whose}")
+        return Attempt("failed", f"pod {pod.name} is on node {seen.node} already, bound {whose}")
     if seen.terminates:
-        return Answer("failed", f"pod {pod.name} terminates")
+        return Attempt("failed", f"pod {pod.name} terminates")
     if seen.gates:
         held = ", ".join(seen.gates)
-        return Answer("failed", f"pod {pod.name} is held back by its scheduling gates: {held}")
-    return Answer("failed", why, again_in_s=0.0)
+        return Attempt("failed", f"pod {pod.name} is held back by its scheduling gates: {held}")
+    return Attempt("failed", why, again_in_s=0.0)

@@ -29,7 +29,7 @@ from connectors.kubernetes.sinks.answers import (
 )
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer, no_such_pod
+from connectors.ports.sink import DONE, Attempt, no_such_pod
 from schemas.messages.evictions import EvictionCommand
 
 #: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
@@ -46,7 +46,7 @@ class Evictor:
     def __init__(self, server: Throttle) -> None:
         self._server = server
 
-    async def evict(self, command: EvictionCommand) -> tuple[Answer, Seen | None]:
+    async def evict(self, command: EvictionCommand) -> tuple[Attempt, Seen | None]:
         """One attempt, and the pod as it was before.
 
         Raises ApiError, ApiUnreachable, AccessError where the look failed: nothing was done.
@@ -57,7 +57,7 @@ class Evictor:
             return no_such_pod("refused", missing or ""), seen
         why = _forbidden(command, seen)
         if why is not None:
-            return Answer("refused", why), seen
+            return Attempt("refused", why), seen
         if IN_PROGRESS_ANNOTATION in seen.annotations and command.policy == "Eviction":
             return _going_on(command), seen
         try:
@@ -70,17 +70,17 @@ class Evictor:
             return await self._found_out(command, sentence(response.error())), seen
         return _refused(command, response), seen
 
-    async def _found_out(self, command: EvictionCommand, why: str) -> Answer:
+    async def _found_out(self, command: EvictionCommand, why: str) -> Attempt:
         """Whether the pod leaves is read from the pod."""
         try:
             seen = await look(self._server, command.pod)
         except (ApiError, ApiUnreachable, AccessError) as error:
             text = f"{why}; whether the pod was evicted is not known yet: {error}"
-            return Answer("failed", text, again_in_s=0.0)
+            return Attempt("failed", text, again_in_s=0.0)
         left = gone(command.pod, seen) is not None or (seen is not None and seen.terminates)
         if left and not _dry(command):
-            return Answer("done", f"the answer was lost, and the pod terminates or is gone: {why}")
-        return Answer("failed", why, again_in_s=0.0)
+            return Attempt("done", f"the answer was lost, and the pod terminates or is gone: {why}")
+        return Attempt("failed", why, again_in_s=0.0)
 
 
 def _forbidden(command: EvictionCommand, seen: Seen) -> str | None:
@@ -141,17 +141,17 @@ def _dry(command: EvictionCommand) -> bool:
     return command.delete_options is not None and command.delete_options.server_dry_run
 
 
-def _accepted(command: EvictionCommand) -> Answer:
-    return Answer("dry", "Kubernetes was asked to keep the pod") if _dry(command) else DONE
+def _accepted(command: EvictionCommand) -> Attempt:
+    return Attempt("dry", "Kubernetes was asked to keep the pod") if _dry(command) else DONE
 
 
-def _going_on(command: EvictionCommand, said: str = "") -> Answer:
+def _going_on(command: EvictionCommand, said: str = "") -> Attempt:
     """The eviction has begun and not ended; with a server's dry run it is not this command's."""
     why = f"the eviction of pod {command.pod.name} goes on in the background"
-    return Answer("dry" if _dry(command) else "done", f"{why}: {said}" if said else why)
+    return Attempt("dry" if _dry(command) else "done", f"{why}: {said}" if said else why)
 
 
-def _refused(command: EvictionCommand, response: Response) -> Answer:
+def _refused(command: EvictionCommand, response: Response) -> Attempt:
     """What an answer means that the server gave on purpose."""
     error, name = response.error(), command.pod.name
     said = sentence(error)
@@ -160,14 +160,14 @@ def _refused(command: EvictionCommand, response: Response) -> Answer:
     if by_budget(response):
         # A migration sends another command, so it hears of it at once.
         again = None if command.retry_until_ms is not None else again_in_s(error)
-        return Answer("refused", said, again)
+        return Attempt("refused", said, again)
     if by_two_budgets(response):
-        return Answer("refused", said)
+        return Attempt("refused", said)
     if error.status == 429:
         why = f"the API server is overloaded: {said}"
-        return Answer("failed", why, again_in_s=again_in_s(error))
+        return Attempt("failed", why, again_in_s=again_in_s(error))
     if absent(error):
         return no_such_pod("refused", f"pod {name} is gone")
     if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says
-        return Answer("refused", said, again_in_s=0.0)
-    return Answer("failed", f"eviction was not accepted ({error.status}): {said}")
+        return Attempt("refused", said, again_in_s=0.0)
+    return Attempt("failed", f"eviction was not accepted ({error.status}): {said}")

@@ -19,7 +19,7 @@ from connectors.kubernetes.sinks.eviction import Evictor
 from connectors.kubernetes.sinks.explanation import Explanations
 from connectors.kubernetes.sinks.pods import Seen
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import Answer, Sink
+from connectors.ports.sink import Attempt, Sink
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.pods import PodRef
@@ -37,7 +37,7 @@ class KubernetesSink(Sink):
         self._binder = Binder(self.throttle)
         self._evictor = Evictor(self.throttle)
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         """Bind a pod; what went wrong on the way is an answer, too."""
         pod = decision.pod
         try:
@@ -52,7 +52,7 @@ class KubernetesSink(Sink):
             self.explanations.nominate(decision)
         return answer
 
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod; what went wrong on the way is an answer, too."""
         try:
             answer, seen = await self._evictor.evict(command)
@@ -74,7 +74,7 @@ class KubernetesSink(Sink):
         await self.explanations.close()
         await self.events.close()
 
-    def _tell(self, command: EvictionCommand, answer: Answer, seen: Seen) -> None:
+    def _tell(self, command: EvictionCommand, answer: Attempt, seen: Seen) -> None:
         """Events on the pod, and on its controller if it leaves."""
         pod = command.pod
         if answer.result == "refused":
@@ -102,9 +102,9 @@ def _pod(pod: PodRef) -> Regarding:
     return Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
-def _failed(error: ApiError | ApiUnreachable | AccessError) -> Answer:
+def _failed(error: ApiError | ApiUnreachable | AccessError) -> Attempt:
     """Nothing was done; it may be tried again unless the server will say the same."""
     if not isinstance(error, ApiError):
-        return Answer("failed", str(error), again_in_s=0.0)
+        return Attempt("failed", str(error), again_in_s=0.0)
     final = error.status < 500 and error.status != 429
-    return Answer("failed", str(error), again_in_s=None if final else again_in_s(error))
+    return Attempt("failed", str(error), again_in_s=None if final else again_in_s(error))

@@ -33,7 +33,7 @@ _PORT = re.compile(r"^(.*?):[0-9]{1,5}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class KnownNode:
     """One node."""
 
     name: str
@@ -44,7 +44,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class KnownPod:
     """Who a pod is."""
 
     uid: str
@@ -61,7 +61,7 @@ class NodePods:
     __slots__ = ("pods", "version")
 
     def __init__(self) -> None:
-        self.pods: dict[PodName, Pod] = {}
+        self.pods: dict[PodName, KnownPod] = {}
         self.version = 0
         """Grows with every change."""
 
@@ -73,7 +73,7 @@ class Directory:
     """Nodes and pods of one cluster; `run` keeps it up to date."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, KnownNode] = {}
         self.nodes_version = 0
         """Grows with every node that comes, goes or changes its address."""
         self.nodes_listed = self.pods_listed = False
@@ -111,7 +111,7 @@ class Directory:
 
     async def take_nodes(self, events: AsyncGenerator[Event, None]) -> None:
         """Take in what a list and watch of nodes says."""
-        listed: dict[str, Node] | None = None
+        listed: dict[str, KnownNode] | None = None
         async for event in events:
             match event:
                 case Begun():
@@ -149,7 +149,7 @@ class Directory:
                 case Deleted(found):
                     self._delete(found)
 
-    def set_nodes(self, nodes: Iterable[Node]) -> None:
+    def set_nodes(self, nodes: Iterable[KnownNode]) -> None:
         """These are all nodes; of one name the last one holds."""
         self.nodes = {node.name: node for node in nodes}
         addresses: dict[str, str] = {}
@@ -177,7 +177,7 @@ async def _follow(watch: ListWatch, take: Any) -> None:
         await take(events)
 
 
-def _node(found: Mapping[str, Any]) -> Node:
+def _node(found: Mapping[str, Any]) -> KnownNode:
     status = found.get("status") or {}
     addresses: dict[str, str] = {}
     for each in status.get("addresses") or ():
@@ -185,7 +185,7 @@ def _node(found: Mapping[str, Any]) -> Node:
     endpoints = status.get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or KUBELET_PORT
     metadata = found["metadata"]
-    return Node(metadata["name"], addresses, port, metadata.get("labels") or {})
+    return KnownNode(metadata["name"], addresses, port, metadata.get("labels") or {})
 
 
 def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:
@@ -199,7 +199,9 @@ def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:
     name = (intern(metadata["namespace"]), metadata["name"])
     known = there.pods.get(name)
     if known is None or known.uid != metadata["uid"]:
-        there.pods[name] = Pod(metadata["uid"], time_ms(metadata.get("creationTimestamp")) or 0)
+        there.pods[name] = KnownPod(
+            metadata["uid"], time_ms(metadata.get("creationTimestamp")) or 0
+        )
         there.version += 1
 
 

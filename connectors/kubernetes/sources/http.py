@@ -37,7 +37,7 @@ _BY_STATUS: Mapping[int, Cause] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An answer with success."""
 
     body: bytes
@@ -95,7 +95,7 @@ async def fetch(
     token: str | None,
     timeout_s: float,
     form: Mapping[str, str] | None = None,
-) -> Answer:
+) -> HttpAnswer:
     """The whole answer to a GET, or to a POST of a form.
 
     Args:
@@ -126,7 +126,7 @@ async def fetch(
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
             body = await _whole(answer, shown)
             date = answer.headers.get("Date")
-    return Answer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
+    return HttpAnswer(body, Answered(asked_at_ms, came_at_ms, _date_ms(date)))
 
 
 @contextmanager

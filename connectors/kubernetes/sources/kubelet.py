@@ -25,10 +25,10 @@ from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachab
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
 from connectors.kubernetes.sources.clock_skew import Answered
-from connectors.kubernetes.sources.directory import Node
+from connectors.kubernetes.sources.directory import KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import (
-    Answer,
+    HttpAnswer,
     failed_by_server,
     fetch,
     tls_context,
@@ -121,7 +121,7 @@ class Kubelets:
         self._tls_of: tuple[Any, ...] = ()
         self._renewed_at_ms = 0
 
-    async def get(self, name: str) -> Answer:
+    async def get(self, name: str) -> HttpAnswer:
         """A node's document; raises SourceFailed."""
         settings = self._settings
         node = self._context.directory.nodes.get(name)
@@ -146,7 +146,7 @@ class Kubelets:
             await self._session.close()
             self._session = None
 
-    async def _through_server(self, name: str) -> Answer:
+    async def _through_server(self, name: str) -> HttpAnswer:
         path = f"/api/v1/nodes/{quote(name)}/proxy{self._path}"
         asked_at_ms = wall_clock.now_ms()
         try:
@@ -158,9 +158,9 @@ class Kubelets:
         except (ApiError, ApiUnreachable, AccessError) as error:
             raise failed_by_server(error) from error
         # It is not known whose `Date` it is, the kubelet's or a proxy's.
-        return Answer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
+        return HttpAnswer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
 
-    def _url(self, node: Node) -> str:
+    def _url(self, node: KnownNode) -> str:
         settings = self._settings
         address = next((a for t in settings.addresses if (a := node.addresses.get(t))), None)
         template = settings.url or "https://{address}:{port}" + self._path
@@ -172,7 +172,7 @@ class Kubelets:
             address = f"[{address}]"
         return template.format(node=quote(node.name), address=address, port=node.kubelet_port)
 
-    async def _fetch(self, url: str, *, renewed: bool) -> Answer:
+    async def _fetch(self, url: str, *, renewed: bool) -> HttpAnswer:
         token, tls = None, False
         if url.startswith("https:"):
             token, tls = await self._credentials(renewed=renewed)
@@ -250,7 +250,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             await self._kubelets.close()
 
     @abstractmethod
-    def measured(self, node: str, answer: Answer) -> NodeUsage | None:
+    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
         """What a document says that was not known; none: nothing, so far. Raises SourceFailed."""
 
     @abstractmethod

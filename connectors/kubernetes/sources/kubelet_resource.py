@@ -25,7 +25,7 @@ from connectors.kubernetes.sources.exposition import (
     whole,
 )
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
 from connectors.kubernetes.sources.rates import RATE_MAX_MS, CpuCounter
 from connectors.kubernetes.sources.settings import SourceSettings
@@ -86,7 +86,7 @@ class KubeletResource(KubeletSource):
         for gone in self._nodes.keys() - set(nodes):
             del self._nodes[gone]
 
-    def measured(self, node: str, answer: Answer) -> NodeUsage | None:
+    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
         """The sample that a scrape completes; none: it is only where the next one begins."""
         body, times = answer.body, answer.times
         try:

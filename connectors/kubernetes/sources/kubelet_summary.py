@@ -21,7 +21,7 @@ from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.clock_skew import sample_time
 from connectors.kubernetes.sources.directory import time_ms
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
@@ -48,7 +48,7 @@ class KubeletSummary(KubeletSource):
         for gone in self._sampled_at_ms.keys() - set(nodes):
             del self._sampled_at_ms[gone]
 
-    def measured(self, node: str, answer: Answer) -> NodeUsage | None:
+    def measured(self, node: str, answer: HttpAnswer) -> NodeUsage | None:
         """The sample of an answer; none: its figures are those of the last one."""
         try:
             summary = orjson.loads(answer.body)

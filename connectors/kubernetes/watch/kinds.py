@@ -10,7 +10,7 @@ from connectors.kubernetes.watch.budgets import disruption_budget
 from connectors.kubernetes.watch.metadata import Json
 from connectors.kubernetes.watch.namespaces import namespace
 from connectors.kubernetes.watch.nodes import node_state
-from connectors.kubernetes.watch.objects import Kind
+from connectors.kubernetes.watch.objects import ObjectKind
 from connectors.kubernetes.watch.priority_classes import priority_class
 from connectors.kubernetes.watch.volumes import volume, volume_claim
 from connectors.kubernetes.watch.workloads import daemon_set, job, replica_set
@@ -45,18 +45,22 @@ def _owner(kind: str) -> Callable[[Json], Json]:
     return identity
 
 
-def _workload(kind: str, values: Callable[[Json], Json | None]) -> Kind:
-    return Kind(WorkloadState, _owner(kind), values)
+def _workload(kind: str, values: Callable[[Json], Json | None]) -> ObjectKind:
+    return ObjectKind(WorkloadState, _owner(kind), values)
 
 
 #: By path of the collection.
-KINDS: dict[str, Kind] = {
-    "/api/v1/nodes": Kind(NodeState, _node, node_state),
-    VOLUMES: Kind(PersistentVolumeState, _name, volume),
-    CLAIMS: Kind(PersistentVolumeClaimState, _namespaced, volume_claim),
-    "/api/v1/namespaces": Kind(NamespaceState, _name, namespace),
-    "/apis/scheduling.k8s.io/v1/priorityclasses": Kind(PriorityClassState, _name, priority_class),
-    "/apis/policy/v1/poddisruptionbudgets": Kind(DisruptionBudget, _namespaced, disruption_budget),
+KINDS: dict[str, ObjectKind] = {
+    "/api/v1/nodes": ObjectKind(NodeState, _node, node_state),
+    VOLUMES: ObjectKind(PersistentVolumeState, _name, volume),
+    CLAIMS: ObjectKind(PersistentVolumeClaimState, _namespaced, volume_claim),
+    "/api/v1/namespaces": ObjectKind(NamespaceState, _name, namespace),
+    "/apis/scheduling.k8s.io/v1/priorityclasses": ObjectKind(
+        PriorityClassState, _name, priority_class
+    ),
+    "/apis/policy/v1/poddisruptionbudgets": ObjectKind(
+        DisruptionBudget, _namespaced, disruption_budget
+    ),
     "/apis/apps/v1/replicasets": _workload("ReplicaSet", replica_set),
     "/apis/apps/v1/statefulsets": _workload("StatefulSet", replica_set),
     "/apis/apps/v1/daemonsets": _workload("DaemonSet", daemon_set),
@@ -68,6 +72,6 @@ KINDS: dict[str, Kind] = {
 REQUIRED = frozenset({"/api/v1/nodes", PODS})
 
 
-def record_kind(kind: Kind) -> Any:
+def record_kind(kind: ObjectKind) -> Any:
     """What records of a kind have in their field `kind`."""
     return kind.message.model_fields["kind"].default

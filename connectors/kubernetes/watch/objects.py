@@ -16,7 +16,7 @@ Heard = Callable[[Json, Json | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """How the objects of a collection become records."""
 
     message: type[Message]
@@ -31,7 +31,7 @@ class Objects(Reporter):
 
     known: dict[str, int]
 
-    def __init__(self, cluster: str, kind: Kind, heard: Heard | None = None) -> None:
+    def __init__(self, cluster: str, kind: ObjectKind, heard: Heard | None = None) -> None:
         super().__init__(cluster)
         self._kind = kind
         self._heard = heard

@@ -11,7 +11,7 @@ from math import ceil, floor
 from typing import Any
 
 from connectors.policy.draft.load import HOT, Load
-from connectors.policy.draft.summary import Summary
+from connectors.policy.draft.summary import ClusterSummary
 from connectors.units import duration_text
 from schemas.policy import RiskMoveArgs
 from schemas.policy.plugins import OVERUTILIZATION_RISK, PluginChoice
@@ -70,7 +70,7 @@ class Advice:
     """What the policy says nothing about because there was no data, a sentence each."""
 
 
-def too_little(summary: Summary | None) -> str | None:
+def too_little(summary: ClusterSummary | None) -> str | None:
     """Why there is no advice, in a sentence; none: there is enough to go by."""
     if summary is None:
         return "no metric of its nodes was found"
@@ -81,7 +81,7 @@ def too_little(summary: Summary | None) -> str | None:
     return None
 
 
-def advise(summary: Summary, plugins: PluginChoice | None = None) -> Advice:
+def advise(summary: ClusterSummary, plugins: PluginChoice | None = None) -> Advice:
     """The policy for a cluster of which there is enough to go by.
 
     `plugins` are those that decide; none: those that are on by default, which keep nodes coolest in
@@ -107,7 +107,7 @@ def advise(summary: Summary, plugins: PluginChoice | None = None) -> Advice:
     return Advice(values, tuple(_left_out(summary)))
 
 
-def _left_out(summary: Summary) -> Iterator[str]:
+def _left_out(summary: ClusterSummary) -> Iterator[str]:
     for resource in HOT:
         if resource not in summary.loads:
             yield (
@@ -133,7 +133,7 @@ def _mode() -> Iterator[Value]:
     )  # fmt: skip
 
 
-def _plugins(summary: Summary, scores: list[str], balance: list[str]) -> Iterator[Value]:
+def _plugins(summary: ClusterSummary, scores: list[str], balance: list[str]) -> Iterator[Value]:
     loads = ", ".join(
         f"{name} {_percent(load.mean)} in the mean, {_percent(load.spread)} apart between nodes"
         for name, load in summary.loads.items()
@@ -145,7 +145,7 @@ def _plugins(summary: Summary, scores: list[str], balance: list[str]) -> Iterato
     yield Value(("plugins", "balance"), balance, _spells(summary))
 
 
-def _spells(summary: Summary) -> str:
+def _spells(summary: ClusterSummary) -> str:
     texts = [
         f"{name}: {load.spells} hot spells, {_minutes(load.spell_ms)} long in the median, "
         f"{_percent(load.hot_share)} of the readings above {_percent(HOT[name])}"
@@ -157,7 +157,7 @@ def _spells(summary: Summary) -> str:
     return f"Pods leave nodes that stay hot. Seen: {'; '.join(texts)}; {done} evictions."
 
 
-def _load_aware(summary: Summary) -> Iterator[Value]:
+def _load_aware(summary: ClusterSummary) -> Iterator[Value]:
     if summary.report_ms is not None:
         yield Value(
             ("loadAware", "nodeMetricExpirationSeconds"), _too_old_s(summary.report_ms),
@@ -180,7 +180,7 @@ def _too_old_s(report_ms: int) -> int:
     return max(_EXPIRED_S_MIN, ceil(_MISSED * report_ms / 1000))
 
 
-def _sampled(summary: Summary) -> str:
+def _sampled(summary: ClusterSummary) -> str:
     windows = ", ".join(map(duration_text, summary.windows_ms)) or "none"
     sampled = (
         "" if summary.sample_ms is None else f" Samples come every {_seconds(summary.sample_ms)}."
@@ -197,7 +197,7 @@ def _bounded(threshold: int, room: int, least: int, most: int, seen: float) -> s
     return f"{_FILTER_ROOM} points more leave room on these."
 
 
-def _risk(summary: Summary) -> Iterator[Value]:
+def _risk(summary: ClusterSummary) -> Iterator[Value]:
     resources = [
         {"name": name, "hotPercent": _hot_percent(name, load)}
         for name, load in summary.loads.items()
@@ -230,7 +230,7 @@ def _target_percent(load: Load, hot: int) -> int:
     return min(hot - _TARGET_ROOM, max(_TARGET_MIN, _up(100 * load.p50)))
 
 
-def _risk_moves(summary: Summary) -> Iterator[Value]:
+def _risk_moves(summary: ClusterSummary) -> Iterator[Value]:
     yield Value(
         ("riskMoves", "gain"), GAIN,
         "A pod leaves if that lowers the sum of nodes' costs by as much; a node that is certain to be hot "
@@ -242,7 +242,7 @@ def _risk_moves(summary: Summary) -> Iterator[Value]:
     )  # fmt: skip
 
 
-def _rounds_age(summary: Summary) -> Iterator[Value]:
+def _rounds_age(summary: ClusterSummary) -> Iterator[Value]:
     """The same age for rounds, where it is not the default."""
     age_s = None if summary.report_ms is None else _too_old_s(summary.report_ms)
     if age_s is not None and age_s > _EXPIRED_S_MIN:
@@ -252,7 +252,7 @@ def _rounds_age(summary: Summary) -> Iterator[Value]:
         )  # fmt: skip
 
 
-def _rebalance(summary: Summary) -> Iterator[Value]:
+def _rebalance(summary: ClusterSummary) -> Iterator[Value]:
     for resource, load in summary.loads.items():
         hot = _hot_percent(resource, load)
         yield Value(
@@ -280,7 +280,7 @@ def _rebalance(summary: Summary) -> Iterator[Value]:
     )  # fmt: skip
 
 
-def _migration(summary: Summary) -> Iterator[Value]:
+def _migration(summary: ClusterSummary) -> Iterator[Value]:
     others = [(name, count) for name, count in summary.schedulers if name != "loadstream"]
     theirs = sum(count for _, count in others)
     reason = "Room is reserved for what comes in a pod's place if loadstream places it."
@@ -305,7 +305,7 @@ def _migration(summary: Summary) -> Iterator[Value]:
     )  # fmt: skip
 
 
-def _descheduling(summary: Summary) -> Iterator[Value]:
+def _descheduling(summary: ClusterSummary) -> Iterator[Value]:
     requesting = ", ".join(
         f"{_percent(share)} of the pods request {name}"
         for name, share in summary.requesting.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from connectors.policy.draft.advice import Advice
-from connectors.policy.draft.summary import Summary
+from connectors.policy.draft.summary import ClusterSummary
 from connectors.units import time_text
 from schemas.base.printable import one_line
 
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _WORDS = ("true", "false", "null")
 
 
-def document(cluster: str, summary: Summary, advice: Advice) -> str:
+def document(cluster: str, summary: ClusterSummary, advice: Advice) -> str:
     """The text of the policy; it reads back without an error."""
     lines = [*_header(cluster, summary, advice), ""]
     open_path: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def document(cluster: str, summary: Summary, advice: Advice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _header(cluster: str, summary: Summary, advice: Advice) -> Iterator[str]:
+def _header(cluster: str, summary: ClusterSummary, advice: Advice) -> Iterator[str]:
     yield from comment(
         f"A first policy of cluster {one_line(cluster)}, from its history between {_minute(summary.since_ms)} "
         f"and {_minute(summary.until_ms)} UTC: {summary.nodes:,} nodes, {summary.pods:,} pods."

@@ -14,7 +14,7 @@ _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ClusterSummary:
     """A cluster in figures."""
 
     since_ms: int
@@ -62,7 +62,7 @@ class Summary:
         return self.pods / self.nodes if self.nodes else 0.0
 
 
-def summarize(history: History) -> Summary:
+def summarize(history: History) -> ClusterSummary:
     """The summary of a history that has a reading."""
     times = [each.at_ms for each in history.readings]
     # Without node states the nodes are those that report, and their shares are not known.
@@ -75,7 +75,7 @@ def summarize(history: History) -> Summary:
     owners = Counter(each.owner for each in history.pods)
     schedulers = Counter(each.scheduler for each in history.pods)
     span_ms = max(times) - min(times)
-    return Summary(
+    return ClusterSummary(
         since_ms=min(times),
         until_ms=max(times),
         whole=history.whole,

@@ -8,7 +8,7 @@ made for.
 from collections.abc import Iterator
 from typing import Any
 
-from connectors.policy.imports.documents import Node
+from connectors.policy.imports.documents import DocumentNode
 from connectors.policy.imports.profiles import Profile
 from connectors.policy.imports.translation import (
     SOURCES,
@@ -44,13 +44,13 @@ _RESOURCES = ("cpu", "memory", "pods")
 _METRICS_SOURCES = ("KubernetesMetrics", "Prometheus")
 
 
-def _check_source(result: Translation, node: Node) -> None:
+def _check_source(result: Translation, node: DocumentNode) -> None:
     if node.value not in _METRICS_SOURCES:
         hint = nearest(str(node.value), _METRICS_SOURCES)
         result.problem(node, f"found {describe(node.value)}{hint}")
 
 
-def _refuse_include(result: Translation, node: Node) -> None:
+def _refuse_include(result: Translation, node: DocumentNode) -> None:
     result.problem(node, f"{_BALANCER} refuses to include namespaces; give exclude")
 
 
@@ -79,13 +79,13 @@ _ARGUMENTS: dict[str, Rule] = {
 
 
 def read_profiles(
-    result: Translation, node: Node, balancer: str, selector: Rule
+    result: Translation, node: DocumentNode, balancer: str, selector: Rule
 ) -> Iterator[Profile]:
     """Yield the profiles whose settings count: the one that moves pods by load, or else all.
 
     Reports plugins that loadstream does not have, and takes over whether the balancer is enabled.
     """
-    profiles: list[tuple[Profile, Node]] = []
+    profiles: list[tuple[Profile, DocumentNode]] = []
     given = node.child("profiles")
     for _, item in given.children() if given.value is None or result.check(given, list) else ():
         profile = Profile(_POINTS)
@@ -106,7 +106,7 @@ def read_profiles(
         yield profile
 
 
-def translate(result: Translation, node: Node) -> None:
+def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a DeschedulerPolicy."""
     selector = take("descheduling", "nodeSelector", convert=_read_selector)
     rules: dict[str, Rule] = {
@@ -141,7 +141,7 @@ def _read_selector(text: Any) -> dict[str, Any]:
     return parse_selector(text).model_dump(mode="json", exclude_defaults=True)
 
 
-def _put_balancer(result: Translation, args: Node) -> None:
+def _put_balancer(result: Translation, args: DocumentNode) -> None:
     """Take over the arguments of LowNodeUtilization, which evicts directly."""
     apply(result, args, _ARGUMENTS)
     metrics = args.child("metricsUtilization")
@@ -159,7 +159,7 @@ def _put_balancer(result: Translation, args: Node) -> None:
     evict_directly(result, args)
 
 
-def evict_directly(result: Translation, node: Node) -> None:
+def evict_directly(result: Translation, node: DocumentNode) -> None:
     """Make pods leave without a reservation, and report what loadstream does differently."""
     note = "the descheduler evicts without a reservation"
     result.put(("migration", "defaultJobMode"), "EvictDirectly", node, note)
@@ -169,7 +169,7 @@ def evict_directly(result: Translation, node: Node) -> None:
     result.report("handled elsewhere", node, text, "limits of moves")
 
 
-def _read_thresholds(result: Translation, node: Node, query: str) -> dict[str, Any]:
+def _read_thresholds(result: Translation, node: DocumentNode, query: str) -> dict[str, Any]:
     """Return the thresholds of resources that loadstream measures."""
     limits: dict[str, Any] = {}
     for key, child in node.children() if result.check(node, dict) else ():
@@ -218,7 +218,7 @@ _OLD_FLAGS: dict[str, Rule] = {
 }
 
 
-def _put_strategies(result: Translation, node: Node) -> None:
+def _put_strategies(result: Translation, node: DocumentNode) -> None:
     """Take over the strategies of a policy of v1alpha1."""
     enabled = []
     for key, strategy in node.children() if result.check(node, dict) else ():
@@ -235,7 +235,7 @@ def _put_strategies(result: Translation, node: Node) -> None:
     result.put(("plugins", "balance"), enabled, node)
 
 
-def translate_values(result: Translation, node: Node) -> None:
+def translate_values(result: Translation, node: DocumentNode) -> None:
     """Translate the Helm values beside a DeschedulerPolicy; only the interval matters."""
     name = "deschedulingInterval"
     apply(result, node.child(name), take("descheduling", name))

@@ -48,7 +48,7 @@ _DUPLICATE = re.compile(r"found a second time, also in line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DocumentNode:
     """A value of a configuration, and where it is."""
 
     value: Any
@@ -69,7 +69,7 @@ class Node:
         """The line in the file."""
         return self.text.line_in_file(self.document.line_of((*self.root, *self.path)))
 
-    def child(self, *steps: str | int) -> "Node":
+    def child(self, *steps: str | int) -> "DocumentNode":
         """Return a value inside; a value that is not given is None."""
         node = self
         for step in steps:
@@ -81,7 +81,7 @@ class Node:
             node = replace(node, value=value, path=(*node.path, step))
         return node
 
-    def children(self) -> Iterator[tuple[str | int, "Node"]]:
+    def children(self) -> Iterator[tuple[str | int, "DocumentNode"]]:
         """Yield the fields of a map or the items of a list that are given."""
         value = self.value
         keys = (
@@ -99,7 +99,7 @@ class Source:
     """One configuration of a file."""
 
     kind: str
-    node: Node
+    node: DocumentNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,14 @@ def _find_in_text(text: _Text, sources: list[Source], problems: list[Problem]) -
     documents, found = text.read()
     problems += found
     for document in documents:
-        for source in _find(Node(document.value, document, text)):
+        for source in _find(DocumentNode(document.value, document, text)):
             if isinstance(source, _Text):
                 _find_in_text(source, sources, problems)
             else:
                 sources.append(source)
 
 
-def _find(node: Node) -> Iterator[Source | _Text]:
+def _find(node: DocumentNode) -> Iterator[Source | _Text]:
     """Yield the configurations in a value, and texts that may hold some."""
     value = node.value
     kind = value.get("kind") if isinstance(value, dict) else None
@@ -203,14 +203,14 @@ def _find(node: Node) -> Iterator[Source | _Text]:
             yield from _find(child)
 
 
-def _as_root(node: Node) -> Node:
+def _as_root(node: DocumentNode) -> DocumentNode:
     return replace(node, root=node.path, path=())
 
 
-def _find_slo(key: str, node: Node) -> Iterator[Source | _Text]:
+def _find_slo(key: str, node: DocumentNode) -> Iterator[Source | _Text]:
     part = node.text.part(node.document.line_of(node.path), node.value)
     documents, problems = part.read()
     if problems:
         yield part  # is read once more, for its problems
     elif documents:
-        yield Source(key, Node(documents[0].value, documents[0], part))
+        yield Source(key, DocumentNode(documents[0].value, documents[0], part))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from connectors.policy.imports.descheduler import LIMITS, read_profiles
-from connectors.policy.imports.documents import COLOCATION, Node
+from connectors.policy.imports.documents import COLOCATION, DocumentNode
 from connectors.policy.imports.translation import (
     PROCESS,
     TYPE,
@@ -47,7 +47,7 @@ _RECLAIM: dict[str, Rule] = dict.fromkeys(
 )  # fmt: skip
 
 
-def translate(result: Translation, node: Node) -> None:
+def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a DeschedulerConfiguration."""
     result.compat = "koordinator"
     selector = take("descheduling", "nodeSelector")
@@ -79,7 +79,7 @@ def translate(result: Translation, node: Node) -> None:
             profile.take_args(result, name)
 
 
-def translate_slo(result: Translation, kind: str, node: Node) -> None:
+def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
     """Translate a key of the ConfigMap slo-controller-config."""
     if kind == COLOCATION:
         result.compat = "koordinator"
@@ -89,7 +89,7 @@ def translate_slo(result: Translation, kind: str, node: Node) -> None:
         result.report("handled elsewhere", node, "Koordinator's agent goes on with it", kind)
 
 
-def _put_pools(result: Translation, node: Node) -> None:
+def _put_pools(result: Translation, node: DocumentNode) -> None:
     """Take over collect policies of certain nodes as those of pools with the same names."""
     pools = []
     for _, item in node.children() if result.check(node, list) else ():

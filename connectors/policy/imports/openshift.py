@@ -8,7 +8,7 @@ from connectors.policy.imports.descheduler import (
     evict_directly,
     exclude,
 )
-from connectors.policy.imports.documents import Node
+from connectors.policy.imports.documents import DocumentNode
 from connectors.policy.imports.translation import (
     SOURCES,
     TYPE,
@@ -110,7 +110,7 @@ _SPEC: dict[str, Rule] = {
 }
 
 
-def translate(result: Translation, node: Node) -> None:
+def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a KubeDescheduler."""
     apply(result, node, {**TYPE, "metadata": keep, "status": keep, "spec": _SPEC})
     given = node.child("spec", "profiles")
@@ -135,7 +135,7 @@ def translate(result: Translation, node: Node) -> None:
         result.report("lost", given, text, "protected namespaces")
 
 
-def _put_profile(result: Translation, node: Node, name: str, custom: Node) -> None:
+def _put_profile(result: Translation, node: DocumentNode, name: str, custom: DocumentNode) -> None:
     """Take over a profile that moves pods for load."""
     deviation = custom.child("devDeviationThresholds")
     deviates = _LOAD[name] or deviation.value is not None

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from connectors.policy.imports.documents import Node
+from connectors.policy.imports.documents import DocumentNode
 from connectors.policy.imports.translation import (
     Rule,
     Translation,
@@ -53,12 +53,12 @@ _MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": 
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ProfilePlugin:
     """A plugin in a list of a profile."""
 
     name: str
     point: str
-    node: Node
+    node: DocumentNode
 
     @property
     def weight(self) -> object:
@@ -71,9 +71,9 @@ class Profile:
 
     def __init__(self, points: tuple[str, ...]) -> None:
         self.points = points
-        self.enabled: list[Named] = []
-        self.disabled: list[Named] = []
-        self.args: dict[str, Node] = {}
+        self.enabled: list[ProfilePlugin] = []
+        self.disabled: list[ProfilePlugin] = []
+        self.args: dict[str, DocumentNode] = {}
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -87,30 +87,32 @@ class Profile:
             "pluginConfig": apply_to_items(self._read_args),
         }
 
-    def finds(self, name: str, *points: str) -> Named | None:
+    def finds(self, name: str, *points: str) -> ProfilePlugin | None:
         """Return the entry that enables a plugin at one of these extension points, if any."""
         return next((n for n in self.enabled if n.name == name and n.point in points), None)
 
-    def names(self) -> dict[str, Node]:
+    def names(self) -> dict[str, DocumentNode]:
         """Return the plugins that are enabled or have arguments, each with a place."""
         return self.args | {named.name: named.node for named in reversed(self.enabled)}
 
-    def _read_enabled(self, result: Translation, node: Node) -> None:
+    def _read_enabled(self, result: Translation, node: DocumentNode) -> None:
         self._read_name(result, node, self.enabled)
 
-    def _read_disabled(self, result: Translation, node: Node) -> None:
+    def _read_disabled(self, result: Translation, node: DocumentNode) -> None:
         self._read_name(result, node, self.disabled)
 
-    def _read_name(self, result: Translation, node: Node, names: list[Named]) -> None:
+    def _read_name(
+        self, result: Translation, node: DocumentNode, names: list[ProfilePlugin]
+    ) -> None:
         if not isinstance(node.value, str):
             apply(result, node, {"name": keep, "weight": keep})
         name = node.value if isinstance(node.value, str) else node.child("name").value
         if isinstance(name, str):
-            names.append(Named(name, str(node.path[-3]), node))
+            names.append(ProfilePlugin(name, str(node.path[-3]), node))
         elif isinstance(node.value, dict):
             result.problem(node, "required, but not given: name")
 
-    def _read_args(self, result: Translation, node: Node) -> None:
+    def _read_args(self, result: Translation, node: DocumentNode) -> None:
         if node.child("plugins").value is not None:
             message = "unknown field; it belongs in the profile: indent it less"
             result.problem(node.child("plugins"), message)
@@ -188,7 +190,7 @@ def _hint(field: str, section: str, known: list[str]) -> str:
     return nearest(field, known)
 
 
-def _has_wrong_keys(result: Translation, node: Node) -> bool:
+def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:
     """Report keys of a choice of namespaces other than include and exclude."""
     if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
         return False

@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration of the Kubernetes scheduler, of Koordinator, or with Trimaran."""
 
-from connectors.policy.imports.documents import Node
+from connectors.policy.imports.documents import DocumentNode
 from connectors.policy.imports.profiles import Profile
 from connectors.policy.imports.translation import (
     PROCESS,
@@ -49,11 +49,11 @@ _SAMPLED: dict[str, Rule] = {
 }
 
 
-def translate(result: Translation, node: Node) -> None:
+def translate(result: Translation, node: DocumentNode) -> None:
     """Translate a KubeSchedulerConfiguration."""
     profiles: list[Profile] = []
 
-    def read_profile(result: Translation, node: Node) -> None:
+    def read_profile(result: Translation, node: DocumentNode) -> None:
         profile = Profile(_POINTS)
         name = say("handled elsewhere", "loadstream kubernetes watch --scheduler NAME")
         apply(result, node, {"schedulerName": name, **_SAMPLED, **profile.rules})
@@ -117,7 +117,7 @@ def _is_disabled(profile: Profile, name: str, point: str) -> bool:
 def _put_scores(result: Translation, profile: Profile, known: set[str]) -> None:
     """Take over the scores that the configuration names, by a list or by arguments."""
     scores: dict[str, dict[str, object]] = {}
-    first: Node | None = None
+    first: DocumentNode | None = None
     for name in (name for name in _SCORES if name in known):
         named = profile.finds(name, "score") or profile.finds(name, "multiPoint")
         configured = profile.args.get(name) if name in _DEFAULTS else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from connectors.policy.imports.documents import Node
+from connectors.policy.imports.documents import DocumentNode
 from schemas.policy import Compat, Problem
 from schemas.policy.errors import Path, path_text
 from schemas.policy.wording import describe, nearest
@@ -18,7 +18,7 @@ GROUPS: tuple[Group, ...] = ("taken over", "handled elsewhere", "lost")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReportLine:
     """One line of the report."""
 
     group: Group
@@ -34,12 +34,12 @@ class Translation:
     def __init__(self) -> None:
         self.compat: Compat = "loadstream"
         self.values: dict[str, Any] = {}
-        self.origins: dict[Path, tuple[Node, str]] = {}
+        self.origins: dict[Path, tuple[DocumentNode, str]] = {}
         """Where the value of each policy field comes from, and a note about it, by path."""
-        self.entries: list[Entry] = []
+        self.entries: list[ReportLine] = []
         self.problems: list[Problem] = []
 
-    def put(self, path: tuple[str, ...], value: Any, origin: Node, note: str = "") -> None:
+    def put(self, path: tuple[str, ...], value: Any, origin: DocumentNode, note: str = "") -> None:
         """Give a field of the policy a value; another value for the field is an error."""
         section = self.values.setdefault(path[0], {}) if path[1:] else self.values
         earlier, _ = self.origins.setdefault(path, (origin, note))
@@ -50,17 +50,17 @@ class Translation:
             hint = "a cluster has one policy for all pods and nodes: import one of the two"
             self.problem(origin, f"{message}; {hint}")
 
-    def report(self, group: Group, origin: Node, text: str, name: str = "") -> None:
+    def report(self, group: Group, origin: DocumentNode, text: str, name: str = "") -> None:
         """Add a line to the report, once for each name and text."""
         name = name or origin.name
         if not any((each.name, each.text) == (name, text) for each in self.entries):
-            self.entries.append(Entry(group, origin.line, name, text))
+            self.entries.append(ReportLine(group, origin.line, name, text))
 
-    def problem(self, node: Node, message: str) -> None:
+    def problem(self, node: DocumentNode, message: str) -> None:
         """Note what is wrong at a value of a configuration."""
         self.problems.append(Problem(node.name, message, node.line))
 
-    def check(self, node: Node, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
+    def check(self, node: DocumentNode, kind: type[dict[str, Any]] | type[list[Any]]) -> bool:
         """Tell whether a value is a map or a list, as it should be; note that it is not."""
         if not isinstance(node.value, kind):
             allowed = "a map" if kind is dict else "a list"
@@ -69,7 +69,7 @@ class Translation:
 
     def add_policy_problems(self, problems: Iterable[Problem]) -> None:
         """Note what is wrong with the policy, at the values that it came from."""
-        places: dict[str, Node] = {}
+        places: dict[str, DocumentNode] = {}
         for path, (origin, _) in self.origins.items():
             value: Any = self.values
             for step in path:
@@ -93,10 +93,10 @@ def _paths(value: Any) -> Iterator[Path]:
             yield from ((key, *rest) for rest in _paths(child))
 
 
-Rule = Callable[[Translation, Node], None] | Mapping[str, "Rule"]
+Rule = Callable[[Translation, DocumentNode], None] | Mapping[str, "Rule"]
 
 
-def apply(result: Translation, node: Node, rule: Rule) -> None:
+def apply(result: Translation, node: DocumentNode, rule: Rule) -> None:
     """Apply the rule of a value; a value that is null counts as not given."""
     if node.value is None:
         return
@@ -110,16 +110,16 @@ def apply(result: Translation, node: Node, rule: Rule) -> None:
                 result.problem(child, f"unknown field{nearest(str(key), rule)}")
 
 
-def keep(result: Translation, node: Node) -> None:
+def keep(result: Translation, node: DocumentNode) -> None:
     """Do nothing: the value is read with others, or means nothing."""
 
 
 def take(
     *path: str, convert: Callable[[Any], Any] = lambda value: value
-) -> Callable[[Translation, Node], None]:
+) -> Callable[[Translation, DocumentNode], None]:
     """Return the rule of a value that becomes a field of the policy."""
 
-    def rule(result: Translation, node: Node) -> None:
+    def rule(result: Translation, node: DocumentNode) -> None:
         try:
             result.put(path, convert(node.value), node)
         except ValueError as error:
@@ -130,15 +130,15 @@ def take(
     return rule
 
 
-def say(group: Group, text: str) -> Callable[[Translation, Node], None]:
+def say(group: Group, text: str) -> Callable[[Translation, DocumentNode], None]:
     """Return the rule of a value that only the report names."""
     return lambda result, node: result.report(group, node, text)
 
 
-def apply_to_items(rule: Rule) -> Callable[[Translation, Node], None]:
+def apply_to_items(rule: Rule) -> Callable[[Translation, DocumentNode], None]:
     """Return the rule of a list whose items have this rule."""
 
-    def apply_rule(result: Translation, node: Node) -> None:
+    def apply_rule(result: Translation, node: DocumentNode) -> None:
         if result.check(node, list):
             for _, item in node.children():
                 apply(result, item, rule)

@@ -22,7 +22,7 @@ from streams.placement.plugins.base import Filter, Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray, IntArray
 from streams.usage.estimate import Estimator
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
 from streams.usage.vectors import Vector
 
@@ -166,7 +166,7 @@ class LoadAwareFilter(Filter):
         if expired.size:
             yield EXPIRED, expired
 
-    def _limits(self, usage: NodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
+    def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
         """Filter figures of one node for prod pods and for others."""
         profile = usage.profile
         most, most_prod = profile.most, profile.most_prod
@@ -318,7 +318,9 @@ class LoadAwareScore(Score):
                 least = left
         return min((mean + least * self._dominant) // self._weight_sum, 100)
 
-    def _expected(self, usage: NodeUsage, now_ms: int) -> tuple[Vector | None, Vector | None]:
+    def _expected(
+        self, usage: ExpectedNodeUsage, now_ms: int
+    ) -> tuple[Vector | None, Vector | None]:
         """Expected usage by which prod pods and others are scored; None: the node scores 0."""
         if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None

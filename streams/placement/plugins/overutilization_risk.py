@@ -27,8 +27,8 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugins.base import ExactScore
 from streams.pods.kind import Kind
-from streams.pods.priority import nominal
-from streams.risk.fleet_usage import FleetUsage, prior_usage
+from streams.pods.priority import resolve_demand
+from streams.risk.fleet_usage import FleetUsage, get_prior_usage
 from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
@@ -78,7 +78,7 @@ class OverutilizationRiskScore(ExactScore):
         # The largest one counts whole, so that none has to be multiplied where all are alike.
         self._weights = tuple(weight / max(weights) for weight in weights)
         self._least = LEAST * (sum(weights) / max(weights))
-        self._fleet: tuple[FleetUsage, ...] = prior_usage(args)
+        self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
         weight = float(args.excess_weight)
@@ -169,7 +169,8 @@ class OverutilizationRiskScore(ExactScore):
     def prepare(self, kind: Kind) -> Prepared:
         """What the pod says that it needs."""
         return tuple(
-            nominal(resource, kind.demand, kind.priority_class) for resource in self._resources
+            resolve_demand(resource, kind.demand, kind.priority_class)
+            for resource in self._resources
         )
 
     def _expected(self, prepared: Prepared) -> list[tuple[float, float]]:

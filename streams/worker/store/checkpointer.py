@@ -23,7 +23,7 @@ from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import POSITION, row_key
 from schemas.topics.codec import decode_as
 from streams.stage.checkpoint import PIECE_BYTES, TOPIC, Cutter, Row
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.long_rows import is_chunk, joined
 from streams.stage.records import decompress
 from streams.worker.store.publisher import Publisher
@@ -45,7 +45,7 @@ References = Sequence[tuple[list[bytes], list[bytes]]]
 @dataclass(slots=True)
 class _Task:
     partition: int
-    place: Place
+    place: JournalPlace
     now_ms: int
     interval: int
     references: References
@@ -86,7 +86,7 @@ class Checkpointer:
     def written(
         self,
         partition: int,
-        place: Place,
+        place: JournalPlace,
         clock: bytes | None,
         references: Callable[[], References],
     ) -> None:

@@ -18,7 +18,7 @@ from streams.stage import journal
 from streams.stage.dead_letters import buried
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
-from streams.worker.reader import Entry, read_pieces
+from streams.worker.reader import PartitionRecord, read_pieces
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.store.topic_watch import check_ids
@@ -63,7 +63,7 @@ class JournalFirst:
                 f"reflect it up to {known.offset}: it was deleted and created again, or the broker has lost "
                 f"its end",
             )
-        reader = journal.Reader(known, partition)
+        reader = journal.JournalReader(known, partition)
         changes = await self._publish_tail(reader, partition, known.offset + 1, opened + 1)
         redone = dict(rows)
         # Whole from now on, and written by the next flush: another rebalance may have begun
@@ -81,7 +81,7 @@ class JournalFirst:
         self._rows.open(owned, rows.get(row_key(partition, "", PARTITION)))
         return redone
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.Place]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[journal.JournalPlace]:
         """Append the batches, each to the journal of its partition; return where each ends.
 
         Raises:
@@ -91,7 +91,7 @@ class JournalFirst:
         return await asyncio.gather(*map(self._append, batches))
 
     async def commit(
-        self, batches: Sequence[AppliedBatch], places: Sequence[journal.Place]
+        self, batches: Sequence[AppliedBatch], places: Sequence[journal.JournalPlace]
     ) -> None:
         """Publish the outputs of batches that are in the journal, in the order of appending.
 
@@ -123,16 +123,16 @@ class JournalFirst:
 
     def _read_place(
         self, partition: int, value: bytes | None, topic_ids: Mapping[str, str]
-    ) -> journal.Place:
+    ) -> journal.JournalPlace:
         """The place in the journal that the rows reflect, by the row that says so."""
         if value is None:
-            return journal.Place()
+            return journal.JournalPlace()
         row: JournalPositionRow = read_row(row_key(partition, "", POSITION), value)
         check_ids(row.topic_ids, topic_ids, self._settings.partitions)
-        return journal.Place(row.epoch, row.sequence, row.offset)
+        return journal.JournalPlace(row.epoch, row.sequence, row.offset)
 
     async def _publish_tail(
-        self, reader: journal.Reader, partition: int, begin: int, end: int
+        self, reader: journal.JournalReader, partition: int, begin: int, end: int
     ) -> Changes:
         """Publish the outputs of the journal from one offset to another; return its rows."""
         changes = Changes()
@@ -145,7 +145,7 @@ class JournalFirst:
                 changes.add(key, value)
         return changes
 
-    async def _append(self, batch: AppliedBatch) -> journal.Place:
+    async def _append(self, batch: AppliedBatch) -> journal.JournalPlace:
         """Write a batch to the journal; return the place that it ends at."""
         partition = batch.partition
         owned = self._rows.partitions[partition]
@@ -154,7 +154,7 @@ class JournalFirst:
         began_s = time.monotonic()
         offset = await self._publisher.append(journal.TOPIC, partition, records)
         if offset == place.offset + len(records):
-            owned.appended = journal.Place(place.epoch, place.sequence + 1, offset)
+            owned.appended = journal.JournalPlace(place.epoch, place.sequence + 1, offset)
         elif offset > place.offset:
             owned.appended = await self._read_others(partition, place, offset + 1)
         else:
@@ -168,14 +168,16 @@ class JournalFirst:
         owned.owned_at_s = began_s
         return owned.appended
 
-    async def _read_others(self, partition: int, place: journal.Place, end: int) -> journal.Place:
+    async def _read_others(
+        self, partition: int, place: journal.JournalPlace, end: int
+    ) -> journal.JournalPlace:
         """Read on where another writer has written: a successor, or a predecessor that does not
         know yet that it is one.
 
         Raises:
             LostOwnership: it is a successor.
         """
-        reader = journal.Reader(place, partition)
+        reader = journal.JournalReader(place, partition)
         dead: list[OutputRecord] = []
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, place.offset + 1, end
@@ -196,7 +198,7 @@ class JournalFirst:
 
 
 def _bury_foreign(
-    reader: journal.Reader, partition: int, entries: Collection[Entry]
+    reader: journal.JournalReader, partition: int, entries: Collection[PartitionRecord]
 ) -> list[OutputRecord]:
     """Dead letters of the foreign records among the entries, which the reader has just read."""
     records = {entry.offset: entry.as_input(journal.TOPIC, partition) for entry in entries}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key, table_of_key
 from schemas.topics.codec import encode
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.packing import Changes
 from streams.stage.records import RowChange
 from streams.worker.event_loop import Pace
@@ -48,9 +48,9 @@ class OwnedPartition:
     number: int
     topic_ids: dict[str, str]
     """Ids of the topics that its state is made of."""
-    appended: Place
+    appended: JournalPlace
     """Up to where the journal is written."""
-    published: Place
+    published: JournalPlace
     """Up to where its outputs are published; rows that are written are those of this place."""
     owned_at_s: float
     """When the journal showed last that the partition is ours, by the monotonic clock."""
@@ -165,7 +165,9 @@ class LazyRows:
             clock = self._row(row_key(owned.number, "", PARTITION))
             self._checkpoints.written(owned.number, place, clock, self._references)
 
-    async def _write_pieces(self, owned: OwnedPartition, changes: Changes, place: Place) -> bool:
+    async def _write_pieces(
+        self, owned: OwnedPartition, changes: Changes, place: JournalPlace
+    ) -> bool:
         """Whether all were written: not once the partition may be another worker's."""
         piece: list[RowChange] = []
         size = 0

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.records import AppliedBatch, RowChange
 from streams.worker.store.journal_first import JournalFirst
 from streams.worker.store.writethrough import WriteThrough
@@ -46,7 +46,7 @@ class Pipeline:
         self._applied: asyncio.Queue[UnderWay] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
-        self._journaled: asyncio.Queue[tuple[UnderWay, list[Place]]] = asyncio.Queue()
+        self._journaled: asyncio.Queue[tuple[UnderWay, list[JournalPlace]]] = asyncio.Queue()
         """At most one: it is joined before the next one is put."""
         self._under_way: deque[UnderWay] = deque()
         self._idle = asyncio.Event()

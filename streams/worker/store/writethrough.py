@@ -16,10 +16,10 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
 from schemas.storage.tables import row_key
 from schemas.topics.codec import encode
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
-from streams.worker.reader import Entry, read_range
+from streams.worker.reader import PartitionRecord, read_range
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.topic_watch import check_ids
 from streams.worker.tables import RowTable
@@ -65,11 +65,13 @@ class WriteThrough:
         await self._put(partition, changes)
         return found
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
         """There is no journal: after a crash the records come again."""
         return []
 
-    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
+    async def commit(
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+    ) -> None:
         """Publish outputs, then write rows.
 
         Raises:
@@ -100,7 +102,7 @@ class WriteThrough:
             await self._publisher.write_rows(self._table.changelog, partition, records)
             self._table.store(records)
 
-    def _change(self, entry: Entry) -> RowChange:
+    def _change(self, entry: PartitionRecord) -> RowChange:
         try:
             return RowChange((entry.key or b"").decode(), entry.value)
         except UnicodeDecodeError:

@@ -24,7 +24,7 @@ class Writer:
 
     def __init__(self, broker: RunningBroker) -> None:
         self._broker = broker
-        self.place = journal.Place(epoch=0, sequence=-1, offset=0)
+        self.place = journal.JournalPlace(epoch=0, sequence=-1, offset=0)
 
     def append(self, *values: bytes) -> None:
         producer = Producer({**self._broker.settings.librdkafka_options(), "log_level": 0})

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.term import Term, TermOver
+from connectors.kafka.term import LeaderTerm, TermOver
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 from schemas.topics.codec import decode
@@ -41,7 +41,7 @@ class _Worker:
     mark_done: bool = True
     terms: int = 0
 
-    async def __call__(self, term: Term) -> None:
+    async def __call__(self, term: LeaderTerm) -> None:
         self.terms += 1
         name = self.name
         reading = asyncio.create_task(self._read(term))
@@ -54,7 +54,7 @@ class _Worker:
                 await asyncio.sleep(0.02)
         await reading
 
-    async def _read(self, term: Term) -> None:
+    async def _read(self, term: LeaderTerm) -> None:
         async for record in term.records(_TOPIC):
             message = decode(record.topic, record.value)
             assert isinstance(message, CommandOutcome)
@@ -65,7 +65,7 @@ class _Worker:
 
 @asynccontextmanager
 async def joined(
-    broker: RunningBroker, work: Callable[[Term], Awaitable[None]]
+    broker: RunningBroker, work: Callable[[LeaderTerm], Awaitable[None]]
 ) -> AsyncIterator[Leadership]:
     """A member while it is in the group."""
     member = Leadership(broker.settings, _CLUSTER, "test", topics=[_TOPIC])
@@ -168,7 +168,7 @@ async def test_what_is_not_marked_as_done_comes_again(broker: RunningBroker) -> 
 
 
 async def test_work_that_fails_ends_the_membership_with_its_error(broker: RunningBroker) -> None:
-    async def fails(term: Term) -> None:
+    async def fails(term: LeaderTerm) -> None:
         async with term.writing():
             raise ZeroDivisionError("it fails")
 
@@ -215,7 +215,7 @@ class _Answering:
 async def test_who_is_cancelled_while_the_coordinator_answers_is_cancelled(later: int) -> None:
     """Otherwise a process that is ended would stay the active one for ever."""
     consumer = _Answering()
-    confirming = asyncio.create_task(Term(consumer, 0, {}, ()).confirm())
+    confirming = asyncio.create_task(LeaderTerm(consumer, 0, {}, ()).confirm())
     await consumer.asked.wait()
     consumer.answers.set()
     for _ in range(later):  # turns of the event loop

@@ -20,7 +20,7 @@ from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.term import LOCK, Term, TermOver
+from connectors.kafka.term import LOCK, LeaderTerm, TermOver
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.kafka.test_leadership import (
@@ -53,7 +53,7 @@ async def test_a_write_that_takes_longer_than_the_session_ends_before_another_be
     log: list[str] = []
     writes = asyncio.Event()
 
-    async def slow(term: Term) -> None:
+    async def slow(term: LeaderTerm) -> None:
         with suppress(TermOver):
             async with term.writing():
                 log.append("slow: begins")
@@ -77,7 +77,7 @@ async def test_a_turn_that_ends_slowly_keeps_its_member_in_the_group(
     members: dict[str, Leadership] = {}
     settled, ends = asyncio.Event(), asyncio.Event()
 
-    async def lingers(term: Term) -> None:
+    async def lingers(term: LeaderTerm) -> None:
         await term.over.wait()
         await settled.wait()  # however long that takes
         await asyncio.sleep(_SESSION_S * 3)
@@ -139,7 +139,7 @@ async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
     handed_over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     begun = asyncio.Event()
 
-    async def hands_over(term: Term) -> None:
+    async def hands_over(term: LeaderTerm) -> None:
         async with term.writing():
             term.under_way(handed_over)
         begun.set()
@@ -183,7 +183,7 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
 
 
 async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -> None:
-    async def ends(term: Term) -> None:
+    async def ends(term: LeaderTerm) -> None:
         async with term.writing():
             pass
 
@@ -257,7 +257,7 @@ async def test_a_process_that_stood_still_writes_nothing_after_another_took_over
     """The member whose id comes first is active: "a" gets the partition back when it wakes up."""
     path = tmp_path / "written"
 
-    async def parent(term: Term) -> None:
+    async def parent(term: LeaderTerm) -> None:
         with path.open("a", buffering=1, encoding="utf-8") as out, suppress(TermOver):
             while True:
                 async with term.writing():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.produce import Rejection, produce_lines, produce_messages, read_lines
 from schemas.base.limits import VALUE_BYTES_MAX
@@ -161,7 +160,7 @@ def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> 
 def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sender, "DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_TIMEOUT_MS", 1500)
     line = encode(usage())
 
     class Stream(io.BytesIO):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.tls_failures import refused_there
+from connectors.kafka.diagnosis import refused_there
 from schemas.settings.connection import KafkaSettings, SettingsError
 
 _CA_FILE = "LOADSTREAM_KAFKA_CA_FILE"

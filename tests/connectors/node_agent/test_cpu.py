@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.node_agent.cpu import (
-    Counter,
+    CpuReading,
     CpuTimes,
     millicores,
     parse_cpu_stat,
@@ -53,15 +53,15 @@ def test_a_steady_load_has_its_rate_whatever_the_counter_and_the_clock_begin_wit
     before: int, cores: int, at: int, ms: int, off: int
 ) -> None:
     passed_ns = ms * 1_000_000
-    now = Counter(before + cores * passed_ns, at + passed_ns)
-    assert millicores(Counter(before, at), now) == cores * 1_000
+    now = CpuReading(before + cores * passed_ns, at + passed_ns)
+    assert millicores(CpuReading(before, at), now) == cores * 1_000
 
 
 @given(first=_NS, second=_NS, at=_NS, passed=st.integers(-(2**40), 2**40))
 def test_a_rate_is_never_negative_and_is_missing_rather_than_zero(
     first: int, second: int, at: int, passed: int
 ) -> None:
-    rate = millicores(Counter(first, at), Counter(second, at + passed))
+    rate = millicores(CpuReading(first, at), CpuReading(second, at + passed))
     if second < first or passed <= 0:
         assert rate is None
     else:
@@ -78,15 +78,15 @@ def test_rates_of_the_parts_of_a_time_add_up_to_what_was_spent(
 ) -> None:
     spent = at = 0
     total = 0.0
-    before = Counter(0, 0)
+    before = CpuReading(0, 0)
     for more, passed in steps:
         spent, at = spent + more, at + passed
-        rate = millicores(before, Counter(spent, at))
+        rate = millicores(before, CpuReading(spent, at))
         assert rate is not None
         total += rate * passed / 1_000
-        before = Counter(spent, at)
+        before = CpuReading(spent, at)
     assert abs(total - spent) <= at / 2_000 + 1
 
 
 def test_one_reading_has_no_rate() -> None:
-    assert millicores(None, Counter(5, 5)) is None
+    assert millicores(None, CpuReading(5, 5)) is None

@@ -16,7 +16,7 @@ from connectors.ports.command_rules import (
     TICKS_BEHIND,
     CommandRules,
 )
-from connectors.ports.sink import DONE, Answer, Sink, SinkError
+from connectors.ports.sink import DONE, Attempt, Sink, SinkError
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.outcomes import CommandOutcome
@@ -27,7 +27,7 @@ from tests.connectors.ports.sink_contract import CLUSTER, MINUTE_MS, NOW_MS, dec
 class _Sink(Sink):
     """Keeps what it is asked, and answers when it may."""
 
-    def __init__(self, failure: Exception | None = None, *answers: Answer) -> None:
+    def __init__(self, failure: Exception | None = None, *answers: Attempt) -> None:
         self.answers = list(answers)
         self.explained: list[str] = []
         self.asked: list[str] = []
@@ -37,13 +37,13 @@ class _Sink(Sink):
         self.open = asyncio.Event()
         self.open.set()
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         return await self._answer(decision.decision_id, decision.pod.uid)
 
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         return await self._answer(command.command_id, command.pod.uid)
 
-    async def _answer(self, command_id: str, uid: str) -> Answer:
+    async def _answer(self, command_id: str, uid: str) -> Attempt:
         assert uid not in self.under_way, "two commands of one pod at once"
         self.asked.append(command_id)
         self.under_way.append(uid)
@@ -112,7 +112,7 @@ async def test_a_decision_without_a_node_is_explained_in_the_turn_of_its_pod() -
     assert sink.explained == ["bind-uid-of-b", "expired-of-a"]
 
 
-AGAIN = Answer("refused", "not now", again_in_s=0.0)
+AGAIN = Attempt("refused", "not now", again_in_s=0.0)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_no_pauses")
 async def test_an_attempt_that_may_be_repeated_is_repeated_until_one_is_final() -> None:
-    sink = _Sink(None, AGAIN, AGAIN, Answer("failed", "for good"))
+    sink = _Sink(None, AGAIN, AGAIN, Attempt("failed", "for good"))
     outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
     assert outcome is not None
     assert (outcome.result, outcome.reason) == ("failed", "for good")
@@ -130,7 +130,7 @@ async def test_an_attempt_that_may_be_repeated_is_repeated_until_one_is_final() 
 
 
 async def test_no_attempt_is_waited_for_that_would_come_too_late() -> None:
-    later = Answer("refused", "not now", again_in_s=MINUTE_MS / 1000)
+    later = Attempt("refused", "not now", again_in_s=MINUTE_MS / 1000)
     sink = _Sink(None, later)
     outcome = await CommandRules(CLUSTER, sink, NOW_MS).carry_out(eviction(_pod("a"), "n"))
     assert outcome is not None
@@ -163,7 +163,7 @@ async def test_attempts_end_where_the_clock_of_the_log_stands_still(
 
 
 async def test_stop_ends_a_pause_and_the_command_is_left_to_the_next_owner() -> None:
-    sink = _Sink(None, Answer("failed", "not now", again_in_s=30.0))
+    sink = _Sink(None, Attempt("failed", "not now", again_in_s=30.0))
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     task = asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n")))
     while not sink.asked:
@@ -234,7 +234,7 @@ async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_ne
 
 @pytest.mark.usefixtures("_no_pauses")
 async def test_a_pod_that_waits_for_its_next_attempt_holds_up_no_other() -> None:
-    sink = _Sink(None, *[Answer("refused", "not now", again_in_s=30.0)] * IN_FLIGHT_MAX)
+    sink = _Sink(None, *[Attempt("refused", "not now", again_in_s=30.0)] * IN_FLIGHT_MAX)
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     tasks = [
         asyncio.create_task(rules.carry_out(eviction(_pod(str(n)), "n")))

@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.kafka.records import place
 from connectors.process import wall_clock
 from connectors.whynot import reading
 from connectors.whynot.evidence import kind_of
@@ -39,7 +38,8 @@ from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from streams.in_process.pipeline import Pipeline, Written
+from schemas.topics.records import place
+from streams.in_process.pipeline import LocalPipeline, Written
 from streams.migration.budgets import describe
 from streams.migration.workloads import Replicas
 from tests.conftest import RunningBroker
@@ -550,7 +550,7 @@ def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
     recorded: Recorded,
 ) -> None:
     document = "plugins: {balance: []}"
-    stages = Pipeline()
+    stages = LocalPipeline()
     messages = [
         ("policies", PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)),
         ("node-state", NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "4"})),

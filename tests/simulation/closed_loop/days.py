@@ -5,9 +5,9 @@ import numpy as np
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.rules.view import Array, NodesView
 from simulation.closed_loop.scenario import Scenario, draw_scenario
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 #: Evicts as soon as it may, from nodes that are not hot at all.
 EAGER = """
@@ -30,9 +30,9 @@ def scenario(seed: int = 0, **parameters: object) -> Scenario:
     return draw_scenario(Parameters(**given), seed, model_traces())  # type: ignore[arg-type]
 
 
-def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> Streamed:
+def streamed(policy: str = "mode: enforce\n", name: str = "ours") -> StageContender:
     """Both stages under a policy."""
-    return Streamed(name, policy, Pipeline)
+    return StageContender(name, policy, LocalPipeline)
 
 
 class FirstWithRoom:

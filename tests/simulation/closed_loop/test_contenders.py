@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.contenders import UnknownContender, contenders, known_contenders
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.scenario import BEGIN_MS, CLUSTER
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import World
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.days import scenario
 
@@ -19,14 +19,14 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
     assert {"loadstream", "koordinator-lownodeload-75", "least-allocated", "random-choice"} <= set(
         known
     )
-    made = {name: make() for name, make in contenders(known, [], Pipeline).items()}
+    made = {name: make() for name, make in contenders(known, [], LocalPipeline).items()}
     assert [each.name for each in made.values()] == list(known)
-    assert isinstance(made["loadstream"], Streamed)
-    assert isinstance(made["least-allocated"], Ruled)
+    assert isinstance(made["loadstream"], StageContender)
+    assert isinstance(made["least-allocated"], RuleContender)
 
 
 def test_a_contender_is_made_anew_for_each_run() -> None:
-    make = contenders(["loadstream"], [], Pipeline)["loadstream"]
+    make = contenders(["loadstream"], [], LocalPipeline)["loadstream"]
     assert make() is not make()
 
 
@@ -38,7 +38,7 @@ def test_pods_of_the_contender_without_estimation_say_so_themselves(
     name: str, factors: str | None
 ) -> None:
     """Arguments cannot say 0; an annotation of each pod can, and no other contender's pods have it."""
-    world, pipeline = World(scenario(nodes=4, hours=0.1)), Pipeline()
+    world, pipeline = World(scenario(nodes=4, hours=0.1)), LocalPipeline()
     contender = contenders([name], [], lambda: pipeline)[name]()
     contender.begin(world)
     for now_ms in range(BEGIN_MS, BEGIN_MS + 600_000, 10_000):
@@ -68,19 +68,21 @@ def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
-    remark = contenders([], [file], Pipeline)["mine"].remark
+    remark = contenders([], [file], LocalPipeline)["mine"].remark
     assert remark.startswith(f"mine: {why}, so its evictions are dry" if why else "")
     assert bool(remark) is bool(why)
-    assert not any(each.remark for each in contenders(known_contenders(), [], Pipeline).values())
+    assert not any(
+        each.remark for each in contenders(known_contenders(), [], LocalPipeline).values()
+    )
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
-        contenders(["mine"], [], Pipeline)
+        contenders(["mine"], [], LocalPipeline)
 
 
 def test_two_contenders_of_one_name_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("mode: enforce\n")
     with pytest.raises(UnknownContender, match="mine twice"):
-        contenders([], [file, file], Pipeline)
+        contenders([], [file, file], LocalPipeline)

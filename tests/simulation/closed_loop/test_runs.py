@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from simulation.closed_loop.contenders import contenders
-from simulation.closed_loop.kept import Run
+from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn, RunDied, Runs, SideBySide, Task
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from tests.conftest import eventually
 
 _NAMES = ("least-allocated", "loadstream")
@@ -43,7 +43,7 @@ def _figures(runs: Runs) -> dict[Task, Run]:
 
 @pytest.mark.slow
 def test_each_run_is_the_same_in_a_process_of_its_own() -> None:
-    in_turn = InTurn(_TRACES, contenders(_NAMES, (), Pipeline), _say_nothing)
+    in_turn = InTurn(_TRACES, contenders(_NAMES, (), LocalPipeline), _say_nothing)
     assert _figures(_side_by_side(2)) == _figures(in_turn)
 
 

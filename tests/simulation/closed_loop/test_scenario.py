@@ -100,9 +100,9 @@ def test_memory_grows_from_its_start_towards_a_bound() -> None:
 
 def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
     with pytest.raises(
-        ImpossibleScenario, match=r"own_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
+        ImpossibleScenario, match=r"system_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
     ):
-        scenario(2, nodes=6, hours=0.5, load=0.4, own_share=0.35)
+        scenario(2, nodes=6, hours=0.5, load=0.4, system_share=0.35)
 
 
 @pytest.mark.parametrize("seed", range(3))

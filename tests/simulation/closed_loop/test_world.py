@@ -3,7 +3,7 @@
 import pytest
 
 from simulation.closed_loop.measures import Result
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules import greedy_oracle, least_allocated, random_choice
 from simulation.closed_loop.rules.view import Rule
 from simulation.closed_loop.scenario import BEGIN_MS, Scenario
@@ -37,7 +37,7 @@ def arrivals(drawn: Scenario, contender: Contender) -> list[tuple[int, str]]:
 def test_all_contenders_meet_the_same_pods_at_the_same_times() -> None:
     drawn = scenario()
     ours = arrivals(drawn, streamed())
-    rules = arrivals(drawn, Ruled("first", FirstWithRoom()))
+    rules = arrivals(drawn, RuleContender("first", FirstWithRoom()))
     assert ours == rules
     assert len(ours) > 50
 
@@ -67,7 +67,7 @@ def test_nodes_are_sampled_in_turns_and_each_once_in_an_interval() -> None:
 
 def test_progress_is_said_once_an_hour() -> None:
     hours: list[float] = []
-    run(scenario(hours=1.5), Ruled("first", FirstWithRoom()), hours.append)
+    run(scenario(hours=1.5), RuleContender("first", FirstWithRoom()), hours.append)
     assert hours == [0.0, 1.0]
 
 
@@ -75,7 +75,7 @@ def test_who_knows_more_keeps_nodes_cooler() -> None:
     """Requests say more than nothing, and the future more than requests."""
     drawn = scenario(nodes=24, hours=4, load=0.5)
     rules: tuple[Rule, ...] = (greedy_oracle.choose, least_allocated.choose, random_choice.choose)
-    results = [run(drawn, Ruled("rule", rule), quiet) for rule in rules]
+    results = [run(drawn, RuleContender("rule", rule), quiet) for rule in rules]
     hot = [each.figures["hot_cpu_minutes"] for each in results]
     assert hot == sorted(hot)
     assert hot[0] < hot[1] < hot[2]

@@ -89,12 +89,12 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     hot = {name: each["figures"]["hot_cpu_minutes"] for name, each in found.items()}
     assert hot["loadstream"] < hot["least-allocated"]
     decisions = (output / "decisions.jsonl").read_bytes().splitlines()
-    assert len(decisions) >= ours["own"]["bind_done"]
+    assert len(decisions) >= ours["counts"]["bind_done"]
     assert all(
         isinstance(decode("placement-decisions", line), PlacementDecision) for line in decisions
     )
     commands = (output / "evictions.jsonl").read_bytes().splitlines()
-    assert len(commands) >= ours["own"]["evict_done"]
+    assert len(commands) >= ours["counts"]["evict_done"]
     assert all(isinstance(decode("eviction-commands", line), EvictionCommand) for line in commands)
 
 

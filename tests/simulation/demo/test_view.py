@@ -7,7 +7,7 @@ from rich.console import Console
 
 from schemas.messages.pods import PodRef
 from schemas.topics.codec import encode
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.world import World
 from simulation.demo.view import Display, Moment, render
 from tests.connectors.ports.sink_contract import eviction
@@ -17,7 +17,7 @@ from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 @pytest.fixture(scope="module")
 def moment() -> Moment:
     """A cluster whose first nodes are full, at its end."""
-    world, rule = World(scenario(nodes=12, load=0.6)), Ruled("first", FirstWithRoom())
+    world, rule = World(scenario(nodes=12, load=0.6)), RuleContender("first", FirstWithRoom())
     rule.begin(world)
     now_ms = world.scenario.begin_ms
     while now_ms < world.scenario.end_ms:

@@ -11,7 +11,7 @@ from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import partition_for, partition_numbers
-from streams.aggregate.collect import Collecting, CollectPolicy
+from streams.aggregate.collect import Collecting, CollectRules
 from streams.stage.records import InputRecord
 
 AS_OF = AsOf(partition=0, offsets={}, policy_digest="digest")
@@ -21,7 +21,7 @@ SECOND = 1_000
 MINUTE = 60_000
 
 #: Windows so short that a test fills them with a few samples.
-QUICK = CollectPolicy(
+QUICK = CollectRules(
     average_ms=60 * SECOND, report_ms=30 * SECOND, durations_ms=(40 * SECOND, 120 * SECOND)
 )
 QUICK_COLLECTING = Collecting(QUICK)

@@ -3,11 +3,11 @@
 from typing import Any
 
 from streams.aggregate.collect import Collecting
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.stage import AggregateStage
 
 
-def node_content(node: NodeState, collecting: Collecting) -> Any:
+def node_content(node: NodeWindows, collecting: Collecting) -> Any:
     """One node's windows and names."""
     newest_ms = node.newest_ms
     assert newest_ms is not None

@@ -13,12 +13,12 @@ import orjson
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
 from schemas.messages.usage import MemoryReadings, NodeUsage, Pressure
 from schemas.topics.codec import encode
-from streams.aggregate.collect import Collecting, CollectPolicy
+from streams.aggregate.collect import Collecting, CollectRules
 
 Amounts = dict[str, int]
 
 
-def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectPolicy) -> Amounts:
+def amounts(usage: Amounts, memory: MemoryReadings | None, policy: CollectRules) -> Amounts:
     """Usage with the memory reading that the policy picks."""
     picked = getattr(memory, policy.memory_field) if memory else None
     return dict(usage) if picked is None else {**usage, "memory": picked}
@@ -35,7 +35,7 @@ class Point:
     """Name, uid, class, amounts; the namespace of a host application is empty."""
 
 
-def point(sample: NodeUsage, policy: CollectPolicy) -> Point:
+def point(sample: NodeUsage, policy: CollectRules) -> Point:
     """The figures of one sample."""
     usage = amounts(sample.usage, sample.memory, policy)
     pods = [
@@ -92,7 +92,7 @@ class NaiveNode:
         points = [each for each in self.points if each.at_ms >= time_ms]
         return sorted(points, key=lambda each: each.at_ms)
 
-    def _metric(self, sample: NodeUsage, policy: CollectPolicy, newest_ms: int) -> NodeMetric:
+    def _metric(self, sample: NodeUsage, policy: CollectRules, newest_ms: int) -> NodeMetric:
         recent = self._since(newest_ms - policy.average_ms)
         pods = list(_pods(recent))
         windows = {each: self._since(newest_ms - each) for each in policy.durations_ms}

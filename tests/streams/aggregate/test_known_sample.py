@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect import CollectPolicy
+from streams.aggregate.collect import CollectRules
 from streams.aggregate.known_sample import decode_known
-from streams.aggregate.node import NodeState
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.reading import SampleFigures, read
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry
 from tests.streams.aggregate.builders import T0, pod, sample
 
-_MEMORY_FIELD = CollectPolicy().memory_field
+_MEMORY_FIELD = CollectRules().memory_field
 _PODS = ("a", "b", "c")
 _MEMORY = {_MEMORY_FIELD: 44, "usage_with_page_cache_bytes": 66}
 #: Without the reading that counts.
@@ -27,9 +27,9 @@ _PRESSURE = {
 }
 
 
-def known_node() -> NodeState:
+def known_node() -> NodeWindows:
     """A node with two resources, three pods, one of them of a class, and a host application."""
-    node = NodeState("c", "n0", 0)
+    node = NodeWindows("c", "n0", 0)
     pods = [pod(name, 1, usage={"cpu": 1, "memory": 2}) for name in _PODS]
     pods[2]["priority_class"] = "koord-prod"
     first = by_contract(
@@ -54,7 +54,7 @@ def by_contract(value: bytes) -> SampleFigures | None:
     return read(message, value, _MEMORY_FIELD)
 
 
-def decoded(value: bytes | None, node: NodeState) -> SampleFigures | None:
+def decoded(value: bytes | None, node: NodeWindows) -> SampleFigures | None:
     known = decode_known(value, node.cluster, node.name, node.pods.members, node.samples.resources)
     return None if known is None else read(known, value or b"", _MEMORY_FIELD)
 

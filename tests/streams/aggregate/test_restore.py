@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.stage import AggregateStage
 from streams.stage.records import DamagedTable, read_row
 from tests.streams.aggregate.builders import MINUTE, QUICK, SECOND, T0, Log, pod, sample
@@ -22,7 +22,7 @@ TIGHT = AggregateLimits(
     pods_per_node=5,
 )
 SWEEP = AggregateLimits().sweep_records
-POLICIES = Collecting(QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,))})
+POLICIES = Collecting(QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,))})
 
 
 @given(st.data())
@@ -180,7 +180,7 @@ def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
 
 def test_shorter_windows_take_effect_with_a_restart() -> None:
     table = many(Log(), 100)
-    shorter = Collecting(CollectPolicy(30_000, 30_000, (30_000,)))
+    shorter = Collecting(CollectRules(30_000, 30_000, (30_000,)))
     assert len(stage(table).state.nodes["c/n0"].samples) == 100
     assert len(stage(table, shorter).state.nodes["c/n0"].samples) == 31
 

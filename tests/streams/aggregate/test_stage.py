@@ -14,8 +14,8 @@ from schemas.topics.codec import decode, encode
 from schemas.topics.partitions import partition_for
 from streams.aggregate import partition as partition_module
 from streams.aggregate import rows as rows_module
-from streams.aggregate.collect import AggregateLimits, Collecting, CollectPolicy
-from streams.aggregate.node import NodeState
+from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
+from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import SampleFigures
 from streams.aggregate.stage import AggregateStage
@@ -39,7 +39,7 @@ from tests.streams.aggregate.oracle import NaiveNode
 
 #: A node is never forgotten or begun anew, which the oracle does not know of.
 FAITHFUL = Collecting(
-    QUICK, {"slow": CollectPolicy(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
+    QUICK, {"slow": CollectRules(60_000, 90_000, (120_000,), "usage_with_page_cache_bytes")}
 )
 QUICK_HORIZON_MS = Collecting(QUICK).horizon_ms
 SWEEP = AggregateLimits().sweep_records
@@ -549,15 +549,15 @@ def test_names_of_pods_that_cannot_be_written_touch_their_node_alone(
 def test_a_defect_touches_the_node_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in memory of the node may be half of what it should be: it begins anew, also after a
     restart."""
-    taken = NodeState.take
+    taken = NodeWindows.take
 
-    def failing(self: NodeState, reading: SampleFigures, *rest: Any) -> Any:
+    def failing(self: NodeWindows, reading: SampleFigures, *rest: Any) -> Any:
         figures = taken(self, reading, *rest)
         if self.name == "bad" and reading.sampled_at_ms == T0 + 10 * SECOND:
             raise ArithmeticError("half applied")
         return figures
 
-    monkeypatch.setattr(NodeState, "take", failing)
+    monkeypatch.setattr(NodeWindows, "take", failing)
     log, subject, table = Log(), stage(), dict[str, bytes]()
     samples = [
         sample(T0 + at * SECOND, node=name) for at in range(0, 50, 10) for name in ("bad", "good")

@@ -14,7 +14,7 @@ from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMet
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
-from schemas.policy.plugins import BUILT_IN, Plugin, PluginChoice, ScorePlugin
+from schemas.policy.plugins import BUILT_IN, EnabledPlugin, PluginChoice, ScorePlugin
 from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
 from schemas.policy.resourcesfit import (
     NodeResourcesBalancedAllocationArgs,
@@ -263,7 +263,7 @@ def policies() -> SearchStrategy[Policy]:
     scores = st.dictionaries(st.sampled_from(BUILT_IN.score), st.sampled_from((1, 3, 1_000_000)))
     chosen = st.builds(
         lambda filters, scores: PluginChoice(
-            filter=tuple(Plugin(name=name) for name in filters),
+            filter=tuple(EnabledPlugin(name=name) for name in filters),
             score=tuple(ScorePlugin(name=name, weight=weight) for name, weight in scores.items()),
         ),
         filters,

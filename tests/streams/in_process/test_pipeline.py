@@ -9,7 +9,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
-from streams.in_process.pipeline import Pipeline, Written
+from streams.in_process.pipeline import LocalPipeline, Written
 from tests.streams.cluster.builders import CLUSTER, START_MS, node, policy_record
 
 
@@ -23,8 +23,8 @@ def sample(seconds: int, cpu: int = 500) -> Written:
     return Written("node-usage", key_of("node-usage", usage), encode(usage), at_ms)
 
 
-def begun(policy: str = "") -> Pipeline:
-    pipeline = Pipeline()
+def begun(policy: str = "") -> LocalPipeline:
+    pipeline = LocalPipeline()
     pipeline.apply(
         [
             written(ClockTick(partition=0, now_ms=START_MS), "clock"),
@@ -35,7 +35,7 @@ def begun(policy: str = "") -> Pipeline:
     return pipeline
 
 
-def metric(pipeline: Pipeline) -> NodeMetric | None:
+def metric(pipeline: LocalPipeline) -> NodeMetric | None:
     return pipeline.cluster.clusters[CLUSTER].inventory.nodes["node-1"].usage.metric
 
 

@@ -13,7 +13,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.cluster.builders import (
     at,
     lifecycle,
@@ -266,13 +266,13 @@ def test_a_policy_that_says_nothing_else_of_nodes_and_pods_counts_nothing_anew(
     run = cluster(node("a"), metric("a"))
     run.say(lifecycle("running", pod("p"), "a"))
     counted: list[str] = []
-    assign = NodeUsage._make_assigned
+    assign = ExpectedNodeUsage._make_assigned
 
-    def counting(usage: NodeUsage, of: Pod, *rest: Any) -> Any:
+    def counting(usage: ExpectedNodeUsage, of: Pod, *rest: Any) -> Any:
         counted.append(of.uid)
         return assign(usage, of, *rest)
 
-    monkeypatch.setattr(NodeUsage, "_make_assigned", counting)
+    monkeypatch.setattr(ExpectedNodeUsage, "_make_assigned", counting)
     run.state.inventory.lay_out()
     generation = run.state.inventory.index.generation
     run.say(policy_record("mode: enforce"))

@@ -10,7 +10,7 @@ from streams.placement.plugins.columns import Interned
 from streams.placement.plugins.fit import NodeResourcesFit
 from streams.placement.plugins.labels import OneOf
 from streams.pods import limits
-from streams.pods.limits import beyond_limits
+from streams.pods.limits import find_exceeded_limit
 from tests.streams.cluster.builders import full, lifecycle, node, pod, request
 from tests.streams.cluster.harness import cluster, only
 
@@ -72,8 +72,8 @@ AMOUNTS = (Container(requests={f"r{number}": "1" for number in range(64)}),) * 1
     ],
 )
 def test_a_pod_may_ask_for_so_much_and_no_more(allowed: Pod, beyond: Pod, why: str) -> None:
-    assert beyond_limits(allowed) is None
-    assert str(beyond_limits(beyond)).startswith(f"the pod has {why}; allowed are at most ")
+    assert find_exceeded_limit(allowed) is None
+    assert str(find_exceeded_limit(beyond)).startswith(f"the pod has {why}; allowed are at most ")
 
 
 def test_a_request_beyond_a_limit_is_refused_by_a_decision_that_names_it() -> None:

@@ -2,7 +2,7 @@
 
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.pods import OwnerReference
-from streams.inventory.full_lists import unlisted_pods
+from streams.inventory.full_lists import find_unlisted_pods
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.placement.placer import Placer
@@ -83,4 +83,4 @@ def test_room_for_a_replacement_is_not_released_by_a_list() -> None:
     inventory.numbers.sequence = 6
     ended = inventory.lists.end("pod-lifecycle", ListEnd(cluster=CLUSTER, list_id="l"))
     assert ended is not None
-    assert list(unlisted_pods(inventory.nodes, *ended)) == ["bound"]
+    assert list(find_unlisted_pods(inventory.nodes, *ended)) == ["bound"]

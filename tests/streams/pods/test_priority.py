@@ -7,10 +7,10 @@ from streams.pods.priority import (
     PRIORITY_CLASS_LABEL,
     QOS_CLASS_LABEL,
     PriorityClass,
-    asked,
-    form_of,
-    nominal,
+    find_request,
     priority_class,
+    resolve_demand,
+    translate_resource,
 )
 from tests.streams.cluster.builders import container, pod
 
@@ -88,7 +88,7 @@ def test_a_pod_asks_in_the_form_of_its_class_and_else_as_all_pods_do(
     requests: dict[str, str], limits: dict[str, str], of_class: PriorityClass, expected: int
 ) -> None:
     demand = pod_demand(pod(containers=(container(requests, limits),)))
-    assert asked("cpu", demand, of_class) == expected
+    assert find_request("cpu", demand, of_class) == expected
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_a_pod_that_asks_for_nothing_needs_the_flat_amount_of_its_form(
     of_class: PriorityClass, expected: int
 ) -> None:
     demand = pod_demand(pod(containers=(container({}, {}),)))
-    assert nominal("cpu", demand, of_class) == expected
+    assert resolve_demand("cpu", demand, of_class) == expected
 
 
 def test_each_class_asks_for_a_form_of_its_own() -> None:
-    assert [form_of("cpu", of_class) for of_class in ("prod", "batch", "mid", "free")] == [
+    assert [translate_resource("cpu", of_class) for of_class in ("prod", "batch", "mid", "free")] == [
         "cpu", _BATCH_CPU, _MID_CPU, None,
     ]  # fmt: skip

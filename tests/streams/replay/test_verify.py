@@ -501,7 +501,7 @@ def test_the_digest_is_of_the_outputs_in_their_order() -> None:
 
 def _counts(values: Sequence[bytes], number: int) -> bool:
     """Whether a journal record is of the writer that owns the partition there."""
-    reader = journal.Reader(journal.Place())
+    reader = journal.JournalReader(journal.JournalPlace())
     return [reader.take(n, value) for n, value in enumerate(values)][number] is not None
 
 
@@ -512,6 +512,6 @@ def _holds(value: bytes) -> bool:
 
 
 def _batches(history: Journaled) -> list[Any]:
-    reader = journal.Reader(journal.Place())
+    reader = journal.JournalReader(journal.JournalPlace())
     read = [reader.take(number, value) for number, value in enumerate(history.journal)]
     return [asdict(batch) for batch in read if batch is not None]

@@ -8,8 +8,8 @@ from streams.risk.fleet_usage import (
     compute_fleet_usage,
     decode_fleet_usage,
     encode_fleet_usage,
+    get_prior_usage,
     measure_pod,
-    prior_usage,
 )
 from streams.risk.lifetimes import PARTS
 
@@ -23,7 +23,7 @@ def _sums(minutes: int, mean: int, deviation: int = 0, demand: int = 1_000) -> t
 def test_before_pods_are_measured_the_priors_hold() -> None:
     assert (
         compute_fleet_usage([], _CPU)
-        == prior_usage(_CPU)
+        == get_prior_usage(_CPU)
         == (FleetUsage(850_000, 40_000, 302_500),)
     )
 
@@ -91,6 +91,6 @@ def test_the_policy_says_what_is_expected_before() -> None:
             "spreadPriorPercent": 30,
         }
     )
-    assert prior_usage(args) == (FleetUsage(500_000, 10_000, 90_000),)
+    assert get_prior_usage(args) == (FleetUsage(500_000, 10_000, 90_000),)
     (figures,) = compute_fleet_usage([_sums(5, 100)], args)
     assert figures.usage_ppm == 300_000

@@ -17,14 +17,14 @@ from streams.stage.checkpoint import (
     Checkpoint,
     Cutter,
     Finder,
-    Found,
+    FoundCheckpoint,
     Row,
     is_place,
     read_piece,
 )
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 
-_PLACE = Place(4, 17, 23)
+_PLACE = JournalPlace(4, 17, 23)
 _NOW_MS = 1_790_000_000_000
 _ROWS: tuple[Row, ...] = (
     ("2/c/nodes/a", b'{"node":"a"}'),
@@ -43,7 +43,7 @@ _rows = st.lists(
 
 def _cut(
     rows: tuple[Row, ...] = _ROWS,
-    place: Place = _PLACE,
+    place: JournalPlace = _PLACE,
     now_ms: int | None = _NOW_MS,
     size: int = 40,
 ) -> list[bytes]:
@@ -51,14 +51,14 @@ def _cut(
     return [*cutter.take(rows), *cutter.close()]
 
 
-def _found(values: list[bytes]) -> list[Found]:
+def _found(values: list[bytes]) -> list[FoundCheckpoint]:
     finder = Finder(2)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
-def _assembled(values: list[bytes], place: Place = _PLACE) -> Checkpoint | None:
+def _assembled(values: list[bytes], place: JournalPlace = _PLACE) -> Checkpoint | None:
     assembler = Assembler(place)
     pieces = [read_piece(2, value) for value in values]
     results = [assembler.take(*piece) for piece in pieces if piece is not None]
@@ -71,7 +71,7 @@ def test_rows_come_back_as_they_were_in_pieces_of_bounded_size(
 ) -> None:
     values = _cut(tuple(rows), now_ms=now_ms, size=size)
     assert _assembled(values) == Checkpoint(_PLACE, now_ms, tuple(rows))
-    assert _found(values) == [Found(_PLACE, now_ms, 0, len(values) - 1)]
+    assert _found(values) == [FoundCheckpoint(_PLACE, now_ms, 0, len(values) - 1)]
     contents = [value.partition(b"\n")[2] for value in values]
     assert all(len(content) <= size for content in contents)
     assert contents[-1] == b"", "the closing piece"
@@ -129,7 +129,7 @@ def test_a_piece_of_another_partition_is_none_of_this_one() -> None:
 
 
 def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
-    theirs, ours = Place(2, 16, 20), Place(30, 19, 33)
+    theirs, ours = JournalPlace(2, 16, 20), JournalPlace(30, 19, 33)
     old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
     mixed = [piece for pair in zip(old, new, strict=False) for piece in pair]
     mixed += new[len(old) :]
@@ -141,12 +141,12 @@ def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
 
 def test_one_that_was_begun_again_at_the_same_place_is_the_second_attempt() -> None:
     values = [*_cut()[:2], *_cut()]
-    assert _found(values) == [Found(_PLACE, _NOW_MS, 2, len(values) - 1)]
+    assert _found(values) == [FoundCheckpoint(_PLACE, _NOW_MS, 2, len(values) - 1)]
     assert _assembled(values) is not None
 
 
 def test_how_many_are_followed_at_a_time_is_limited() -> None:
-    many = [_cut(place=Place(n, 0, n)) for n in range(OPEN_MAX + 1)]
+    many = [_cut(place=JournalPlace(n, 0, n)) for n in range(OPEN_MAX + 1)]
     finder = Finder(2)
     for offset, values in enumerate(many):
         finder.take(offset, values[0])
@@ -167,6 +167,6 @@ def test_the_journal_must_have_at_the_place_what_the_checkpoint_says() -> None:
     assert not is_place(_PLACE, record(sequence=18))
     assert not is_place(_PLACE, record(epoch=5)), "another journal, or another writer"
     assert not is_place(_PLACE, record(opens=True))
-    assert is_place(Place(23, 17, 23), record(opens=True))
+    assert is_place(JournalPlace(23, 17, 23), record(opens=True))
     assert not is_place(_PLACE, b"{}")
     assert not is_place(_PLACE, None)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.nodes import NodeState
 from schemas.topics.codec import encode
 from streams.stage import journal
-from streams.stage.journal import JournalDamaged, Place
+from streams.stage.journal import JournalDamaged, JournalPlace
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 
 _texts = st.text(max_size=40)
@@ -49,7 +49,7 @@ class Log:
         self.values += values
         return len(self.values) - 1
 
-    def after(self, place: Place) -> list[tuple[int, bytes]]:
+    def after(self, place: JournalPlace) -> list[tuple[int, bytes]]:
         """Entries that follow a place."""
         return list(enumerate(self.values))[place.offset + 1 :]
 
@@ -57,7 +57,7 @@ class Log:
 class Writer:
     """Takes the partition over and appends, as a worker does."""
 
-    def __init__(self, log: Log, known: Place) -> None:
+    def __init__(self, log: Log, known: JournalPlace) -> None:
         self._log = log
         log.append([journal.opening(0)])
         self.tail = journal.follow(known, log.after(known))
@@ -66,7 +66,7 @@ class Writer:
     def write(self, result: StageResult, offsets: dict[str, list[int]] | None = None) -> None:
         """Append one batch."""
         offset = self._log.append(journal.batch(0, self.place, _records(offsets or {}), result))
-        self.place = Place(self.place.epoch, self.place.sequence + 1, offset)
+        self.place = JournalPlace(self.place.epoch, self.place.sequence + 1, offset)
 
 
 @given(st.lists(_results, max_size=6))
@@ -74,12 +74,12 @@ def test_a_successor_reads_the_newest_rows_and_all_outputs_in_order(
     results: list[StageResult],
 ) -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     rows: dict[str, bytes | None] = {}
     for result in results:
         writer.write(result)
         rows.update({row.key: row.value for row in result.rows})
-    tail = Writer(log, Place()).tail
+    tail = Writer(log, JournalPlace()).tail
     assert tail.rows == rows
     assert tail.outputs == [output for result in results for output in result.outputs]
     assert tail.place.sequence == len(results) - 1
@@ -90,7 +90,7 @@ def test_reading_on_from_any_batch_gives_what_is_left(
     results: list[StageResult], data: st.DataObject
 ) -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     places = []
     for result in results:
         writer.write(result)
@@ -102,54 +102,54 @@ def test_reading_on_from_any_batch_gives_what_is_left(
 
 def test_a_writer_that_lost_its_partition_is_not_heard() -> None:
     log = Log()
-    old = Writer(log, Place())
+    old = Writer(log, JournalPlace())
     old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
-    new = Writer(log, Place())
+    new = Writer(log, JournalPlace())
     old.write(StageResult(rows=(RowChange("0/c/nodes/a", b"old"),)))
     new.write(StageResult(rows=(RowChange("0/c/nodes/b", b"2"),)))
     old.write(StageResult(rows=(RowChange("0/c/nodes/b", b"old"),)))
-    assert Writer(log, Place()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
+    assert Writer(log, JournalPlace()).tail.rows == {"0/c/nodes/a": b"1", "0/c/nodes/b": b"2"}
 
 
 def test_a_batch_too_large_for_one_record_holds_only_when_it_is_complete() -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     large = tuple(
         RowChange(f"0/c/nodes/{number}", b"x" * (journal.PART_BYTES // 3)) for number in range(8)
     )
     writer.write(StageResult(rows=large))
     assert len(log.values) > 2
-    assert len(Writer(log, Place()).tail.rows) == 8
+    assert len(Writer(log, JournalPlace()).tail.rows) == 8
 
     cut = Log()
     cut.values = log.values[:3]
-    tail = Writer(cut, Place()).tail
+    tail = Writer(cut, JournalPlace()).tail
     assert tail.rows == {}
     assert tail.place.sequence == -1
 
 
 def test_a_missing_batch_is_an_error_and_no_silent_hole() -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"1"),)))
     writer.write(StageResult(rows=(RowChange("0/c/nodes/a", b"2"),)))
-    whole = log.after(Place())
+    whole = log.after(JournalPlace())
     with pytest.raises(JournalDamaged, match="offsets 1 to 1 are gone"):
-        journal.follow(Place(), [whole[0], whole[2]])
+        journal.follow(JournalPlace(), [whole[0], whole[2]])
     del log.values[1]
     with pytest.raises(JournalDamaged, match="expected 0"):
-        journal.follow(Place(), log.after(Place()))
+        journal.follow(JournalPlace(), log.after(JournalPlace()))
 
 
 def test_a_journal_whose_beginning_is_gone_is_an_error_and_no_empty_start() -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     with pytest.raises(JournalDamaged, match="offsets 0 to 1 are gone"):
-        journal.follow(Place(), log.after(Place())[2:])
+        journal.follow(JournalPlace(), log.after(JournalPlace())[2:])
     with pytest.raises(JournalDamaged, match="is of epoch 0, of which no opening was read"):
-        journal.follow(Place(offset=1), log.after(Place(offset=1)))
+        journal.follow(JournalPlace(offset=1), log.after(JournalPlace(offset=1)))
 
 
 _FOREIGN = st.one_of(
@@ -178,7 +178,7 @@ def test_foreign_records_are_passed_over_wherever_they_stand(
 ) -> None:
     mixed: list[bytes | None] = [journal.opening(0)]
     before = data.draw(st.booleans())  # an opening has its offset for an epoch
-    place = Place(int(before), -1)
+    place = JournalPlace(int(before), -1)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 60)
         for result in results:
@@ -188,7 +188,7 @@ def test_foreign_records_are_passed_over_wherever_they_stand(
         mixed.insert(data.draw(st.integers(1, len(mixed))), value)
     if before:
         mixed.insert(0, foreign[0])
-    reader = journal.Reader(Place(), partition=0)
+    reader = journal.JournalReader(JournalPlace(), partition=0)
     tail = journal.go_on(reader, enumerate(mixed))
     assert tail.outputs == [output for result in results for output in result.outputs]
     assert tail.place.sequence == len(results) - 1
@@ -197,11 +197,11 @@ def test_foreign_records_are_passed_over_wherever_they_stand(
 
 
 def test_a_record_of_another_partition_is_foreign() -> None:
-    reader = journal.Reader(Place(), partition=0)
+    reader = journal.JournalReader(JournalPlace(), partition=0)
     assert reader.take(0, journal.opening(1)) is None
     (foreign,) = reader.take_foreign()
     assert (foreign.offset, foreign.refusal.category) == (0, "misplaced")
-    assert reader.place == Place(-1, -1, 0)
+    assert reader.place == JournalPlace(-1, -1, 0)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_record_of_another_partition_is_foreign() -> None:
     ],
 )
 def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(value: bytes) -> None:
-    reader = journal.Reader(Place(), partition=0)
+    reader = journal.JournalReader(JournalPlace(), partition=0)
     reader.take(0, journal.opening(0))
     with pytest.raises(JournalDamaged, match=r"journal offset 1 cannot be read.*start that one"):
         reader.take(1, value)
@@ -221,21 +221,21 @@ def test_a_record_that_says_it_is_ours_and_cannot_be_read_is_no_foreign_one(valu
 
 def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_record() -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     for number in range(3):
         writer.write(StageResult(rows=(RowChange(f"0/c/nodes/{number}", b"1"),)))
     log.values[2] = b"garbage"
     with pytest.raises(
         JournalDamaged, match=r"batches between them are missing; passed over .* at 2"
     ):
-        journal.follow(Place(), log.after(Place()))
+        journal.follow(JournalPlace(), log.after(JournalPlace()))
 
 
 def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
     log = Log()
-    Writer(log, Place()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
+    Writer(log, JournalPlace()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
     with pytest.raises(JournalDamaged, match="it has 2 bytes of values; its index names 3"):
-        journal.follow(Place(), [(0, log.values[0]), (1, log.values[1][:-1])])
+        journal.follow(JournalPlace(), [(0, log.values[0]), (1, log.values[1][:-1])])
 
 
 @given(st.integers(1, 300), st.integers(0, 5))
@@ -244,11 +244,11 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     changes = tuple(RowChange(f"0/c/nodes/{n}", b'"' * size) for n in range(rows))
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 40)
-        values = journal.batch(0, Place(0, -1, 0), (), StageResult(rows=changes))
+        values = journal.batch(0, JournalPlace(0, -1, 0), (), StageResult(rows=changes))
     assert all(len(value) <= 40 + 200 for value in values)
     assert sum(len(value) for value in values) <= len(values) * 200 + rows * (size + 40) + 60
     entries = [(0, journal.opening(0)), *enumerate(values, start=1)]
-    assert journal.follow(Place(), entries).rows == {row.key: row.value for row in changes}
+    assert journal.follow(JournalPlace(), entries).rows == {row.key: row.value for row in changes}
 
 
 def test_runs_keep_the_order_in_which_records_were_applied() -> None:
@@ -269,14 +269,14 @@ def test_a_tail_read_in_pieces_comes_to_the_same(
     results: list[StageResult], cuts: list[int]
 ) -> None:
     log = Log()
-    writer = Writer(log, Place())
+    writer = Writer(log, JournalPlace())
     with pytest.MonkeyPatch.context() as small:
         small.setattr(journal, "PART_BYTES", 30)  # so that batches are continued in further records
         for result in results:
             writer.write(result)
-    entries = log.after(Place())
-    whole = journal.follow(Place(), entries)
-    reader = journal.Reader(Place())
+    entries = log.after(JournalPlace())
+    whole = journal.follow(JournalPlace(), entries)
+    reader = journal.JournalReader(JournalPlace())
     rows: dict[str, bytes | None] = {}
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]

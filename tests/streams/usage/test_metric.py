@@ -5,7 +5,7 @@ from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifet
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.usage.estimate import Estimator
-from streams.usage.metric import MetricVectors, beyond_any_machine, without_lifetimes
+from streams.usage.metric import MetricVectors, check_amounts, drop_lifetimes
 from streams.usage.vectors import Vector
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
@@ -87,7 +87,7 @@ def test_pods_are_known_by_their_last_usage_and_as_prod_if_any_entry_says_so() -
     ],
 )
 def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, object]) -> None:
-    refusal = beyond_any_machine(metric(**fields))  # type: ignore[arg-type]
+    refusal = check_amounts(metric(**fields))  # type: ignore[arg-type]
     assert refusal is not None
     assert refusal.category == "limit"
     assert refusal.reason.startswith(f"{where}, ")
@@ -95,9 +95,7 @@ def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, ob
 
 
 def test_the_largest_amount_is_taken() -> None:
-    assert (
-        beyond_any_machine(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
-    )
+    assert check_amounts(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
 
 
 def test_a_metric_is_kept_without_its_lifetimes() -> None:
@@ -106,4 +104,4 @@ def test_a_metric_is_kept_without_its_lifetimes() -> None:
     inventory = Inventory(Policy())
     inventory.apply_metric(plain.model_copy(update={"lifetimes": lifetimes}))
     assert inventory.nodes["node-1"].usage.metric == plain
-    assert without_lifetimes(plain) is plain
+    assert drop_lifetimes(plain) is plain

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.messages.decisions import PlacementDecision
 from schemas.policy.moving import RecentPast
-from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory, filter_in_force
+from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory, compute_filter_thresholds
 from tests.streams.cluster.builders import (
     START_MS,
     metric,
@@ -114,7 +114,7 @@ movingThresholds:
 
 
 def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
-    in_force = filter_in_force(policy(_EVERY_PART), UsageHistory(), START_MS)
+    in_force = compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), START_MS)
     thresholds = in_force.thresholds
     assert (thresholds.plain, thresholds.prod) == ({"cpu": 66}, {"cpu": 55})
     assert thresholds.aggregated is not None
@@ -124,7 +124,9 @@ def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
 
 
 def test_before_the_first_tick_no_window_is_open() -> None:
-    assert filter_in_force(policy(_EVERY_PART), UsageHistory(), 0).thresholds.plain == {"cpu": 65}
+    assert compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), 0).thresholds.plain == {
+        "cpu": 65
+    }
 
 
 _RECENT = """
@@ -138,7 +140,7 @@ def test_the_recent_past_of_the_whole_cluster_makes_whole_percents() -> None:
     history = UsageHistory()
     for mean in (10.0, 30.9, 10.0, 30.9):
         history.note(WHOLE_CLUSTER, {"cpu": mean, "memory": 50.0}, recent)
-    in_force = filter_in_force(policy(_RECENT), history, START_MS)
+    in_force = compute_filter_thresholds(policy(_RECENT), history, START_MS)
     # Mean 20.45, deviation 10.45: rounded down, the bound that is meant is never passed.
     assert in_force.thresholds.plain == {"cpu": 30, "memory": 95}
     assert in_force.reported is not None
@@ -170,7 +172,7 @@ def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
     history = UsageHistory()
     for _ in range(2):
         history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
-    assert filter_in_force(moving, history, START_MS).thresholds.plain["cpu"] == whole
+    assert compute_filter_thresholds(moving, history, START_MS).thresholds.plain["cpu"] == whole
 
 
 def test_decisions_of_a_policy_without_the_filter_say_nothing_of_its_thresholds() -> None:

@@ -11,7 +11,7 @@ from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs
 from streams.pods.demand import pod_demand
 from streams.usage.estimate import Estimator
-from streams.usage.node_usage import NodeUsage
+from streams.usage.node_usage import ExpectedNodeUsage
 from tests.streams.cluster.builders import (
     aggregated,
     at,
@@ -24,16 +24,16 @@ from tests.streams.cluster.loads import load_aware_arguments, loading_pods, metr
 from tests.streams.cluster.strategies import UIDS
 
 
-def load(**args: Any) -> NodeUsage:
-    return NodeUsage(Estimator(load_args(**args)))
+def load(**args: Any) -> ExpectedNodeUsage:
+    return ExpectedNodeUsage(Estimator(load_args(**args)))
 
 
-def assigned(to: NodeUsage, of: Pod, seconds: float = 0) -> NodeUsage:
+def assigned(to: ExpectedNodeUsage, of: Pod, seconds: float = 0) -> ExpectedNodeUsage:
     to.assign(of, pod_demand(of), at(seconds))
     return to
 
 
-def cpu_delta(of: NodeUsage) -> int:
+def cpu_delta(of: ExpectedNodeUsage) -> int:
     return of.delta[0]
 
 
@@ -230,7 +230,7 @@ _EVENTS = st.one_of(
 def test_sums_kept_up_to_date_equal_sums_made_anew(
     before: LoadAwareSchedulingArgs, after: LoadAwareSchedulingArgs, history: list[Any]
 ) -> None:
-    here = NodeUsage(Estimator(before))
+    here = ExpectedNodeUsage(Estimator(before))
     for name, what, seconds in history:
         if isinstance(what, NodeMetric):
             here.set_metric(None if what.removed else what)

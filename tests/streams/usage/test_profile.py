@@ -6,7 +6,7 @@ from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amounts
 from schemas.messages.nodes import NodeState
 from streams.usage.rounding import UNBOUNDED
-from streams.usage.thresholds import AggregatedThresholds, NodeProfile, Thresholds, node_profile
+from streams.usage.thresholds import AggregatedThresholds, NodeProfile, Thresholds, build_profile
 from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, node
 
 RESOURCES = ("cpu", "gpu", "memory")
@@ -15,7 +15,7 @@ DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=None)
 
 def profile_of(state: NodeState, defaults: Thresholds = DEFAULTS) -> NodeProfile:
     capacity = node_capacity(amounts(state.allocatable), state.annotations)
-    return node_profile(capacity, state.annotations, RESOURCES, defaults)
+    return build_profile(capacity, state.annotations, RESOURCES, defaults)
 
 
 def annotated(thresholds: Any = None, raw: Any = None) -> dict[str, str]:
@@ -24,7 +24,7 @@ def annotated(thresholds: Any = None, raw: Any = None) -> dict[str, str]:
 
 
 def test_a_node_that_kubernetes_has_not_named_has_no_capacity() -> None:
-    profile = node_profile({}, {}, RESOURCES, DEFAULTS)
+    profile = build_profile({}, {}, RESOURCES, DEFAULTS)
     assert profile.total == (0, 0, 0)
     assert profile.most == (UNBOUNDED,) * 3
     assert profile.most_prod is None

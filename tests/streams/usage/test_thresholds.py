@@ -5,8 +5,8 @@ import pytest
 from streams.usage.thresholds import (
     AggregatedThresholds,
     Thresholds,
-    node_thresholds,
-    policy_thresholds,
+    read_node_thresholds,
+    read_policy_thresholds,
 )
 from tests.streams.cluster.builders import THRESHOLDS, as_json, load_args
 
@@ -15,11 +15,11 @@ DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggrega
 
 
 def read(text: str) -> Thresholds:
-    return node_thresholds({THRESHOLDS: text}, DEFAULTS)
+    return read_node_thresholds({THRESHOLDS: text}, DEFAULTS)
 
 
 def test_a_node_without_the_annotation_has_the_thresholds_of_the_policy() -> None:
-    assert node_thresholds({}, DEFAULTS) is DEFAULTS
+    assert read_node_thresholds({}, DEFAULTS) is DEFAULTS
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_policy_has_aggregated_thresholds_if_it_gives_thresholds_and_a_type(
     aggregated: Any, expected: AggregatedThresholds | None
 ) -> None:
     args = load_args() if aggregated is None else load_args(aggregated=aggregated)
-    found = policy_thresholds(args)
+    found = read_policy_thresholds(args)
     assert found.aggregated == expected
     assert found.plain == {"cpu": 65, "memory": 95}
     assert found.prod == {}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch
 from streams.worker.consume.intake import Intake
@@ -22,11 +22,13 @@ class NoBroker(WriteThrough):
         self.journaled: list[int] = []
         self.durable: list[int] = []
 
-    async def append(self, batches: Sequence[AppliedBatch]) -> list[Place]:
+    async def append(self, batches: Sequence[AppliedBatch]) -> list[JournalPlace]:
         self.journaled += [batch.partition for batch in batches]
         return []
 
-    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
+    async def commit(
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+    ) -> None:
         self.durable += [batch.partition for batch in batches]
 
     async def flush(self, *, force: bool = False) -> None:

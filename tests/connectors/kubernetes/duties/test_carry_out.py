@@ -16,10 +16,10 @@ from connectors.kubernetes.duties.carry_out import (
     OUTCOMES,
     UNDER_WAY_MAX,
     CarryOut,
-    Progress,
+    TopicProgress,
 )
 from connectors.ports.command_rules import CommandRules
-from connectors.ports.sink import DONE, Answer, Sink
+from connectors.ports.sink import DONE, Attempt, Sink
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
@@ -45,14 +45,14 @@ class _Cluster(Sink):
         self.open = asyncio.Event()
         self.open.set()
 
-    async def bind(self, decision: PlacementDecision) -> Answer:
+    async def bind(self, decision: PlacementDecision) -> Attempt:
         self.under_way += 1
         await self.open.wait()
         self.under_way -= 1
         self.bound.append(decision.decision_id)
         return DONE
 
-    async def evict(self, command: EvictionCommand) -> Answer:
+    async def evict(self, command: EvictionCommand) -> Attempt:
         raise AssertionError("a binder evicts nothing")
 
 
@@ -204,7 +204,7 @@ async def test_a_binder_that_is_killed_leaves_what_was_under_way_to_the_next(
 
 
 def test_progress_never_passes_a_record_that_is_not_done() -> None:
-    progress = Progress()
+    progress = TopicProgress()
     for offset in (4, 5, 9):
         progress.begin(offset)
     assert progress.end(5) == 4
@@ -216,9 +216,9 @@ async def test_the_end_of_a_turn_waits_for_no_further_attempt(broker: RunningBro
     """More commands wait for another attempt than may be under way; the next active one has them."""
 
     class Full(_Cluster):
-        async def bind(self, decision: PlacementDecision) -> Answer:
+        async def bind(self, decision: PlacementDecision) -> Attempt:
             self.under_way += 1
-            return Answer("failed", "later", again_in_s=3_600.0)
+            return Attempt("failed", "later", again_in_s=3_600.0)
 
     cluster, at_ms = Full(), now_ms()
     await tick(broker, at_ms)

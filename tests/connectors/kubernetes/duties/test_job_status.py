@@ -8,7 +8,7 @@ import pytest
 from connectors.kafka.client import connect
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.produce import produce_messages
-from connectors.kafka.term import Term
+from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.list_watch import Changed
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.sinks import migration_jobs
@@ -53,7 +53,7 @@ async def test_a_refused_request_fails_its_job(broker: RunningBroker) -> None:
         assert not produce_messages(connection, "dead-letters", [before])[1]
         await refusals.begin()
 
-        async def work(term: Term) -> None:
+        async def work(term: LeaderTerm) -> None:
             await refusals(term)
 
         running = asyncio.create_task(Leadership(broker.settings, CLUSTER, "evict").run(work))
@@ -88,7 +88,7 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
     async with played.served() as client:
         jobs = MigrationJobs(client, CLUSTER)
 
-        async def work(term: Term) -> None:
+        async def work(term: LeaderTerm) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(JobStatus(CLUSTER, jobs)(term))
                 tasks.create_task(term.during(follow(jobs)))

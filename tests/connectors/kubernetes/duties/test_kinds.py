@@ -8,7 +8,7 @@ from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
 from connectors.kafka.recent import recent
 from connectors.kubernetes.duties.kinds import Surroundings, watch
-from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
@@ -62,7 +62,7 @@ async def test_a_tick_that_says_that_state_was_lost_lets_the_watch_list_everythi
     async with _served() as served, AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         around = Surroundings(
-            kafka, _CLUSTER, served.access, outbox, outbox, Telemetry(_CLUSTER), stack
+            kafka, _CLUSTER, served.access, outbox, outbox, DutyTelemetry(_CLUSTER), stack
         )
         duty = await watch(around, {"loadstream"})
         member = Leadership(kafka, _CLUSTER, duty.name, newest=duty.newest)

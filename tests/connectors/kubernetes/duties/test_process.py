@@ -7,7 +7,7 @@ from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.errors import AccessError
 from connectors.kubernetes.duties.process import run
-from connectors.kubernetes.duties.telemetry import Telemetry
+from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.process import event_loop
 from schemas.settings.connection import KafkaSettings
 
@@ -21,7 +21,7 @@ def test_clients_bear_the_loss_of_a_connection_before_any_duty_begins(
     async def load(configuration: Configuration) -> None:
         raise OSError("no credentials")
 
-    work = run(KafkaSettings(), "c1", Access(load, "played"), [], Telemetry("c1"))
+    work = run(KafkaSettings(), "c1", Access(load, "played"), [], DutyTelemetry("c1"))
     with pytest.raises(AccessError, match="no credentials"):
         event_loop.run(work)
     assert conn.AIOKafkaConnection is not unmended

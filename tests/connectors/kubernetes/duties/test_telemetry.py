@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.kubernetes.duties.telemetry import STANDS_S, Telemetry
+from connectors.kubernetes.duties.telemetry import STANDS_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
 from schemas.messages.outcomes import CommandOutcome
@@ -10,7 +10,7 @@ from schemas.messages.outcomes import CommandOutcome
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
 
 
-def _value(telemetry: Telemetry, name: str, **labels: str) -> float | None:
+def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
     return telemetry.registry.get_sample_value(name, {"cluster": "c", **labels})
 
 
@@ -26,9 +26,9 @@ def _source() -> SourceHealth:
     return health
 
 
-def _telemetry() -> Telemetry:
+def _telemetry() -> DutyTelemetry:
     """Of an active process of both duties that look at a cluster."""
-    telemetry = Telemetry("c")
+    telemetry = DutyTelemetry("c")
     for duty in ("watch", "collect"):
         telemetry.has_duty(duty)
         telemetry.active(duty, active=True)
@@ -61,7 +61,7 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
 
 
 def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
-    telemetry, health = Telemetry("c"), _source()
+    telemetry, health = DutyTelemetry("c"), _source()
     telemetry.active("collect", active=True)
     telemetry.collect(lambda: [health.report()])
     health.succeeded("n1")
@@ -72,7 +72,7 @@ def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
 
 
 def test_records_that_were_sent_are_a_counter() -> None:
-    telemetry = Telemetry("c")
+    telemetry = DutyTelemetry("c")
     telemetry.look(3)
     families = {family.name: family.type for family in telemetry.registry.collect()}
     assert families["loadstream_duty_records_sent"] == "counter"
@@ -99,7 +99,7 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
 
 
 def test_outcomes_are_counted_from_zero_on() -> None:
-    telemetry = Telemetry("c")
+    telemetry = DutyTelemetry("c")
     telemetry.has_duty("bind")
     name = "loadstream_duty_outcomes_total"
     assert _value(telemetry, name, command="bind", result="failed") == 0
@@ -111,7 +111,7 @@ def test_outcomes_are_counted_from_zero_on() -> None:
 
 
 def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    telemetry = Telemetry("c")
+    telemetry = DutyTelemetry("c")
     telemetry.look(0)
     assert telemetry.problems() == []
     monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - STANDS_S - 1)

@@ -5,7 +5,7 @@ import pytest
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION, Binder
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.pods import PodRef
 from tests.connectors.kubernetes.sinks.builders import (
     BINDING,
@@ -65,7 +65,7 @@ async def test_a_binding_costs_one_request(played: Played, binder: Binder) -> No
 
 async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Binder) -> None:
     answer = await binder.bind(decision(POD, "node-9"))
-    assert answer == Answer("failed", "there is no node node-9")
+    assert answer == Attempt("failed", "there is no node node-9")
     assert played.of("POST") == []
 
 
@@ -119,7 +119,7 @@ async def test_an_overloaded_server_is_asked_again_when_it_says(
     played: Played, binder: Binder
 ) -> None:
     played.says("POST", BINDING, OVERLOADED)
-    assert await binder.bind(decision(POD, NODE)) == Answer(
+    assert await binder.bind(decision(POD, NODE)) == Attempt(
         "failed",
         "the API server is overloaded: too many requests, please try again later",
         again_in_s=1.0,
@@ -138,12 +138,12 @@ async def test_a_refusal_for_good_is_final(
     played: Played, binder: Binder, answer: Said, reason: str
 ) -> None:
     played.says("POST", BINDING, answer)
-    assert await binder.bind(decision(POD, NODE)) == Answer("failed", reason)
+    assert await binder.bind(decision(POD, NODE)) == Attempt("failed", reason)
 
 
 async def test_a_pod_that_is_not_found_is_gone(played: Played, binder: Binder) -> None:
     played.says("POST", BINDING, GONE)
-    gone = Answer("failed", 'pod web-1 is gone: pods "web-1" not found', pod_gone=True)
+    gone = Attempt("failed", 'pod web-1 is gone: pods "web-1" not found', pod_gone=True)
     assert await binder.bind(decision(POD, NODE)) == gone
 
 

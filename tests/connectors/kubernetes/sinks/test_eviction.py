@@ -7,7 +7,7 @@ import pytest
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Answer
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.evictions import DeleteOptions
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
@@ -52,7 +52,7 @@ def evictor(client: ApiServer) -> Evictor:
     return Evictor(Throttle(client))
 
 
-async def _answer(evictor: Evictor, **more: Any) -> Answer:
+async def _answer(evictor: Evictor, **more: Any) -> Attempt:
     answer, _ = await evictor.evict(eviction(POD, NODE, **more))
     return answer
 
@@ -108,7 +108,7 @@ async def test_another_resource_version_than_asked_for_costs_no_budget(
 ) -> None:
     played.says("GET", POD_PATH, RUNNING)
     answer = await _answer(evictor, delete_options=DeleteOptions(resource_version="6"))
-    assert answer == Answer("refused", "pod web-1 has resourceVersion 7; the command asks for 6")
+    assert answer == Attempt("refused", "pod web-1 has resourceVersion 7; the command asks for 6")
     assert played.of("POST") == []
 
 
@@ -158,7 +158,7 @@ async def test_an_eviction_that_goes_on_in_the_background_is_not_asked_for_again
     going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
     played.says("GET", POD_PATH, going)
     answer = await _answer(evictor)
-    assert answer == Answer("done", "the eviction of pod web-1 goes on in the background")
+    assert answer == Attempt("done", "the eviction of pod web-1 goes on in the background")
     assert played.of("POST") == []
 
 

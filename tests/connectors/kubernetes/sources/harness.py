@@ -13,7 +13,7 @@ from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.directory import Directory, Node, NodePods, Pod
+from connectors.kubernetes.sources.directory import Directory, KnownNode, KnownPod, NodePods
 from connectors.process.wall_clock import now_ms
 
 CLUSTER = "c"
@@ -65,7 +65,9 @@ def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -
     """A directory that knows these nodes, and by node the uids of pods in namespace `shop`."""
     directory = Directory()
     directory.set_nodes(
-        Node(name, {"InternalIP": address if len(nodes) == 1 else f"10.0.0.{index}"}, 10250, {})
+        KnownNode(
+            name, {"InternalIP": address if len(nodes) == 1 else f"10.0.0.{index}"}, 10250, {}
+        )
         for index, name in enumerate(nodes)
     )
     for name, pods in nodes.items():
@@ -77,7 +79,7 @@ def directory_of(nodes: dict[str, dict[str, str]], address: str = "127.0.0.1") -
 def set_pods(directory: Directory, node: str, pods: dict[str, str], created_at_ms: int = 0) -> None:
     """The uids by name of all pods on a node."""
     known = directory._pods.setdefault(node, NodePods())
-    known.pods = {("shop", name): Pod(uid, created_at_ms) for name, uid in pods.items()}
+    known.pods = {("shop", name): KnownPod(uid, created_at_ms) for name, uid in pods.items()}
     known.version += 1
 
 

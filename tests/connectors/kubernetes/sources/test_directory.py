@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
-from connectors.kubernetes.sources.directory import Directory, Node, time_ms
+from connectors.kubernetes.sources.directory import Directory, KnownNode, time_ms
 
 
 def _node(name: str, address: str, port: int | None = None) -> dict[str, Any]:
@@ -105,9 +105,9 @@ def test_an_instance_is_a_node_by_name_or_address(instance: str, node: str | Non
     directory = Directory()
     directory.set_nodes(
         [
-            Node("n1", {"InternalIP": "10.0.0.1", "ExternalIP": "fd00::1"}, 10250, {}),
-            Node("n2", {"InternalIP": "10.0.0.7"}, 10250, {}),
-            Node("n3x", {"InternalIP": "10.0.0.7"}, 10250, {}),  # behind the same address
+            KnownNode("n1", {"InternalIP": "10.0.0.1", "ExternalIP": "fd00::1"}, 10250, {}),
+            KnownNode("n2", {"InternalIP": "10.0.0.7"}, 10250, {}),
+            KnownNode("n3x", {"InternalIP": "10.0.0.7"}, 10250, {}),  # behind the same address
         ]
     )
     assert directory.node_of(instance) == node

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from connectors.kubernetes.sources import kubelet
-from connectors.kubernetes.sources.directory import Directory, Node
+from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.kubelet import Kubelets, KubeletSettings
 from schemas.policy.errors import PolicyError
@@ -29,7 +29,7 @@ def _directory(port: int = 10250, **addresses: str) -> Directory:
 
 def _directory_of(addresses: dict[str, str], port: int = 10250) -> Directory:
     directory = Directory()
-    directory.set_nodes([Node("n1", addresses, port, {})])
+    directory.set_nodes([KnownNode("n1", addresses, port, {})])
     return directory
 
 

@@ -16,7 +16,7 @@ from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.known import make_sources
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_resource import KubeletResource
@@ -53,8 +53,8 @@ def _source(directory: Directory, **settings: object) -> KubeletResource:
     return KubeletResource(given, context(api_server("http://nowhere.invalid"), directory))
 
 
-def _answer(lines: list[Line], at_ms: int, date_ms: int | None = None) -> Answer:
-    return Answer(exposition(lines), Answered(at_ms, at_ms, date_ms))
+def _answer(lines: list[Line], at_ms: int, date_ms: int | None = None) -> HttpAnswer:
+    return HttpAnswer(exposition(lines), Answered(at_ms, at_ms, date_ms))
 
 
 class _Kubelet:

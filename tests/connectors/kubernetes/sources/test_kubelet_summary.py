@@ -11,7 +11,7 @@ from aiohttp import web
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import Answer
+from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.kubelet import KubeletSettings
 from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
 from schemas.messages.usage import NodeUsage
@@ -39,7 +39,7 @@ def _source(directory: Directory | None = None, **settings: object) -> KubeletSu
 
 def _measured(source: KubeletSummary, found: Any, at_ms: int = AT_MS) -> NodeUsage | None:
     answered = Answered(at_ms + 900, at_ms + 1_000, None)
-    return source.measured("node-1", Answer(orjson.dumps(found), answered))
+    return source.measured("node-1", HttpAnswer(orjson.dumps(found), answered))
 
 
 def test_upstreams_summary_is_a_sample() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from connectors.policy.draft.advice import GAIN, HISTORY_MS_MIN, advise, too_little
 from connectors.policy.draft.document import document
 from connectors.policy.draft.load import Load
-from connectors.policy.draft.summary import Summary
+from connectors.policy.draft.summary import ClusterSummary
 from schemas.policy import read_policy
 from schemas.policy.plugins import PluginChoice
 
@@ -32,7 +32,7 @@ def load(p50: float = 0.3, **fields: Any) -> Load:
     return Load(**(calm | fields))
 
 
-def summary(**fields: Any) -> Summary:
+def summary(**fields: Any) -> ClusterSummary:
     """A cluster of a hundred nodes, after a day."""
     usual: dict[str, Any] = {
         "since_ms": 0, "until_ms": 24 * HOUR_MS, "whole": True, "nodes": 100, "silent_nodes": 0,
@@ -42,14 +42,14 @@ def summary(**fields: Any) -> Summary:
         "owners": 120, "replicated_owners": 100, "budgets": 60, "started_per_hour": 250.0,
         "schedulers": (("loadstream", 1300),), "evictions": {},
     }  # fmt: skip
-    return Summary(**(usual | fields))
+    return ClusterSummary(**(usual | fields))
 
 
-def values(of: Summary) -> dict[str, Any]:
+def values(of: ClusterSummary) -> dict[str, Any]:
     return {".".join(each.path): each.value for each in advise(of, BY_THRESHOLDS).values}
 
 
-def reasons(of: Summary) -> dict[str, str]:
+def reasons(of: ClusterSummary) -> dict[str, str]:
     return {".".join(each.path): each.reason for each in advise(of, BY_THRESHOLDS).values}
 
 
@@ -196,7 +196,7 @@ _SHARES = st.lists(st.floats(0, 1.5), min_size=4, max_size=4).map(sorted)
 
 
 @st.composite
-def _summaries(draw: st.DrawFn) -> Summary:
+def _summaries(draw: st.DrawFn) -> ClusterSummary:
     loads = {}
     for name in draw(st.sets(st.sampled_from(("cpu", "memory")), min_size=1)):
         p50, p75, p90, p99 = draw(_SHARES)
@@ -225,7 +225,9 @@ def test_the_page_names_values_that_a_first_policy_has() -> None:
 
 
 @given(_summaries())
-def test_whatever_was_seen_the_file_is_a_policy_that_asks_for_what_is_there(of: Summary) -> None:
+def test_whatever_was_seen_the_file_is_a_policy_that_asks_for_what_is_there(
+    of: ClusterSummary,
+) -> None:
     text = document("blue", of, advise(of))
     policy = read_policy(text)
     assert policy.warnings == ()
@@ -237,7 +239,7 @@ def test_whatever_was_seen_the_file_is_a_policy_that_asks_for_what_is_there(of: 
 
 @given(_summaries(), st.sampled_from(["cpu", "memory"]), st.floats(0.01, 0.5))
 def test_a_hotter_cluster_never_has_lower_thresholds(
-    of: Summary, resource: str, more: float
+    of: ClusterSummary, resource: str, more: float
 ) -> None:
     if resource not in of.loads:
         return

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
-from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.placer import Placer
@@ -41,7 +41,8 @@ def test_the_example_of_kep_217() -> None:
     """Nodes of 8 CPUs with limits of 10 and 5; the pod's limit is 4."""
     policy = Policy(
         plugins=PluginChoice(
-            filter=(Plugin(name="NodeName"),), score=(ScorePlugin(name=LimitsAwareScore.name),)
+            filter=(EnabledPlugin(name="NodeName"),),
+            score=(ScorePlugin(name=LimitsAwareScore.name),),
         ),
         resource_limits=arguments(),
     )

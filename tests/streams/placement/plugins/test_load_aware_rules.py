@@ -12,7 +12,7 @@ from streams.placement.plugins.load_aware import LoadAwareFilter, LoadAwareScore
 from streams.pods.kind import Kind, kind_of
 from streams.usage.estimate import Estimator
 from streams.usage.rounding import usage_percent
-from streams.usage.thresholds import node_thresholds
+from streams.usage.thresholds import read_node_thresholds
 from streams.usage.vectors import plus
 from tests.streams.cluster.builders import (
     at,
@@ -39,7 +39,7 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
     if kind.daemon:
         return None
     state = here.state
-    own = node_thresholds({} if state is None else state.annotations, estimator.thresholds)
+    own = read_node_thresholds({} if state is None else state.annotations, estimator.thresholds)
     prod = own.vector(own.prod, estimator.resources)
     word = ""
     by_prod = kind.prod and any(prod)

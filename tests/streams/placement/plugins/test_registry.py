@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import BUILT_IN, OverutilizationRiskArgs, Policy, read_policy
-from schemas.policy.plugins import Plugin, PluginChoice, ScorePlugin
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement import plugins
@@ -39,7 +39,7 @@ def test_plugins_are_known_by_the_name_under_which_they_are_registered() -> None
 
 def test_the_policy_enables_orders_and_weighs() -> None:
     choice = PluginChoice(
-        filter=(Plugin(name="NodeResourcesFit"), Plugin(name="NodeName")),
+        filter=(EnabledPlugin(name="NodeResourcesFit"), EnabledPlugin(name="NodeName")),
         score=(ScorePlugin(name="NodeResourceLimitsAware", weight=7),),
     )
     policy = Policy(plugins=choice)

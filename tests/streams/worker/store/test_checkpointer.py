@@ -17,7 +17,7 @@ from streams.stage.checkpoint import (
     Assembler,
     Checkpoint,
     Finder,
-    Found,
+    FoundCheckpoint,
     read_piece,
 )
 from streams.stage.records import AppliedBatch, InputRecord, RowChange, StageResult
@@ -114,14 +114,14 @@ async def owner(kafka: KafkaSettings, piece_bytes: int = PIECE_BYTES) -> AsyncIt
         await it.publisher.stop()
 
 
-def _found(values: list[bytes | None], partition: int = 0) -> list[Found]:
+def _found(values: list[bytes | None], partition: int = 0) -> list[FoundCheckpoint]:
     finder = Finder(partition)
     for offset, value in enumerate(values):
         finder.take(offset, value)
     return finder.found
 
 
-def _whole(values: list[bytes | None], found: Found, partition: int = 0) -> Checkpoint:
+def _whole(values: list[bytes | None], found: FoundCheckpoint, partition: int = 0) -> Checkpoint:
     assembler = Assembler(found.place)
     for value in values:
         piece = read_piece(partition, value)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from streams.stage.journal import Place
+from streams.stage.journal import JournalPlace
 from streams.stage.records import AppliedBatch, RowChange, StageResult
 from streams.worker.store.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
 from tests.streams.worker.parts import NoBroker
@@ -20,7 +20,9 @@ class _Slow(NoBroker):
         super().__init__()
         self.allowed = asyncio.Event()
 
-    async def commit(self, batches: Sequence[AppliedBatch], places: Sequence[Place] = ()) -> None:
+    async def commit(
+        self, batches: Sequence[AppliedBatch], places: Sequence[JournalPlace] = ()
+    ) -> None:
         await self.allowed.wait()
         await super().commit(batches, places)
 

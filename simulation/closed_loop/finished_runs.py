@@ -54,7 +54,7 @@ class UnreadableRun(ValueError):
     """A file of a finished run cannot be read; the message names it."""
 
 
-class KeptRuns:
+class FinishedRuns:
     """Runs of one comparison that are kept in a directory."""
 
     def __init__(
@@ -115,8 +115,8 @@ class KeptRuns:
 
 def _digest(traces: Traces) -> str:
     digest = hashlib.sha256()
-    own = () if traces.own is None else (traces.own,)
-    for array in (traces.nodes, traces.pods, traces.cpu_percent, *own):
+    system = () if traces.system is None else (traces.system,)
+    for array in (traces.nodes, traces.pods, traces.cpu_percent, *system):
         digest.update(str(array.shape).encode())
         digest.update(array.tobytes())
     return digest.hexdigest()

@@ -33,7 +33,7 @@ _MODEL_SEED = 20_180_101
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTrace:
+class SystemTrace:
     """What a file holds."""
 
     file: str
@@ -41,14 +41,14 @@ class OwnTrace:
     complaints: tuple[str, ...]
 
 
-def has_own_trace(directory: Path) -> bool:
+def has_system_usage(directory: Path) -> bool:
     """Whether a directory holds usage of machines."""
     return directory.is_dir() and any(
         path.match(pattern) for path in directory.iterdir() for pattern in PATTERNS
     )
 
 
-def read_own(directory: Path, rows_max: int = ROWS_MAX) -> OwnTrace:
+def read_system_usage(directory: Path, rows_max: int = ROWS_MAX) -> SystemTrace:
     """Read the machines of a directory. Raises TraceError where they cannot be read."""
     usage = read_machine_usage(directory, rows_max)
     steps = np.arange(STEPS) * STEP_S
@@ -56,10 +56,10 @@ def read_own(directory: Path, rows_max: int = ROWS_MAX) -> OwnTrace:
     complaints = usage.malformed.complaints
     if usage.cut:
         complaints = (*complaints, f"{usage.file}: rows after the first {usage.rows:,}")
-    return OwnTrace(usage.file, _relative(series), complaints)
+    return SystemTrace(usage.file, _relative(series), complaints)
 
 
-def model_own() -> Shape:
+def model_system_usage() -> Shape:
     """The built-in model."""
     random = np.random.default_rng(_MODEL_SEED)
     hours = np.arange(STEPS) / _HOUR_STEPS + random.uniform(0, 24, (_MACHINES, 1))

@@ -8,23 +8,27 @@ import pytest
 
 from simulation.closed_loop.comparison import compare
 from simulation.closed_loop.contenders import MakeContender, contenders
-from simulation.closed_loop.kept import KeptRuns, UnreadableRun
-from simulation.closed_loop.own import model_own
+from simulation.closed_loop.finished_runs import FinishedRuns, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn
+from simulation.closed_loop.system_usage import model_system_usage
 from simulation.closed_loop.traces import model_traces
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 
 _SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
 _TRACES = model_traces()
 
 
-def _kept(directory: Path, version: str = "1", definition: str = "rule") -> KeptRuns:
-    return KeptRuns(directory, _TRACES, {"random-choice": definition}, version)
+def _kept(directory: Path, version: str = "1", definition: str = "rule") -> FinishedRuns:
+    return FinishedRuns(directory, _TRACES, {"random-choice": definition}, version)
 
 
-def _compared(kept: KeptRuns, make: Callable[[], MakeContender] | None = None) -> object:
-    of = contenders(["random-choice"], [], Pipeline) if make is None else {"random-choice": make()}
+def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = None) -> object:
+    of = (
+        contenders(["random-choice"], [], LocalPipeline)
+        if make is None
+        else {"random-choice": make()}
+    )
     runs = InTurn(_TRACES, of, lambda _: None, lambda: 0.0)
     return compare([_SMALL], [3], ["random-choice"], _TRACES.files, runs, kept)
 
@@ -52,8 +56,8 @@ def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
 
 def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
-    own = replace(_TRACES, own=model_own())
-    kept = KeptRuns(tmp_path, own, {"random-choice": "rule"}, "1")
+    measured = replace(_TRACES, system=model_system_usage())
+    kept = FinishedRuns(tmp_path, measured, {"random-choice": "rule"}, "1")
     assert kept.find(_SMALL, 3, "random-choice") is None
 
 

@@ -6,10 +6,16 @@ import numpy as np
 import orjson
 import pytest
 
-from simulation.closed_loop.own import STEP_S, STEPS, has_own_trace, model_own, read_own
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.samples import Samples
 from simulation.closed_loop.scenario import BEGIN_MS
+from simulation.closed_loop.system_usage import (
+    STEP_S,
+    STEPS,
+    has_system_usage,
+    model_system_usage,
+    read_system_usage,
+)
 from simulation.closed_loop.world import World
 from simulation.cluster.alibaba import COLUMNS
 from simulation.cluster.tracefiles import TraceError
@@ -28,7 +34,7 @@ def written(directory: Path, rows: list[tuple[str, int, int, int]]) -> Path:
 def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Path) -> None:
     rows = [("a", 100, 10, 50), ("a", 100 + STEP_S, 30, 50), ("a", 100 + 2 * STEP_S, 99, 50)]
     rows += [("b", 5, 20, 50), ("b", 5 + 2 * STEP_S, 20, 50)]
-    trace = read_own(written(tmp_path, rows))
+    trace = read_system_usage(written(tmp_path, rows))
     assert trace.file == _FILE
     cpu, memory = trace.shape
     assert cpu.shape == (2, STEPS)
@@ -41,19 +47,21 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
 def test_rows_beyond_those_that_are_read_are_named(tmp_path: Path) -> None:
     rows = [("a", STEP_S * step, 10, 50) for step in range(4)]
     directory = written(tmp_path, rows)
-    assert read_own(directory, rows_max=4).complaints == ()
-    assert read_own(directory, rows_max=3).complaints == (f"{_FILE}: rows after the first 3",)
+    assert read_system_usage(directory, rows_max=4).complaints == ()
+    assert read_system_usage(directory, rows_max=3).complaints == (
+        f"{_FILE}: rows after the first 3",
+    )
 
 
 def test_a_directory_without_machines_has_no_such_trace(tmp_path: Path) -> None:
-    assert not has_own_trace(tmp_path)
+    assert not has_system_usage(tmp_path)
     with pytest.raises(TraceError, match="machine usage"):
-        read_own(tmp_path)
-    assert has_own_trace(written(tmp_path, []))
+        read_system_usage(tmp_path)
+    assert has_system_usage(written(tmp_path, []))
 
 
 def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:
-    first, second = model_own(), model_own()
+    first, second = model_system_usage(), model_system_usage()
     assert (first == second).all()
     assert first.mean(axis=(1, 2)) == pytest.approx([1.0, 1.0], abs=1e-3)
     assert (first > 0).all()
@@ -62,25 +70,25 @@ def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:
 
 
 def test_the_load_that_is_asked_for_includes_what_nodes_use_themselves() -> None:
-    drawn, without = scenario(nodes=20, hours=2, own_share=0.1), scenario(nodes=20, hours=2)
+    drawn, without = scenario(nodes=20, hours=2, system_share=0.1), scenario(nodes=20, hours=2)
     assert drawn.plans == without.plans
     assert drawn.machines == without.machines
-    assert without.own is None
-    assert drawn.own is not None
+    assert without.system is None
+    assert drawn.system is not None
     times = np.arange(drawn.measured_ms - BEGIN_MS, drawn.end_ms - BEGIN_MS, 1000 * STEP_S)
     capacity = sum(each.millicores for each in drawn.machines)
-    own = drawn.own.cpu(times).sum(axis=0).mean() / capacity
-    assert own == pytest.approx(0.1, rel=0.4)
-    assert drawn.factor / without.factor == pytest.approx((0.4 - own) / 0.4)
+    share = drawn.system.cpu(times).sum(axis=0).mean() / capacity
+    assert share == pytest.approx(0.1, rel=0.4)
+    assert drawn.factor / without.factor == pytest.approx((0.4 - share) / 0.4)
 
 
 def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
     """As in production: what is left of the node without its pods is the system part."""
-    drawn = scenario(own_share=0.1)
+    drawn = scenario(system_share=0.1)
     world = World(drawn)
     moment = world.usage.moment(BEGIN_MS)
-    assert drawn.own is not None
-    assert moment.demand == pytest.approx(drawn.own.at(0))
+    assert drawn.system is not None
+    assert moment.demand == pytest.approx(drawn.system.at(0))
     assert (moment.demand > 0).all()
     samples = [orjson.loads(each.value) for each in Samples(world).of(moment)]
     assert samples
@@ -91,34 +99,34 @@ def test_a_node_reports_its_own_part_and_its_pods_do_not() -> None:
 
 
 def test_a_saturated_node_takes_from_its_own_part_as_from_its_pods() -> None:
-    drawn = scenario(load=0.9, own_share=0.85)
+    drawn = scenario(load=0.9, system_share=0.85)
     world = World(drawn)
     plan = drawn.plans[0]
     world.cluster.ask(plan)
     assert world.cluster.place(plan, drawn.machines[0].name) is None
-    assert drawn.own is not None
+    assert drawn.system is not None
     # The time at which the node wants most for itself.
     times = np.arange(0, 8 * 86_400_000, 1000 * STEP_S)
-    at_ms = BEGIN_MS + int(times[drawn.own.cpu(times)[0].argmax()])
+    at_ms = BEGIN_MS + int(times[drawn.system.cpu(times)[0].argmax()])
     world.usage.end_ms[:] = at_ms + 1
     moment = world.usage.moment(at_ms)
     assert moment.demand[0, 0] > moment.given[0, 0] == drawn.machines[0].millicores
     share = moment.given[0, 0] / moment.demand[0, 0]
-    wanted = moment.demand[0, 0] - drawn.own.at(at_ms - BEGIN_MS)[0, 0]
+    wanted = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
     assert moment.pods[:, 0].sum() == pytest.approx(wanted * share)
 
 
 def test_what_is_ahead_of_a_node_includes_its_own_part() -> None:
-    drawn = scenario(own_share=0.2)
+    drawn = scenario(system_share=0.2)
     world = World(drawn)
     times = BEGIN_MS + np.arange(0, 3_600_000, 1000 * STEP_S)
     ahead = world.usage.cpu_ahead(BEGIN_MS, times, 0, 0)
-    assert drawn.own is not None
-    assert ahead[:-1] == pytest.approx(drawn.own.cpu(times - BEGIN_MS))
+    assert drawn.system is not None
+    assert ahead[:-1] == pytest.approx(drawn.system.cpu(times - BEGIN_MS))
     assert (ahead[-1] == 0).all()
 
 
 def test_nodes_cannot_use_all_of_the_load_themselves() -> None:
-    assert Parameters(own_share=0.39).wrong() is None
-    wrong = Parameters(own_share=0.4).wrong()
-    assert wrong == "own_share: found 0.4; expected from 0 to less than load, 0.4"
+    assert Parameters(system_share=0.39).wrong() is None
+    wrong = Parameters(system_share=0.4).wrong()
+    assert wrong == "system_share: found 0.4; expected from 0 to less than load, 0.4"

@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from simulation.closed_loop.ruled import Ruled
+from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules.view import Array, NodesView
 from simulation.closed_loop.scenario import BEGIN_MS
 from simulation.closed_loop.world import World
 from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
 
-def begun() -> tuple[World, Ruled, FirstWithRoom]:
+def begun() -> tuple[World, RuleContender, FirstWithRoom]:
     world, rule = World(scenario()), FirstWithRoom()
-    ruled = Ruled("first", rule)
+    ruled = RuleContender("first", rule)
     ruled.begin(world)
     return world, ruled, rule
 
 
-def steps(world: World, ruled: Ruled, seconds: int) -> None:
+def steps(world: World, ruled: RuleContender, seconds: int) -> None:
     """Go on until this many seconds after the beginning."""
     for now_ms in range(world.cluster.now_ms, BEGIN_MS + 1000 * seconds, 10_000):
         world.advance(now_ms)
@@ -89,7 +89,7 @@ def test_a_pod_without_room_waits_and_is_tried_again() -> None:
             return None
 
     world, rule = World(scenario()), Never()
-    ruled = Ruled("never", rule)
+    ruled = RuleContender("never", rule)
     ruled.begin(world)
     steps(world, ruled, 600)
     waiting = len(world.cluster.asking)

@@ -41,7 +41,7 @@ class Stages(Protocol):
         ...
 
 
-class Streamed:
+class StageContender:
     """Both stages under one policy."""
 
     def __init__(
@@ -128,9 +128,9 @@ class Streamed:
         records, self._unread = self._unread, []
         for topic, value in self._stages.apply(records):
             if topic in _READ:
-                self._hear(topic, value)
+                self._handle_output(topic, value)
 
-    def _hear(self, topic: str, value: bytes) -> None:
+    def _handle_output(self, topic: str, value: bytes) -> None:
         message = decode(topic, value)
         if isinstance(message, Refusal):
             raise TypeError(f"the stages wrote a record of {topic} that cannot be read: {message}")

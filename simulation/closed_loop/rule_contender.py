@@ -30,7 +30,7 @@ RETRY_MS = 60_000
 _CHOICES = 104
 
 
-class Ruled(Observer):
+class RuleContender(Observer):
     """One rule in one world."""
 
     def __init__(self, name: str, rule: Rule) -> None:

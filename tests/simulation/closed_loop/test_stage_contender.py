@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from simulation.closed_loop.scenario import BEGIN_MS, BUDGETED, CLUSTER
-from simulation.closed_loop.streamed import Streamed
+from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import World, run
 from simulation.cluster.cluster import Eviction, Observer
-from streams.in_process.pipeline import Pipeline
+from streams.in_process.pipeline import LocalPipeline
 from tests.simulation.closed_loop.days import EAGER, quiet, scenario, streamed
 
 
@@ -31,15 +31,15 @@ def test_pods_are_placed_and_nothing_is_refused() -> None:
     assert ours.complaints == []
     assert result.figures["placed_pods"] > 10
     assert result.figures["waiting_pods"] == 0
-    assert result.own["records"] > 1000
-    assert "bind_failed" not in result.own
+    assert result.counts["records"] > 1000
+    assert "bind_failed" not in result.counts
 
 
 def test_what_the_stages_know_is_what_there_is() -> None:
     """Requests, pods and usage of every node, after an hour of changes."""
     drawn = scenario(load=0.5)
-    world, pipeline = World(drawn), Pipeline()
-    ours = Streamed("ours", "mode: enforce\n", lambda: pipeline)
+    world, pipeline = World(drawn), LocalPipeline()
+    ours = StageContender("ours", "mode: enforce\n", lambda: pipeline)
     ours.begin(world)
     for now_ms in range(BEGIN_MS, drawn.end_ms, 10_000):
         world.advance(now_ms)
@@ -79,7 +79,7 @@ def test_a_policy_that_observes_evicts_nobody() -> None:
         scenario(2, load=0.6), streamed(EAGER.replace("mode: enforce", "mode: observe")), quiet
     )
     assert result.figures["evictions"] == 0
-    assert result.own["evict_dry"] > 0
+    assert result.counts["evict_dry"] > 0
 
 
 def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
@@ -98,5 +98,5 @@ def test_in_turns_the_stages_get_the_same_samples_later() -> None:
     ours = streamed(policy)
     result = run(scenario(step_s=10, turn_s=60), ours, quiet)
     assert ours.complaints == []
-    assert result.own["bind_done"] >= result.figures["placed_pods"] > 10
-    assert "bind_failed" not in result.own
+    assert result.counts["bind_done"] >= result.figures["placed_pods"] > 10
+    assert "bind_failed" not in result.counts

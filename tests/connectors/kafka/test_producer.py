@@ -3,10 +3,9 @@
 import pytest
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.kafka import sender
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
+from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Reader, Record
-from connectors.kafka.sender import Sender
 from schemas.messages.clock import ClockTick
 from schemas.messages.lists import ListBegin
 from schemas.topics.codec import decode
@@ -60,7 +59,7 @@ def _with_one_record(connection: Connection) -> Sender:
 def test_a_broker_that_goes_away_is_reported_with_what_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sender, "DELIVERY_TIMEOUT_MS", 1500)
+    monkeypatch.setattr("connectors.kafka.producer.DELIVERY_TIMEOUT_MS", 1500)
     with EmbeddedBroker() as embedded:
         out = _with_one_record(connect(embedded.settings))
         embedded.stop()

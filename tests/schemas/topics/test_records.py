@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.records import place
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS
+from schemas.topics.records import place
 from tests.connectors.kafka.messages import EXAMPLES
 
 KEYS = {
