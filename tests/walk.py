@@ -20,7 +20,7 @@ from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, Written
 from tests.streams.builders import NOW_MS, nodes, pod, request
 
-_PLUGINS = "streams.placement.plugins"
+_PLUGINS = ("streams.placement.filters", "streams.placement.scores", "schemas.")
 _POLICY = """
 mode: enforce
 plugins: {balance: [LowNodeLoad]}
@@ -53,18 +53,12 @@ class Walk:
     @property
     def modules(self) -> list[str]:
         """Modules without plugins and messages, by their first entry."""
-        return [
-            each
-            for each in dict.fromkeys(self.entered)
-            if not each.startswith((_PLUGINS, "schemas."))
-        ]
+        return [each for each in dict.fromkeys(self.entered) if not each.startswith(_PLUGINS)]
 
     def reentries(self) -> Counter[str]:
         """How often each package was entered again, its plugins and messages left out."""
         packages = [
-            each.rsplit(".", 1)[0]
-            for each in self.entered
-            if not each.startswith((_PLUGINS, "schemas."))
+            each.rsplit(".", 1)[0] for each in self.entered if not each.startswith(_PLUGINS)
         ]
         runs = [
             each for each, before in zip(packages, ["", *packages], strict=False) if each != before

@@ -35,7 +35,7 @@ from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from streams.pods.limits import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, as_of

@@ -26,7 +26,7 @@ from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
-from streams.placement.plugins.unsupported import refusal
+from streams.placement.filters.unsupported import refusal
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 
