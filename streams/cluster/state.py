@@ -246,7 +246,7 @@ class ClusterState:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:
             return self.placement.bound(pod.uid, pod.node, cause)
-        list_id = self.inventory.lists.named("pod-lifecycle", lifecycle.list_id)
+        list_id = self.inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         if list_id is not None:
             self.placement.listed(pod.uid, list_id)
         return []

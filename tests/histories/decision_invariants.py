@@ -25,6 +25,16 @@ def check_unique_id(model: Model, message: Any) -> None:
     require(id_ not in model.ids, "two decisions have the same id", id_)
 
 
+def check_decided_again(
+    cluster: ClusterModel, state: ClusterState, decision: PlacementDecision
+) -> None:
+    """A placed pod waits again only after its reservation has expired or its binding has failed."""
+    placed = cluster.reserved.get(decision.pod.uid)
+    if placed is not None and decision.waits:
+        is_over = (placed.expires_at_ms or 0) <= decision.decided_at_ms
+        require(is_over, "a placed pod waits again without a reason", decision)
+
+
 # --- placements -----------------------------------------------------------------------------------------
 
 
@@ -180,6 +190,7 @@ def check_hot_rounds(cluster: ClusterModel, state: ClusterState, round_: Rebalan
             require(is_counted, "hot rounds of a node are counted wrongly", f"{known}, then {hot}")
 
 
+DECISION = (check_decided_again,)
 PLACEMENT = (
     check_placed_while_paused, check_placed_once, check_reservation, check_drained, check_room,
 )  # fmt: skip

@@ -139,8 +139,8 @@ class WorldSink(Sink):
             return problem
         if pod.get("node") != command.node:
             return Attempt("refused", "the pod is on another node")
-        self.effects[command.command_id] += 1
         if command.policy != "SoftEviction":
+            self.effects[command.command_id] += 1
             world.end_pod(command.pod.uid, "deleted")
             world.replace_pod(self._random, pod)
         return DONE

@@ -172,6 +172,10 @@ class _Run:
         self.cluster.end_outage()
         for each in self.surroundings:
             valid_events.write_policy(each.world, self.log, QUIET_POLICY)
+        # A request that is read after the end of its pod waits until the next full list.
+        self._advance(10, random)
+        self._work()
+        for each in self.surroundings:
             each.watch.send_lists()
         for step in range(_QUIET_STEPS + _STILL_STEPS):
             self._advance(10, random, measures=step < _QUIET_STEPS)
@@ -234,7 +238,9 @@ class _Run:
         match message:
             case PlacementDecision():
                 decision_invariants.check_unique_id(self.model, message)
-                checks = decision_invariants.PLACEMENT if message.outcome == "placed" else ()
+                checks = decision_invariants.DECISION
+                if message.outcome == "placed":
+                    checks = decision_invariants.PLACEMENT
             case EvictionCommand():
                 decision_invariants.check_unique_id(self.model, message)
                 checks = decision_invariants.EVICTION

@@ -5,6 +5,7 @@ watch would write; `outside.Watch` delivers them. Amounts are few and small, so 
 Payloads are JSON values as producers write them.
 """
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -182,14 +183,12 @@ class World:
     def has_room(self, pod: Payload, node: str) -> bool:
         """Tell whether the kubelet of the node admits the pod."""
         allocatable = amounts(self.nodes[node]["allocatable"])
-        pods = [*self.pods_on(node), pod]
-        used = {"pods": len(pods)}
-        for each in pods:
-            for resource, amount in pod_demand(
-                Pod.model_validate_json(orjson.dumps(each))
-            ).requests.items():
-                used[resource] = used.get(resource, 0) + amount
-        return all(amount <= allocatable.get(name, 0) for name, amount in used.items() if amount)
+        requests = [_read_requests(each) for each in (*self.pods_on(node), pod)]
+        used = {"pods": len(requests)}
+        for resource, amount in requests[-1].items():
+            if amount:
+                used[resource] = sum(each.get(resource, 0) for each in requests)
+        return all(amount <= allocatable.get(name, 0) for name, amount in used.items())
 
     def describe_pod(self, pod: Payload, event: str, **fields: Any) -> Payload:
         return self.head(kind="pod", event=event, pod=dict(pod), **fields)
@@ -272,6 +271,10 @@ class World:
         if random.random() < 0.2:
             metric["report_interval_ms"] = random.choice((0, 10_000, 60_000))
         return metric
+
+
+def _read_requests(pod: Payload) -> Mapping[str, int]:
+    return pod_demand(Pod.model_validate_json(orjson.dumps(pod))).requests
 
 
 def draw_node(random: Random) -> Payload:

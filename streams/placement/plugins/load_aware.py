@@ -182,12 +182,12 @@ class LoadAwareFilter(Filter):
             return self._open, self._open
         other = self._open
         if most is not None:
-            used = usage.expected(profile.aggregation, profile.aggregated_ms)
+            used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
             about = self._usage if profile.aggregation is None else self._aggregated
             other = _Limits(_room(most, used), about)
         if most_prod is None:
             return other, other
-        prod = _Limits(_room(most_prod, usage.expected_prod()), self._usage)
+        prod = _Limits(_room(most_prod, usage.compute_expected_prod()), self._usage)
         return (_both(prod, other) if self.args.check_both else prod), other
 
 
@@ -324,8 +324,10 @@ class LoadAwareScore(Score):
         """Expected usage by which prod pods and others are scored; None: the node scores 0."""
         if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None
-        other = usage.expected(self._aggregation, self._aggregated_ms)
-        return (usage.expected_prod() if self.args.score_according_prod_usage else other), other
+        other = usage.compute_expected(self._aggregation, self._aggregated_ms)
+        return (
+            usage.compute_expected_prod() if self.args.score_according_prod_usage else other
+        ), other
 
 
 def _room(most: Vector, used: Vector) -> Vector:

@@ -57,11 +57,11 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
     if usage.vectors is None or usage.vectors.node is None:
         return None
     if by_prod:
-        expected = usage.expected_prod()
+        expected = usage.compute_expected_prod()
     elif own.aggregated is not None:
-        expected = usage.expected(own.aggregated.aggregation, own.aggregated.duration_ms)
+        expected = usage.compute_expected(own.aggregated.aggregation, own.aggregated.duration_ms)
     else:
-        expected = usage.expected(None, 0)
+        expected = usage.compute_expected(None, 0)
     expected = plus(expected, estimator.of_kind(kind))
     for index, resource in enumerate(estimator.resources):
         total, threshold = usage.profile.total[index], thresholds[index]
@@ -82,13 +82,13 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
         return 0
     statistic = args.aggregated
     if args.score_according_prod_usage and kind.prod:
-        expected = usage.expected_prod()
+        expected = usage.compute_expected_prod()
     elif statistic is not None and statistic.score_aggregation_type:
-        expected = usage.expected(
+        expected = usage.compute_expected(
             statistic.score_aggregation_type, statistic.score_aggregated_duration_ms
         )
     else:
-        expected = usage.expected(None, 0)
+        expected = usage.compute_expected(None, 0)
     used = plus(expected, estimator.of_kind(kind))
     left = {
         resource: _left_percent(total, amount)
