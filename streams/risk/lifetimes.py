@@ -94,20 +94,22 @@ def merge_lifetimes(older: Lifetime, newer: Lifetime) -> Lifetime:
 
     A resource that one part did not measure has the figures of `newer`.
     """
-    older_minutes = max(0, min(older.minutes, MINUTES_MAX - newer.minutes))
-    minutes = older_minutes + newer.minutes
+    older_usage = older.usage
+    newer_minutes, newer_usage, _ = newer
+    older_minutes = max(0, min(older.minutes, MINUTES_MAX - newer_minutes))
+    minutes = older_minutes + newer_minutes
     merged: list[int] = []
-    for column in range(0, len(newer.usage), 2):
-        older_mean, older_deviation = older.usage[column], older.usage[column + 1]
-        newer_mean, newer_deviation = newer.usage[column], newer.usage[column + 1]
+    for column in range(0, len(newer_usage), 2):
+        older_mean, older_deviation = older_usage[column], older_usage[column + 1]
+        newer_mean, newer_deviation = newer_usage[column], newer_usage[column + 1]
         if older_mean < 0 or newer_mean < 0:
             merged += (newer_mean, newer_deviation)
             continue
         difference = newer_mean - older_mean
         squares = older_deviation * older_deviation * older_minutes
-        squares += newer_deviation * newer_deviation * newer.minutes
-        squares += difference * difference * older_minutes * newer.minutes // minutes
-        merged += (older_mean + difference * newer.minutes // minutes, isqrt(squares // minutes))
+        squares += newer_deviation * newer_deviation * newer_minutes
+        squares += difference * difference * older_minutes * newer_minutes // minutes
+        merged += (older_mean + difference * newer_minutes // minutes, isqrt(squares // minutes))
     return Lifetime(minutes, tuple(merged))
 
 
@@ -122,18 +124,19 @@ def update_recent(
         usage: mean usage of each resource in the window, in units; None: it was not measured.
         recent_minutes: time within which the recent average forgets most of a window, at least 1.
     """
-    before = lifetime.recent
+    lifetime_minutes, lifetime_usage, before = lifetime
     if not before:
-        for mean in lifetime.usage[::2]:
+        for mean in lifetime_usage[::2]:
             before += (mean, 0, 0)
     if usage is None:
         return before
-    seen = min(lifetime.minutes, _MEMORY_MINUTES)
+    seen = min(lifetime_minutes, _MEMORY_MINUTES)
     # Until the lifetime is longer than that, its mean is the recent average.
-    horizon = max(minutes, min(recent_minutes, lifetime.minutes + minutes))
+    horizon = max(minutes, min(recent_minutes, lifetime_minutes + minutes))
     recent: list[int] = []
     for index, used in enumerate(usage):
-        mean, (average, root, lasting) = lifetime.usage[2 * index], _recent_of(before, index)
+        mean = lifetime_usage[2 * index]
+        average, root, lasting = before[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
         now = used * PARTS
         beyond, squares = average - mean, root * root
         products = lasting * squares // _MILLION * seen + (now - mean) * beyond * minutes
@@ -150,13 +153,14 @@ def update_recent(
 
 def expect_usage(lifetime: Lifetime) -> Lifetime:
     """Return the lifetime with the mean and deviation that are expected next."""
-    if not lifetime.recent:
+    minutes, usage, recent = lifetime
+    if not recent:
         return lifetime
-    windows = max(1, min(lifetime.minutes, _MEMORY_MINUTES) // WINDOW_MINUTES)
+    windows = max(1, min(minutes, _MEMORY_MINUTES) // WINDOW_MINUTES)
     expected: list[int] = []
-    for index in range(len(lifetime.recent) // RECENT_FIGURES):
-        mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
-        average, root, lasting = _recent_of(lifetime.recent, index)
+    for index in range(len(recent) // RECENT_FIGURES):
+        mean, deviation = usage[2 * index], usage[2 * index + 1]
+        average, root, lasting = recent[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
         variance = deviation * deviation
         believed = _believe(lasting, variance, root * root * windows)
         explained = (believed * root // _MILLION) ** 2
@@ -164,11 +168,7 @@ def expect_usage(lifetime: Lifetime) -> Lifetime:
             max(0, mean + (average - mean) * believed // _MILLION),
             isqrt(max(variance - explained, variance // _UNEXPLAINED)),
         )
-    return Lifetime(lifetime.minutes, tuple(expected))
-
-
-def _recent_of(recent: tuple[int, ...], resource: int) -> tuple[int, ...]:
-    return recent[RECENT_FIGURES * resource : RECENT_FIGURES * (resource + 1)]
+    return Lifetime(minutes, tuple(expected))
 
 
 def _believe(lasting: int, variance: int, squares: int) -> int:

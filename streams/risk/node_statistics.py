@@ -242,7 +242,8 @@ class NodeStatistics:
         young = any(each.pod.uid not in self.lifetimes for each in pods)
         usages = self._read_usages() if young else {}
         counts = [
-            self._count(each, usages.get((each.pod.namespace, each.pod.name))) for each in pods
+            self._count(each, usages.get((each.pod.namespace, each.pod.name)) if young else None)
+            for each in pods
         ]
         none = ZERO_SUMS * len(self.fleet.resources)
         self._sums = _add_up([system, *(share for share, _, _ in counts)])
