@@ -38,7 +38,7 @@ demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane he
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so where these are missing.
 	@if command -v go >/dev/null; then $(MAKE) --no-print-directory control-plane || true; fi
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 20 $(ARGS)
 
 # Before the tests: a slow first build must not look like a test that hangs.
 control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with Go: some minutes, once.

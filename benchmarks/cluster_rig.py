@@ -21,8 +21,7 @@ from connectors.process import event_loop
 from simulation.control_plane.build import build
 from simulation.control_plane.cluster import create_namespace, create_nodes, node
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo.runner import environment
-from simulation.processes import Loadstream, duty
+from simulation.processes import Loadstream, duty, environment
 
 NAMESPACE = "bench"
 #: A real broker answers at the first record, so a short wait would only cost it.

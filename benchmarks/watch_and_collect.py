@@ -31,8 +31,7 @@ from benchmarks.figures import Figure, Unproven
 from benchmarks.rig import Rig, rig, usage
 from benchmarks.wire import PATIENCE_S, Receiver
 from connectors.process.child_process import Guard
-from simulation.kubernetes_demo.runner import environment
-from simulation.processes import Loadstream, duty
+from simulation.processes import Loadstream, duty, environment
 
 _KUBECONFIG = """
 apiVersion: v1

@@ -12,7 +12,7 @@ from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import decode
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 
 #: Fields of which a request of each kind needs one.
 _NEEDED = {

@@ -139,7 +139,7 @@ def history(
     Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
     """
     from connectors.kafka.applied import Applied
-    from streams.placement.plugins.registry import KNOWN
+    from streams.placement.registry import KNOWN
 
     with as_messages():
         connection = connect_as_configured()
@@ -170,7 +170,7 @@ def _read(file: Path) -> "tuple[Policy, str]":
     """The policy of a file and its text; errors are printed and end the command."""
     from schemas.messages.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
-    from streams.placement.plugins.registry import KNOWN
+    from streams.placement.registry import KNOWN
 
     name, text = read_file(file, DOCUMENT_BYTES_MAX)
     try:

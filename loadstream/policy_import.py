@@ -44,7 +44,7 @@ def import_(
     from connectors.policy.imports.output import write_policy
     from connectors.policy.imports.translation import GROUPS, Translation
     from schemas.policy import PolicyError, Problem, read_policy
-    from streams.placement.plugins.registry import KNOWN
+    from streams.placement.registry import KNOWN
 
     name, data = read_file(file, _FILE_BYTES_MAX)
     if len(data) > _FILE_BYTES_MAX:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.process.child_process import ChildProcess
+from schemas.settings.connection import ENV_PREFIX, KafkaSettings
 
 _COMMAND = [sys.executable, "-m", "loadstream"]
 _SHOWN_LINES = 15
@@ -57,6 +58,15 @@ class Loadstream(ChildProcess):
         """The end of its log."""
         lines = self.output().splitlines()[-_SHOWN_LINES:]
         return "\n".join([f"its log {self.log} ends with:", *(f"    {line}" for line in lines)])
+
+
+def environment(kafka: KafkaSettings) -> dict[str, str]:
+    """Variables by which processes find a local broker."""
+    return {
+        f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
+        "LOADSTREAM_LOG_FORMAT": "console",
+    }
 
 
 @contextmanager

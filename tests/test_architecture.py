@@ -23,7 +23,7 @@ _FORBIDDEN = {
     "streams.migration.budgets": "faust",
     "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",
-    "streams.placement.plugins.fit": "faust",
+    "streams.placement.filters.fit": "faust",
     "streams.rebalance.thresholds.rounds": "streams.worker.runner",
     "streams.replay.diff": "asyncio",
     "streams.stage.packing": "confluent_kafka",

@@ -118,8 +118,6 @@ class MigrationRow(Message, Migration):
 
     sequence: Count
     """Order of creation."""
-    owner_uid: Annotated[str, Field(max_length=128)] = ""
-    """uid of the pod's controller; empty: it has none."""
     ignore_windows: bool = False
     """Maintenance windows do not hold it back."""
     ttl_ms: DurationMs

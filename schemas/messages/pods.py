@@ -178,6 +178,20 @@ class Pod(PodRef):
     """Condition Ready=True."""
 
     @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the pod, if it has one."""
+        for owner in self.owners:
+            if owner.controller and owner.uid:
+                return owner
+        return None
+
+    @property
+    def owner_key(self) -> str:
+        """uid of the controller, else namespace/name of the pod."""
+        owner = self.controller
+        return f"{self.namespace}/{self.name}" if owner is None else owner.uid
+
+    @property
     def has_finished(self) -> bool:
         """It has run to its end."""
         return self.phase in ("Succeeded", "Failed")

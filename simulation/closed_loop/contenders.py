@@ -17,7 +17,7 @@ from simulation.closed_loop.rules.view import Rule
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.world import Contender
 from streams.in_process.pipeline import LocalPipeline
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 
 POLICIES = Path(__file__).parent / "policies"
 #: Annotations of the pods of a contender, where its policy goes by them.

@@ -76,10 +76,9 @@ class Recorder(Observer):
         self._cpu.append(shares[:, 0])
         self._memory.append(shares[:, 1])
 
-    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+    def asked(self, plan: PodPlan) -> None:
         """A pod waits."""
-        if not withdrawn:
-            self._asked_ms[plan.pod.uid] = plan.at_ms
+        self._asked_ms[plan.pod.uid] = plan.at_ms
 
     def happened(self, event: PodEvent) -> None:
         """A pod waits no more."""

@@ -61,14 +61,13 @@ class RuleContender(Observer):
         self._failed = 0
         world.cluster.observers.append(self)
 
-    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+    def asked(self, plan: PodPlan) -> None:
         """A pod wants a node."""
-        if not withdrawn:
-            self._waiting.append((0, plan))
+        self._waiting.append((0, plan))
 
     def happened(self, event: PodEvent) -> None:
         """A pod takes room, or leaves it."""
-        if event.event not in ("bound", "finished", "deleted") or event.pod.node is None:
+        if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
         node = self._world.usage.nodes[event.pod.node]
         plan = self._world.scenario.plans[work_of(event.pod.uid)]

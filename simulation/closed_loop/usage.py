@@ -74,7 +74,7 @@ class Usage(Observer):
         uid = event.pod.uid
         if event.event == "bound":
             self._take(event)
-        elif event.event in ("finished", "deleted") and uid in self._slot_of:
+        elif event.event == "deleted" and uid in self._slot_of:
             slot = self._slot_of.pop(uid)
             del self.on_node[int(self.node[slot])][slot]
             self.node[slot] = -1

@@ -14,12 +14,10 @@ from schemas.messages.pods import Pod
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 
-Event = Literal["bound", "running", "changed", "finished", "deleted"]
+Event = Literal["bound", "running", "changed", "deleted"]
 
 #: Time from the binding of a pod to its start: images are there.
 START_MS = 20_000
-#: A job that has finished is deleted after this time.
-CLEAN_UP_MS = 120_000
 #: Time that an evicted pod takes to terminate.
 GRACE_MS = 30_000
 
@@ -42,7 +40,6 @@ class RunningPod:
     pod: Pod
     node: str
     started_ms: int
-    ended: bool = False
     going: bool = False
     """It was evicted and terminates."""
 
@@ -80,18 +77,14 @@ class Kubelets:
         state.pods[uid] = RunningPod(plan, bound, node, started_ms)
         _take(state, plan.requests, 1)
         self._node_of[uid] = node
-        end_ms = started_ms + plan.life_ms
         self._expect(started_ms, uid, "running")
-        if plan.job:
-            self._expect(end_ms, uid, "finished")
-            end_ms += CLEAN_UP_MS
-        self._expect(end_ms, uid, "deleted")
+        self._expect(started_ms + plan.life_ms, uid, "deleted")
         return PodEvent(now_ms, "bound", bound)
 
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
-        """A pod begins to terminate; None: it is not there, has ended or terminates already."""
+        """A pod begins to terminate; None: it is not there, or terminates already."""
         running = self.pod(uid)
-        if running is None or running.ended or running.going:
+        if running is None or running.going:
             return None
         running.going = True
         running.pod = running.pod.model_copy(update={"deleting_at_ms": now_ms, "ready": False})
@@ -110,12 +103,6 @@ class Kubelets:
     def add(self, machine: Machine) -> None:
         """A machine joins, with no pods."""
         self._nodes[machine.name] = _Node(machine)
-
-    def remove(self, node: str, now_ms: int) -> list[PodEvent]:
-        """A machine is gone, and all pods on it with it."""
-        events = [self._happen(now_ms, uid, "deleted") for uid in list(self._nodes[node].pods)]
-        del self._nodes[node]
-        return [event for event in events if event is not None]
 
     def advance(self, now_ms: int) -> list[PodEvent]:
         """What has happened until now, in the order of time."""
@@ -136,10 +123,6 @@ class Kubelets:
         """What the pods on a node request together."""
         return dict(self._nodes[node].requested)
 
-    def live_pods(self, node: str) -> int:
-        """How many pods are on a node and have not ended."""
-        return sum(not pod.ended for pod in self._nodes[node].pods.values())
-
     def pods_on(self, node: str) -> tuple[RunningPod, ...]:
         """Pods on a node that are not deleted."""
         return tuple(self._nodes[node].pods.values())
@@ -151,7 +134,7 @@ class Kubelets:
     def _find_missing(self, state: _Node, plan: PodPlan) -> str | None:
         """The resource of which too little is free for a pod; None: the pod fits."""
         machine = state.machine
-        if self.live_pods(machine.name) >= machine.allocatable["pods"]:
+        if len(state.pods) >= machine.allocatable["pods"]:
             return "pods"
         for name, amount in plan.requests.items():
             if machine.allocatable.get(name, 0) - state.requested.get(name, 0) < amount:
@@ -171,15 +154,11 @@ class Kubelets:
         change: dict[str, object]
         if event == "running":
             change = {"phase": "Running", "ready": True, "initialized_at_ms": at_ms}
-        elif event == "finished":
-            change = {"phase": "Succeeded", "ready": False}
         else:
             change = {"deleting_at_ms": running.pod.deleting_at_ms or at_ms, "ready": False}
         running.pod = running.pod.model_copy(update=change)
-        if event in ("finished", "deleted") and not running.ended:
-            running.ended = True
-            _take(state, running.plan.requests, -1)
         if event == "deleted":
+            _take(state, running.plan.requests, -1)
             del state.pods[uid], self._node_of[uid]
         return PodEvent(at_ms, event, running.pod)
 

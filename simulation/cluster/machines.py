@@ -23,9 +23,7 @@ class Machine:
         """Amounts that pods may request."""
         return {"cpu": self.millicores, "memory": self.memory_bytes, "pods": PODS_PER_NODE}
 
-    def node_state(
-        self, cluster: str, list_id: str | None, *, unschedulable: bool = False
-    ) -> NodeState:
+    def node_state(self, cluster: str, list_id: str | None) -> NodeState:
         """The node as a full list names it, or, without one, as it is reported when it joins."""
         return NodeState(
             cluster=cluster,
@@ -38,5 +36,4 @@ class Machine:
                 "pods": str(PODS_PER_NODE),
             },
             labels={"kubernetes.io/hostname": self.name},
-            unschedulable=unschedulable,
         )

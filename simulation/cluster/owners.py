@@ -2,9 +2,8 @@
 
 A pod belongs to the controller that its owner references name. A workload wants one pod more when
 one of its pods asks for a node, and one less when one has come to its end. An evicted pod has not:
-its controller makes another one in its place, which is as heavy, lives for as long as was left (a
-job begins anew), and asks for a node of its own. Namespaces with budgets let one pod of a workload
-go at a time.
+its controller makes another one in its place, which is as heavy, lives for as long as was left, and
+asks for a node of its own. Namespaces with budgets let one pod of a workload go at a time.
 """
 
 import re
@@ -76,7 +75,7 @@ class Owners:
 
     def happened(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""
-        if event.event in ("finished", "deleted"):
+        if event.event == "deleted":
             self.gone(event.pod)
             return
         reference = _controller(event.pod)
@@ -111,7 +110,7 @@ class Owners:
         )  # fmt: skip
         self.wanted(pod)
         lived_ms = max(0, now_ms - running.started_ms)
-        life_ms = plan.life_ms if plan.job else max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
+        life_ms = max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)
 
     def changes(self, list_id: str | None = None) -> Iterator[WorkloadState | DisruptionBudget]:

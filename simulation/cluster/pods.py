@@ -26,8 +26,6 @@ class PodPlan:
     """How long it runs, from its start."""
     requests: Mapping[str, int]
     """What it requests: cpu in millicores, memory in bytes."""
-    job: bool = False
-    """It runs to its end; otherwise it is deleted while it runs."""
 
 
 def make_container(requests: Mapping[str, int]) -> Container:

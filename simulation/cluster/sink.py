@@ -35,7 +35,7 @@ class SimulatedSink(Sink):
         """Evict a pod, or ask its owner to."""
         uid, name = command.pod.uid, command.pod.name
         running = self._cluster.kubelets.pod(uid)
-        if running is None or running.ended:
+        if running is None:
             return no_such_pod("refused", f"pod {name} is gone")
         if running.node != command.node:
             return Attempt("refused", f"pod {name} is on node {running.node}")

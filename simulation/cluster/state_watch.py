@@ -7,10 +7,9 @@ from typing import ClassVar
 from connectors.ports.state_watch import LISTED, StateWatch
 from schemas.base.message import Message
 from schemas.messages.lists import ListBegin, ListEnd
-from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.requests import SchedulingRequest
-from simulation.cluster.cluster import MachineEvent, Observer, SimulatedCluster
+from simulation.cluster.cluster import Observer, SimulatedCluster
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
@@ -40,7 +39,7 @@ class SimulatedStateWatch(StateWatch, Observer):
         machines, kubelets = self._simulated.machines, self._simulated.kubelets
         if topic == "node-state":
             for machine in machines:
-                yield self._state(machine).model_copy(update={"list_id": list_id})
+                yield machine.node_state(self.cluster, list_id)
             return
         for machine in machines:
             for running in kubelets.pods_on(machine.name):
@@ -56,23 +55,14 @@ class SimulatedStateWatch(StateWatch, Observer):
         for message in self._simulated.owners.changes():
             yield "pod-lifecycle", message
 
-    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
-        """A pod asks for a node, or asks no more."""
-        at_ms = self._simulated.now_ms if withdrawn else plan.at_ms
-        request = SchedulingRequest(
-            cluster=self.cluster, pod=plan.pod, requested_at_ms=at_ms, withdrawn=withdrawn
-        )
+    def asked(self, plan: PodPlan) -> None:
+        """A pod asks for a node."""
+        request = SchedulingRequest(cluster=self.cluster, pod=plan.pod, requested_at_ms=plan.at_ms)
         self._unread.append(("scheduling-requests", request))
 
-    def machine_changed(self, machine: Machine, event: MachineEvent) -> None:
-        """A node has joined, is cordoned or not any more, or is gone."""
-        state = self._state(machine).model_copy(update={"event": event})
-        self._unread.append(("node-state", state))
-
-    def _state(self, machine: Machine) -> NodeState:
-        return machine.node_state(
-            self.cluster, None, unschedulable=machine.name in self._simulated.cordoned
-        )
+    def machine_added(self, machine: Machine) -> None:
+        """A node has joined."""
+        self._unread.append(("node-state", machine.node_state(self.cluster, None)))
 
     def happened(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""

@@ -14,10 +14,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from connectors.process.child_process import made_once
+from connectors.process.terminal import echo
 from schemas.settings.announcement import cache_directory
 
 #: Names the directory of the Go module where a caller names none.
@@ -30,6 +33,8 @@ _ASK_TIMEOUT_S = 300
 #: Of a failed build's output, what a message shows.
 _SHOWN_LINES = 15
 _OPTIONS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
+#: Time between two lines about how far a build is, in seconds.
+_PROGRESS_S = 20.0
 
 
 class ControlPlaneUnavailable(RuntimeError):
@@ -77,7 +82,7 @@ def _build(source: Path, binary: Path) -> None:
         built = Path(scratch) / "control-plane"
         link = " ".join(_link_options(source))
         options = (*_OPTIONS, "-ldflags", link, "-o", str(built), ".")
-        _go("build", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
+        _go("build", "-v", *options, source=source, timeout_s=_BUILD_TIMEOUT_S)
         # The last step, so a file of that name is always complete.
         built.rename(binary)
 
@@ -88,18 +93,35 @@ def _go(*arguments: str, source: Path, timeout_s: float = _ASK_TIMEOUT_S) -> str
     environment = {**os.environ, "CGO_ENABLED": "0"}
     asked = f"`go {arguments[0]}` in {source}"
     command = ["go", *arguments]
-    try:
-        done = subprocess.run(  # noqa: S603 - made of our own words and paths
-            command, cwd=source, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ControlPlaneUnavailable(
-            f"{asked} did not end within {timeout_s:.0f} s; is a Go module proxy reachable (`go env GOPROXY`)?"
-        ) from None
-    if done.returncode != 0:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_SHOWN_LINES:])
-        raise ControlPlaneUnavailable(f"{asked} failed:\n{said}")
-    return done.stdout.strip()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        begun_s = time.monotonic()
+        process = subprocess.Popen(  # noqa: S603 - made of our own words and paths
+            command, cwd=source, env=environment, stdout=out, stderr=errors
+        )
+        while True:
+            try:
+                code = process.wait(_PROGRESS_S)
+                break
+            except subprocess.TimeoutExpired:
+                seconds = time.monotonic() - begun_s
+                if seconds > timeout_s:
+                    process.kill()
+                    raise ControlPlaneUnavailable(
+                        f"{asked} did not end within {timeout_s:.0f} s; is a Go module proxy reachable "
+                        "(`go env GOPROXY`)?"
+                    ) from None
+                # With -v Go writes a line for each package that it compiles.
+                compiled = len(_read(errors).splitlines())
+                echo(f"{asked}: {compiled} packages compiled after {seconds:.0f} s", err=True)
+        if code != 0:
+            said = "\n".join((_read(out) + _read(errors)).strip().splitlines()[-_SHOWN_LINES:])
+            raise ControlPlaneUnavailable(f"{asked} failed:\n{said}")
+        return _read(out).strip()
+
+
+def _read(file: IO[bytes]) -> str:
+    """What a process has written so far; its own place in the file stays."""
+    return os.pread(file.fileno(), 2**24, 0).decode(errors="replace")
 
 
 def _link_options(source: Path) -> tuple[str, ...]:

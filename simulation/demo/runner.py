@@ -26,7 +26,7 @@ from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
-from simulation.processes import running, worker
+from simulation.processes import environment, running, worker
 from simulation.worker_stages import LockStepStages
 from streams.in_process.pipeline import LocalPipeline
 
@@ -97,9 +97,7 @@ def _run_ours(
         broker = stack.enter_context(EmbeddedBroker())
         note = _announce(stack, broker.bootstrap_servers)
         settings = {
-            f"{ENV_PREFIX}BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-            f"{ENV_PREFIX}PARTITIONS": str(broker.settings.partitions),
-            "LOADSTREAM_LOG_FORMAT": "console",
+            **environment(broker.settings),
             "LOADSTREAM_WORKER_CLOCK": "external",
             # The embedded broker does not wake a waiting fetch.
             "LOADSTREAM_WORKER_FETCH_WAIT_MS": "10",

@@ -69,7 +69,7 @@ class Moment:
         """The whole moment in one line."""
         cpu = 100 * self.demand[:, 0]
         cluster = self.world.cluster
-        pods = sum(cluster.kubelets.live_pods(machine.name) for machine in cluster.machines)
+        pods = sum(len(cluster.kubelets.pods_on(machine.name)) for machine in cluster.machines)
         return (
             f"{self.clock}: {pods} pods, {len(cluster.asking)} waiting; cpu mean {cpu.mean():.0f} % "
             f"max {cpu.max():.0f} %, {int((cpu > 100 * HOT_CPU).sum())} hot; {self.evicted} evicted"
@@ -178,7 +178,7 @@ def _cells(moment: Moment, node: int) -> list[RenderableType]:
         Text(f"{cpu:.0%}", style),
         f"{memory:.0%}",
         Text(f"{requested:.0%}", "dim"),
-        Text(str(kubelets.live_pods(machine.name)), "dim"),
+        Text(str(len(kubelets.pods_on(machine.name))), "dim"),
     ]
 
 

@@ -2,8 +2,7 @@
 
 load         the cluster: nodes, deployments with budgets, what their pods use
 runner       all of it together, started and ended
-story        what happens, step by step
-observed     what loadstream says meanwhile
+story        what happens, step by step, and what loadstream says meanwhile
 wire         the connection to its broker
 view         the nodes, live
 summary      the result, judged by the API server's own log

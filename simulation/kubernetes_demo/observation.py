@@ -18,10 +18,10 @@ from connectors.queries.wording import sentence
 from schemas.base.quantities import amount
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
-from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.runner import environment, policy
+from simulation.kubernetes_demo.runner import policy
+from simulation.kubernetes_demo.story import READ_TOPICS, Observed
 from simulation.kubernetes_demo.wire import Wire
-from simulation.processes import duty, running, worker
+from simulation.processes import duty, environment, running, worker
 
 CLUSTER = "observed"
 _LOOK_S = 5.0

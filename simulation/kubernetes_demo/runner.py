@@ -13,28 +13,18 @@ from pathlib import Path
 
 from connectors.brokers.embedded import EmbeddedBroker
 from schemas.messages.policies import PolicyRecord
-from schemas.settings.connection import ENV_PREFIX, KafkaSettings
+from schemas.settings.connection import KafkaSettings
 from simulation.control_plane import audit
 from simulation.control_plane.server import ControlPlane
-from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
-from simulation.kubernetes_demo.story import Look, Size, Story
+from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
 from simulation.kubernetes_demo.summary import Summary, summary
 from simulation.kubernetes_demo.wire import Wire
-from simulation.processes import Loadstream, duty, running, worker
+from simulation.processes import Loadstream, duty, environment, running, worker
 
 CLUSTER = "kwok"
 DUTIES = ("watch", "collect", "bind", "evict")
 #: How often kubelets are asked, as the sources' file says.
 _INTERVAL = "5s"
-
-
-def environment(kafka: KafkaSettings) -> dict[str, str]:
-    """Variables by which processes find a local broker."""
-    return {
-        f"{ENV_PREFIX}BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
-        f"{ENV_PREFIX}PARTITIONS": str(kafka.partitions),
-        "LOADSTREAM_LOG_FORMAT": "console",
-    }
 
 
 def write_sources(path: Path, plane: ControlPlane) -> Path:

@@ -10,6 +10,7 @@ at loadstream's topics.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,16 +18,62 @@ from typing import Any
 
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.rounds import RebalanceRound
 from simulation.kubernetes_demo import load
-from simulation.kubernetes_demo.observed import Observed
 from simulation.kubernetes_demo.wire import Wire
 from simulation.processes import Loadstream
 
+#: Topics that are read.
+READ_TOPICS = (
+    "node-metrics",
+    "placement-decisions",
+    "eviction-commands",
+    "command-outcomes",
+    "status",
+)
 #: Above this share of its CPU a node is hot; the policy's high threshold.
 HOT_PERCENT = 70
 #: A share of the nodes becomes hot.
 HOT_EVERY = 20
 _LOOK_S = 1.0
+
+
+@dataclass
+class Observed:
+    """What loadstream says in its topics: counts, and the newest metric of each node."""
+
+    cpu: dict[str, int] = field(default_factory=dict)
+    """Mean CPU of each node, in millicores."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What was to be done, and its outcome."""
+    placed: int = 0
+    commanded: int = 0
+    """Evictions that are to be carried out."""
+    dry: int = 0
+    """Evictions that are only to be noted."""
+    newest_round: RebalanceRound | None = None
+    why: str = ""
+    """Why the newest eviction was commanded."""
+
+    def take(self, message: Any) -> None:
+        """Take a message of one of the topics."""
+        if isinstance(message, NodeMetric):
+            if message.usage and "cpu" in message.usage:
+                self.cpu[message.node] = message.usage["cpu"]
+        elif isinstance(message, PlacementDecision):
+            self.placed += message.outcome == "placed"
+        elif isinstance(message, EvictionCommand):
+            self.commanded += not message.dry_run
+            self.dry += message.dry_run
+            self.why = message.reason
+        elif isinstance(message, CommandOutcome):
+            self.outcomes[message.command, message.result] += 1
+        elif isinstance(message, RebalanceRound):
+            self.newest_round = message
 
 
 @dataclass(frozen=True, slots=True)

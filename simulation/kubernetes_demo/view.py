@@ -14,8 +14,7 @@ from rich.text import Text
 
 from schemas.base.printable import printable
 from simulation.kubernetes_demo.load import NODE_MILLICORES
-from simulation.kubernetes_demo.observed import Observed
-from simulation.kubernetes_demo.story import HOT_PERCENT, Look
+from simulation.kubernetes_demo.story import HOT_PERCENT, Look, Observed
 
 Show = Callable[[Look, Observed], None]
 

@@ -26,7 +26,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.reservations import Reservations
 from streams.pods.held import Held
-from streams.pods.kind import kind_of, shared
+from streams.pods.kind import kind_of, share_parts
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.assigned_pods import AssignedPod
@@ -118,7 +118,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         """Take over all pods of a node as they were written."""
         for item in row.pods:
             kind = kind_of(item.pod)
-            pod = shared(item.pod, kind)
+            pod = share_parts(item.pod, kind)
             held = Held(
                 pod=pod,
                 demand=kind.demand,

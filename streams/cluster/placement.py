@@ -37,7 +37,7 @@ from streams.placement.ranking import Ranking
 from streams.placement.reservations import Reservations, preferred
 from streams.placement.unplaceable import unplaceable
 from streams.pods.held import Held
-from streams.pods.kind import Kind, kind_of, shared
+from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
@@ -291,7 +291,7 @@ class Placement:
             excluded=excluded,
         )
         held = Held(
-            pod=shared(request.pod, waiting.kind),
+            pod=share_parts(request.pod, waiting.kind),
             demand=waiting.kind.demand,
             assigned_at_ms=cause.now_ms,
             decision_id=decision.fields["decision_id"],

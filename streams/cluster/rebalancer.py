@@ -82,7 +82,10 @@ class Rebalancer:
             return [no_round(cause, "the cluster is paused", dry_run=dry_run)]
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
-        self._migrations.cooled(partial(_cool, outcome, self._gain), cause)
+        for row in self._migrations.list_uncommanded_moves():
+            cool = _explain_cool(outcome, self._gain, row.pool, row.source_node, row.watched)
+            if cool is not None:
+                self._migrations.abort_cooled(row, cool, cause)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
         return [round_record(cause, outcome, begun, dry_run=dry_run)]
 
@@ -164,7 +167,7 @@ class Rebalancer:
             self.prepare(len(self._inventory.nodes))
 
 
-def _cool(
+def _explain_cool(
     outcome: RoundOutcome, gain: float | None, name: str, node: str, phase: Phase
 ) -> str | None:
     """How far a node is below its high thresholds; None: it is not, or the round has not judged it.

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
-from streams.moves.owner import owner_key
 from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.stage.arrays import BoolArray
@@ -34,7 +33,7 @@ class RoundRules(Rules):
 
     def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
         """Why a pod that came by a move lately is not moved on; None: it may be."""
-        owner, now_ms = owner_key(held.pod), self._cause.now_ms
+        owner, now_ms = held.pod.owner_key, self._cause.now_ms
         return self._memory.moves.resting(owner, node, held.assigned_at_ms, rest_ms, now_ms)
 
     def find_refusing_nodes(self, held: Held) -> BoolArray | None:
@@ -43,7 +42,7 @@ class RoundRules(Rules):
 
     def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
         """Whether the pod's owner is frozen, or a migration would be stopped."""
-        why = self._memory.moves.frozen(owner_key(held.pod), self._cause.now_ms)
+        why = self._memory.moves.frozen(held.pod.owner_key, self._cause.now_ms)
         if why is not None:
             return Gate("RecentMoves", why)
         return self._migrations.hold_back(held, node, pool, self._cause.now_ms)

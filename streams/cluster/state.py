@@ -35,7 +35,7 @@ from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions
 from streams.placement.placer import Placer
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from streams.pods.limits import find_exceeded_limit
 from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, as_of
@@ -246,7 +246,7 @@ class ClusterState:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:
             return self.placement.bound(pod.uid, pod.node, cause)
-        list_id = self.inventory.lists.named("pod-lifecycle", lifecycle.list_id)
+        list_id = self.inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         if list_id is not None:
             self.placement.listed(pod.uid, list_id)
         return []

@@ -15,7 +15,7 @@ from schemas.storage.rows import ClusterPolicyRow, ClusterRow
 from schemas.storage.tables import parse_row_key, row_key
 from schemas.topics.codec import encode
 from streams.cluster.state import ClusterState
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from streams.stage.records import DamagedTable, RowChange, read_row
 
 #: Keys and values of one cluster's rows, by kind.

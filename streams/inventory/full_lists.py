@@ -21,13 +21,13 @@ class FullLists:
         # Objects that only the list before lacks are there; the others go with this list.
         self.ending.pop(what, None)
 
-    def named(self, what: str, list_id: str | None) -> str | None:
+    def resolve_id(self, what: str, list_id: str | None) -> str | None:
         """Return the list that names a record's object; records after a list's end count as named."""
         if list_id is None and what in self.ending:
             return self.ending[what][0]
         return list_id
 
-    def under_way(self, what: str) -> str | None:
+    def get_begun_id(self, what: str) -> str | None:
         """Return the id of the list that has begun; it names objects that are first reported meanwhile."""
         begun = self.begun.get(what)
         return None if begun is None else begun[0]

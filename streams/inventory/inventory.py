@@ -211,9 +211,9 @@ class Inventory:
     def apply_node(self, state: NodeState) -> None:
         """Take over the state of a node from Kubernetes."""
         node = self.node(state.node)
-        list_id = self.lists.named("node-state", state.list_id)
+        list_id = self.lists.resolve_id("node-state", state.list_id)
         if list_id is None and node.state is None and state.event != "removed":
-            list_id = self.lists.under_way("node-state")
+            list_id = self.lists.get_begun_id("node-state")
         node.list_id = list_id or node.list_id
         self.changed_nodes[state.node] = None
         if state.event == "removed":

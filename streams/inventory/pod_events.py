@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
 from streams.pods.held import Held
-from streams.pods.kind import kind_of, shared
+from streams.pods.kind import kind_of, share_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
             inventory.release(pod.uid)
         before = None if found is None else found[1]
         _hold_bound(inventory, lifecycle, pod.node, before)
-    elif (list_id := inventory.lists.named("pod-lifecycle", lifecycle.list_id)) is not None:
+    elif (list_id := inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)) is not None:
         inventory.mark_listed(pod.uid, list_id)
 
 
@@ -62,13 +62,13 @@ def _hold_bound(
     pod = lifecycle.pod
     kind = kind_of(pod)
     held = Held(
-        pod=shared(pod, kind),
+        pod=share_parts(pod, kind),
         demand=kind.demand,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
         decision_id=None if before is None else before.decision_id,
         requested_at_ms=None if before is None else before.requested_at_ms,
         sequence=inventory.numbers.sequence if before is None else before.sequence,
-        list_id=inventory.lists.named("pod-lifecycle", lifecycle.list_id)
+        list_id=inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         or (None if before is None else before.list_id),
         place=inventory.numbers.next_place(),
     )

@@ -11,7 +11,6 @@ from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.protections import insists
 from streams.pods.held import Held
-from streams.pods.owners import controller
 from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys
 from streams.stage.budget import Budget
@@ -114,5 +113,5 @@ def _pod_key(held: Held) -> tuple[int, ...]:
 
 def _job(pod: Pod) -> str:
     """uid of the Job that a pod belongs to; empty: none."""
-    owner = controller(pod)
+    owner = pod.controller
     return owner.uid if owner is not None and owner.kind == "Job" else ""

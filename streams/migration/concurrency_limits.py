@@ -82,7 +82,7 @@ class Limits:
         return None if replicas is None else self._workload(own_id, replicas, waiting_too)
 
     def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
-        group = self.registry.owner_group(replicas.owner_uid)
+        group = self.registry.owner_group(replicas.owner)
         counted = group.counted(waiting_too=waiting_too)
         count = len(counted) - (own_id in counted)
         most = share_of(self.args.max_migrating_per_workload, replicas.count)
@@ -102,24 +102,24 @@ class Limits:
 
     def _unavailable_at_most(self, replicas: Replicas, others: int) -> int:
         """As many as there are if no pod on the move is among those that are not ready."""
-        count = len(self.owners.unready(replicas.owner_uid)) + others
+        count = len(self.owners.unready(replicas.owner)) + others
         if replicas.inferred:
             return count
-        missing = replicas.count - len(self.owners.pods(replicas.owner_uid))
+        missing = replicas.count - len(self.owners.pods(replicas.owner))
         return max(count, missing + count)
 
     def _unavailable(self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool) -> int:
         """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
         uids = group.counted(waiting_too=waiting_too)
-        pods = self.owners.pods(replicas.owner_uid)
-        unready = self.owners.unready(replicas.owner_uid)
-        known = self._gone.get((replicas.owner_uid, waiting_too))
+        pods = self.owners.pods(replicas.owner)
+        unready = self.owners.unready(replicas.owner)
+        known = self._gone.get((replicas.owner, waiting_too))
         state = (group.version, self.owners.version)
         if known is None or known[0] != state:
             self.recounts += 1
             moving_ready = sum(uid not in unready for uid in uids.values())
             there = sum(uid in pods and uid not in unready for uid in uids.values())
-            known = self._gone[replicas.owner_uid, waiting_too] = state, moving_ready, there
+            known = self._gone[replicas.owner, waiting_too] = state, moving_ready, there
             while len(self._gone) > _GONE_MAX:
                 del self._gone[next(iter(self._gone))]
         _, moving_ready, there = known

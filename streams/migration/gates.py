@@ -26,9 +26,8 @@ from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Replicas, Workloads
-from streams.placement.plugins.unsupported import refusal
+from streams.placement.filters.unsupported import refusal
 from streams.pods.held import Held
-from streams.pods.owners import controller
 from streams.rebalance.candidates import Gate
 
 #: Gate of pods for whose replacement no room can be reserved anywhere.
@@ -203,7 +202,7 @@ class Gates:
         own = self.registry.of_pod(pod.uid)
         own_id = "" if own is None else own.migration_id
         groups = {
-            "workload": self.registry.owner_group("" if replicas is None else replicas.owner_uid),
+            "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
             "namespace": self.registry.namespace_group(pod.namespace),
         }
         return {
@@ -271,7 +270,7 @@ class Gates:
         for a pod that asks for what no filter evaluates no node is known to be right.
         """
         mode = wanted or self.inventory.policy.migration.default_job_mode
-        if mode == "EvictDirectly" or controller(held.pod) is None:
+        if mode == "EvictDirectly" or held.pod.controller is None:
             return "EvictDirectly"
         names = self.inventory.policy.migration.scheduler_names
         if held.pod.scheduler in names or held.decision_id is not None:

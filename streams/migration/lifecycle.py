@@ -32,8 +32,6 @@ from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
 from streams.migration.workloads import Workloads
-from streams.moves.owner import owner_key
-from streams.pods.owners import controller
 from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
 
@@ -127,7 +125,6 @@ class MigrationLifecycle:
     ) -> MigrationRow:
         """A migration as it begins; it stands nowhere yet."""
         pod = proposal.pod
-        owner = controller(pod)
         ttl_ms = proposal.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
         return MigrationRow(
@@ -145,10 +142,9 @@ class MigrationLifecycle:
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,
             sequence=self.progress.created + 1,
-            owner_uid="" if owner is None else owner.uid,
             pool=proposal.pool,
             watched=proposal.watched,
-            owner=owner_key(pod),
+            owner=pod.owner_key,
             ignore_windows=proposal.ignore_windows,
             ttl_ms=ttl_ms,
             source_hot_before=proposal.source_hot,

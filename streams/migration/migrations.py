@@ -6,14 +6,13 @@ Proposals, requests, outcomes and time come in; commands and reports go out.
 is published at once: `take` answers with the messages since it was called last.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from schemas.base.refusals import Refusal
 from schemas.messages.migrations import (
     MigrationRequest,
     MigrationRow,
-    Watched,
 )
 from schemas.messages.namespaces import (
     NamespaceState,
@@ -139,20 +138,17 @@ class Migrations:
             or lifecycle.gates.held_back(pod, proposal, now_ms, waiting_too=True)
         )
 
-    def cooled(self, look: Callable[[str, str, Watched], str | None], cause: Cause) -> None:
-        """A round has judged the nodes: give up what would leave one that has cooled.
+    def list_uncommanded_moves(self) -> list[MigrationRow]:
+        """Migrations that a round wanted and for which no command is out."""
+        return [
+            row
+            for row in self.lifecycle.registry
+            if row.trigger == "rebalance" and live(row) and not commanded(row)
+        ]
 
-        Args:
-            look: says of a node, by the pool that a pod leaves it for and by what is watched there,
-                how cool it is; None: it is hot, or was not judged.
-            cause: the round's.
-        """
-        for row in self.lifecycle.registry:
-            if row.trigger != "rebalance" or commanded(row) or not live(row):
-                continue
-            cool = look(row.pool, row.source_node, row.watched)
-            if cool is not None:
-                self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", cool)
+    def abort_cooled(self, row: MigrationRow, text: str, cause: Cause) -> None:
+        """Give up a move from a node that has cooled; `text` says how cool it is."""
+        self.lifecycle.finish(row, cause, "Aborted", "NodeCooled", text)
 
     def of_pod(self, uid: str) -> MigrationRow | None:
         """The migration of a pod, also one that is over while its command may still be carried out."""

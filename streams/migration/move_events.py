@@ -65,7 +65,7 @@ class MoveEvents:
     def _replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
         """The first pod of the owner since a time that has a node and replaces no other pod."""
         replacements, first = self._memory.followed.replacements_of(row.owner), None
-        for uid in self._inventory.owners.pods(row.owner_uid):
+        for uid in self._inventory.owners.pods(row.owner):
             found = self._inventory.held(uid)
             if found is None or uid == row.pod.uid or uid in replacements:
                 continue

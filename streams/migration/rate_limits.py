@@ -104,7 +104,7 @@ class Limiters(TrackedRows[Key, Bucket]):
             rate = rate_over(
                 share_of(value, replicas.count), limiter.duration_ms, max(1, limiter.burst)
             )
-            found.append((("workload", replicas.owner_uid), rate, str(replicas)))
+            found.append((("workload", replicas.owner), rate, str(replicas)))
         limiter = self.args.object_limiters.get("namespace")
         # Upstream reads a percentage as 0 here, and 0 is off.
         most = limiter.max_migrating if limiter is not None else None

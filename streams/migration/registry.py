@@ -108,9 +108,9 @@ class Registry(TrackedRows[str, MigrationRow]):
         """Migrations of pods that leave a node, in the order of creation."""
         return self._all(self.node_group(name))
 
-    def of_owner(self, owner_uid: str) -> list[MigrationRow]:
-        """Migrations of pods of one controller, in the order of creation."""
-        return self._all(self.owner_group(owner_uid))
+    def of_owner(self, owner: str) -> list[MigrationRow]:
+        """Migrations of pods of one owner, in the order of creation."""
+        return self._all(self.owner_group(owner))
 
     def node_group(self, name: str) -> Group:
         """What is counted of a node."""
@@ -120,9 +120,9 @@ class Registry(TrackedRows[str, MigrationRow]):
         """What is counted of a namespace."""
         return self._in_namespace.get(namespace, _EMPTY)
 
-    def owner_group(self, owner_uid: str) -> Group:
-        """What is counted of a controller; of none, nothing."""
-        return self._of_owner.get(owner_uid, _EMPTY)
+    def owner_group(self, owner: str) -> Group:
+        """What is counted of an owner."""
+        return self._of_owner.get(owner, _EMPTY)
 
     def _all(self, group: Group) -> list[MigrationRow]:
         return sorted((self.rows[each] for each in group.uids), key=lambda row: row.sequence)
@@ -133,7 +133,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         super().put(row)
         self.version += 1
         self.moving += moving(row) - (before is not None and moving(before))
-        if before is not None and before.owner_uid != row.owner_uid:
+        if before is not None and before.owner != row.owner:
             self._leave(before)
         for index, key in self._keys(row):
             index.setdefault(key, Group()).put(row, self.version)
@@ -167,5 +167,4 @@ class Registry(TrackedRows[str, MigrationRow]):
     def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, Group], str]]:
         yield self._at_node, row.source_node
         yield self._in_namespace, row.pod.namespace
-        if row.owner_uid:
-            yield self._of_owner, row.owner_uid
+        yield self._of_owner, row.owner

@@ -18,7 +18,6 @@ from streams.inventory.pod_events import PodChange
 from streams.migration.lifecycle import MigrationLifecycle, condition
 from streams.migration.registry import commanded, live
 from streams.placement.pending import backoff_ms
-from streams.pods.owners import controller
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause, reference
 
@@ -117,9 +116,7 @@ class Tracking:
 
     def _owned(self, row: MigrationRow, pod: Pod, cause: Cause) -> None:
         """Another controller may have taken the pod over: it limits, and replaces, from now on."""
-        owner = controller(pod)
-        owner_uid = "" if owner is None else owner.uid
-        self.lifecycle.advance(row, cause, owner_uid=owner_uid)
+        self.lifecycle.advance(row, cause, owner=pod.owner_key)
 
     def gone(self, uid: str, cause: Cause) -> None:
         """A pod is gone."""
@@ -210,7 +207,7 @@ class Tracking:
         )
 
     def _first_for(self, pod: Pod) -> MigrationRow | None:
-        owner = controller(pod)
+        owner = pod.controller
         if owner is None or self.lifecycle.registry.of_pod(pod.uid) is not None:
             return None
         for row in self.lifecycle.registry.of_owner(owner.uid):

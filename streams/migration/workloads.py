@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from schemas.messages.migrations import WorkloadRow
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import WorkloadState
-from streams.pods.owners import Owners, controller
+from streams.pods.owners import Owners
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most workloads of a cluster that are remembered.
@@ -21,7 +21,8 @@ WORKLOADS_MAX = 200_000
 class Replicas:
     """An owner's replicas, and how they are known."""
 
-    owner_uid: str
+    owner: str
+    """Its uid."""
     name: str
     """Kind, namespace and name, as a sentence names it."""
     count: int
@@ -71,7 +72,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
 
     def of(self, pod: Pod) -> Replicas | None:
         """The replicas of a pod's controller; None: nothing controls it."""
-        owner = controller(pod)
+        owner = pod.controller
         if owner is None:
             return None
         row = self.rows.get(owner.uid)

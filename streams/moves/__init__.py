@@ -6,5 +6,4 @@ loops      whether moves end where they began
 cooldown   nodes that moves left, until they have cooled
 followed   evictions that are followed, and their outcomes
 deadlines  when to look again, and waits that double
-owner      whose pod a pod is
 """

@@ -20,7 +20,6 @@ from schemas.policy import Policy
 from streams.moves.cooldown import Cooldown
 from streams.moves.deadlines import Deadlines, doubling_ms, seconds
 from streams.moves.loops import loop_of
-from streams.moves.owner import owner_key
 from streams.stage.tracked_rows import TrackedRows
 
 #: Most owners that are remembered; the one that was silent longest is forgotten first.
@@ -83,7 +82,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         """A pod of the owner is commanded to leave a hot node; one move too many freezes the owner.
 
         Args:
-            owner: see `owner_key`.
+            owner: see `Pod.owner_key`.
             node: the node that it leaves.
             now_ms: the log's time.
             why: why it leaves, for readers of the row.
@@ -179,10 +178,10 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         """
         if not self.rows:
             return _NOWHERE
-        return self.forbidden_nodes(owner_key(pod), now_ms)
+        return self.forbidden_nodes(pod.owner_key, now_ms)
 
     def forbidden_nodes(self, owner: str, now_ms: int) -> frozenset[str]:
-        """Nodes that pods of the owner (see `owner_key`) left and that are hot or cooling."""
+        """Nodes that pods of the owner (see `Pod.owner_key`) left and that are hot or cooling."""
         row = self.rows.get(owner)
         if row is None or not self.enabled:
             return _NOWHERE
@@ -205,7 +204,7 @@ class Moves(TrackedRows[str, RecentMovesRow]):
         the window of moves that are looked at.
 
         Args:
-            owner: see `owner_key`.
+            owner: see `Pod.owner_key`.
             node: the node that the pod is on.
             since_ms: since when it is.
             rest_ms: how long a pod rests that a move has brought.

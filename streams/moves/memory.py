@@ -10,7 +10,6 @@ from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
 from streams.moves.history import Moves
-from streams.moves.owner import owner_key
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
@@ -41,7 +40,7 @@ class MoveMemory:
         """
         if not self.moves and not self.followed:
             return
-        owner = owner_key(pod)
+        owner = pod.owner_key
         self.moves.arrived(owner, node, now_ms)
         self.followed.note_arrival(owner, pod, node)
 

@@ -1,6 +1,6 @@
 """Where a pod goes: requests in, decisions out.
 
-request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ plugins
+request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
                │                   └─▶ exclusions
                ├─▶ explain ─▶ decision, and its room is taken
                └─▶ pending ─▶ tried again at ticks
@@ -18,5 +18,8 @@ excluded_requests  pods that wait alone because of exclusions
 reservations       when reservations end
 unplaceable        pods that are not to be placed, whatever nodes there are
 explain            decisions as messages
-plugins            filters and scores, one a module
+plugin             what a filter or a score is
+registry           finds plugins; a policy enables, orders and weighs them
+columns            columns of values that many nodes share
+filters, scores    the plugins, one a module
 """

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.placement.normalize import stretch
-from streams.placement.plugins.base import ExactScore
+from streams.placement.plugin import ExactScore
 from streams.placement.ranking import REFUSED, Ranking, Term
 from streams.stage.arrays import FloatArray
 

@@ -13,9 +13,9 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.exact_ranking import ExactRanking
-from streams.placement.plugins.base import ExactScore, Filter, Plugin, Score
-from streams.placement.plugins.registry import build_filters, build_scores
+from streams.placement.plugin import ExactScore, Filter, Plugin, Score
 from streams.placement.ranking import Ranking
+from streams.placement.registry import build_filters, build_scores
 from streams.pods.kind import Kind
 from streams.stage.arrays import IntArray
 from streams.stage.sized_cache import SizedCache

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streams.inventory.node_index import Change, NodeIndex
 from streams.placement.normalize import bounds_of, stretch, stretch_all
-from streams.placement.plugins.base import Filter, Score
+from streams.placement.plugin import Filter, Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 

@@ -1,7 +1,7 @@
 """Pods that are not to be placed, whatever nodes there are."""
 
 from schemas.messages.pods import Pod
-from streams.placement.plugins.unsupported import refusal
+from streams.placement.filters.unsupported import refusal
 from streams.pods.limits import find_exceeded_limit
 
 

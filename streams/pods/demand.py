@@ -42,11 +42,11 @@ def pod_demand(pod: Pod) -> PodDemand:
     Raises:
         QuantityError: a quantity of the pod cannot be read.
     """
-    requests = _total(pod, "requests")
+    requests = _add_up(pod, "requests")
     return PodDemand(
         requests=requests,
-        limits=_total(pod, "limits"),
-        assumed=_assumed(pod, requests),
+        limits=_add_up(pod, "limits"),
+        assumed=_compute_assumed(pod, requests),
         host_ports=tuple(
             port
             for container in (*pod.containers, *_sidecars(pod))
@@ -65,17 +65,17 @@ def _sidecars(pod: Pod) -> tuple[Container, ...]:
     return tuple(c for c in pod.init_containers if c.restart_policy == "Always")
 
 
-def _assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
+def _compute_assumed(pod: Pod, requests: Mapping[str, int]) -> dict[str, int]:
     """Return what the assumed requests of containers add to a pod's requests."""
     containers = (*pod.containers, *pod.init_containers)
     if all(each.requests.keys() >= ASSUMED_REQUESTS.keys() for each in containers):
         return {}
-    counted = _total(pod, "requests", ASSUMED_REQUESTS)
+    counted = _add_up(pod, "requests", ASSUMED_REQUESTS)
     added = {name: counted.get(name, 0) - requests.get(name, 0) for name in ASSUMED_REQUESTS}
     return {name: amount for name, amount in added.items() if amount > 0}
 
 
-def _total(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict[str, int]:
+def _add_up(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict[str, int]:
     running: dict[str, int] = {}
     for container in pod.containers:
         _add(running, {**missing, **getattr(container, field)})

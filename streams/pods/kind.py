@@ -132,7 +132,7 @@ def _common(pod: Pod) -> Pod:
     )
 
 
-def shared(pod: Pod, kind: Kind) -> Pod:
+def share_parts(pod: Pod, kind: Kind) -> Pod:
     """Return the pod, with its large parts shared with other pods.
 
     Containers, labels and owners take most of a pod's memory, and a cluster has many pods of few
@@ -144,14 +144,14 @@ def shared(pod: Pod, kind: Kind) -> Pod:
         own[field] = common[field]
     # No decision depends on which fields were set.
     object.__setattr__(pod, "__pydantic_fields_set__", kind.pod.__pydantic_fields_set__)
-    own["labels"] = _first(("labels", *pod.labels.items()), pod.labels)
-    own["owners"] = _first(("owners", *pod.owners), pod.owners)
+    own["labels"] = _intern(("labels", *pod.labels.items()), pod.labels)
+    own["owners"] = _intern(("owners", *pod.owners), pod.owners)
     if not pod.annotations:
         own["annotations"] = _NO_ANNOTATIONS
     return pod
 
 
-def _first(key: tuple[object, ...], value: Any) -> Any:
+def _intern(key: tuple[object, ...], value: Any) -> Any:
     """Return the first value that was passed with an equal key."""
     first = _FIRST.get(key)
     if first is None:

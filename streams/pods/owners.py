@@ -6,17 +6,9 @@ reservation of a replacement belongs to no owner.
 
 from collections.abc import Mapping
 
-from schemas.messages.pods import OwnerReference, Pod
+from schemas.messages.pods import Pod
 
 _NONE: Mapping[str, None] = {}
-
-
-def controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner that controls a pod, if it has one."""
-    for owner in pod.owners:
-        if owner.controller and owner.uid:
-            return owner
-    return None
 
 
 class Owners:
@@ -33,7 +25,7 @@ class Owners:
     def add(self, pod: Pod) -> None:
         """Add a held pod, or take over its new state, which may name another controller."""
         self.version += 1
-        owner = controller(pod)
+        owner = pod.controller
         if owner is None or self._owner_of.get(pod.uid) != owner.uid:
             self.drop(pod.uid)
         if owner is None:

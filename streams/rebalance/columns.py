@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.plugins.fit import NodeResourcesFit
-from streams.placement.plugins.node_affinity import NodeAffinity
-from streams.placement.plugins.taints import TaintToleration
+from streams.placement.filters.fit import NodeResourcesFit
+from streams.placement.filters.node_affinity import NodeAffinity
+from streams.placement.filters.taints import TaintToleration
 from streams.rebalance.node_arrays import NodeFigures, Universe
 from streams.rebalance.packed_pods import PackedPods
 from streams.stage.arrays import BoolArray, IntArray

@@ -7,7 +7,7 @@ placement uses.
 
 from collections.abc import Mapping
 
-from streams.placement.plugins.node_affinity import required_affinity
+from streams.placement.filters.node_affinity import required_affinity
 from streams.pods.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns

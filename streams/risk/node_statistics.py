@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import add, sub
 
 from schemas.base.message import AMOUNT_MAX
-from schemas.messages.metrics import NodeMetric
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.pods import Pod
 from streams.pods.held import Held
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
@@ -42,7 +43,7 @@ class NodeStatistics:
     """Lifetimes of the pods of one node, and mean and variance that follow from them."""
 
     __slots__ = (
-        "_figures", "_figures_of", "_metric", "_metric_ms", "_sums", "_usages", "_whole", "_young",
+        "_figures", "_figures_of", "_metric_ms", "_metric_pods", "_sums", "_whole", "_young",
         "extended_at_ms", "fleet", "fleet_sums", "lifetimes", "reported", "tiny_request_sums", "whole",
     )  # fmt: skip
 
@@ -59,11 +60,10 @@ class NodeStatistics:
         """That metric had lifetimes of pods."""
         self._young: dict[str, Lifetime] = {}
         """Pods without a lifetime that the newest metric has measured."""
-        self._metric: NodeMetric | None = None
-        """The newest metric until its pods have been read."""
-        self._usages: dict[_PodName, tuple[int, ...]] = {}
-        """Its pods, once they have been read; see `_read_usages`."""
         self._metric_ms: int | None = None
+        """Update time of the newest metric."""
+        self._metric_pods: Sequence[PodMetric] = ()
+        """Its pods."""
         self._whole = False
         """In the newest metric the whole node is the system part."""
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
@@ -91,7 +91,8 @@ class NodeStatistics:
 
     def add(self, held: Held) -> None:
         """Add a pod that takes room."""
-        share, fleet_sums, tiny_request_sums = self._count(held)
+        usage = None if held.pod.uid in self.lifetimes else self._find_usage(held.pod)
+        share, fleet_sums, tiny_request_sums = self._count(held, usage)
         self._sums = tuple(map(add, self._sums, share))
         if fleet_sums:
             self.fleet_sums = tuple(map(add, self.fleet_sums, fleet_sums))
@@ -111,16 +112,21 @@ class NodeStatistics:
         if tiny_request_sums:
             self.tiny_request_sums = tuple(map(sub, self.tiny_request_sums, tiny_request_sums))
 
-    def _count(self, held: Held) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    def _count(
+        self, held: Held, usage: Sequence[int] | None
+    ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Return what a pod adds to the node's sums, to `fleet_sums` and to `tiny_request_sums`.
 
         The last two may be empty.
+
+        Args:
+            held: the pod.
+            usage: its usage in the newest metric, which counts if it has no lifetime.
         """
         demand = self.fleet.resolve_demand(held.pod, held.demand)
         lifetime = self.lifetimes.get(held.pod.uid)
         if lifetime is not None:
             return (self._share(held, demand), *self._measure_for_fleet(held, lifetime, demand))
-        usage = self._read_usages().get((held.pod.namespace, held.pod.name))
         if usage is not None and self._metric_ms is not None:
             minutes = _minutes_in_window(held, self._metric_ms)
             if minutes:
@@ -232,11 +238,16 @@ class NodeStatistics:
         """Add up all pods again."""
         self._young = {}
         system = shares.compute_system_share(self._expect(SYSTEM), len(self.fleet.resources))
-        pods = [self._count(each) for each in held]
+        pods = list(held)
+        young = any(each.pod.uid not in self.lifetimes for each in pods)
+        usages = self._read_usages() if young else {}
+        counts = [
+            self._count(each, usages.get((each.pod.namespace, each.pod.name))) for each in pods
+        ]
         none = ZERO_SUMS * len(self.fleet.resources)
-        self._sums = _add_up([system, *(share for share, _, _ in pods)])
-        self.fleet_sums = _add_up([none, *(sums for _, sums, _ in pods if sums)])
-        self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in pods if sums)])
+        self._sums = _add_up([system, *(share for share, _, _ in counts)])
+        self.fleet_sums = _add_up([none, *(sums for _, sums, _ in counts if sums)])
+        self.tiny_request_sums = _add_up([none, *(sums for _, _, sums in counts if sums)])
 
     def _forget_recent(self) -> bool:
         """Drop recent averages that the policy does not use; return whether there were any."""
@@ -251,22 +262,26 @@ class NodeStatistics:
 
     def _set_metric(self, metric: NodeMetric | None) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
-        self._metric, self._usages, self._whole = metric, {}, _is_whole(metric)
-        if metric is not None and metric.lifetimes is not None:
-            self._read_usages()  # now, so that the metric's lifetimes are not kept in memory
+        self._metric_pods = () if metric is None else metric.pods
+        self._whole = _is_whole(metric)
 
     def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
-        """Return usage by pod of the newest metric; it is read when it is first needed."""
-        metric = self._metric
-        if metric is not None:
-            resources = self.fleet.resources
-            self._usages = {
-                (pod.namespace, pod.name): tuple([pod.usage.get(name, 0) for name in resources])
-                for pod in metric.pods
-                if pod.usage
-            }
-            self._metric = None
-        return self._usages
+        """Return the usage of all pods in the newest metric; the last of equal names counts."""
+        return {
+            (pod.namespace, pod.name): self._read_usage(pod)
+            for pod in self._metric_pods
+            if pod.usage
+        }
+
+    def _find_usage(self, pod: Pod) -> tuple[int, ...] | None:
+        """Return the usage of one pod, as `_read_usages` does for all."""
+        for measured in reversed(self._metric_pods):
+            if measured.name == pod.name and measured.namespace == pod.namespace and measured.usage:
+                return self._read_usage(measured)
+        return None
+
+    def _read_usage(self, pod: PodMetric) -> tuple[int, ...]:
+        return tuple([pod.usage.get(name, 0) for name in self.fleet.resources])
 
     # --- lifetimes ------------------------------------------------------------------------------
 

@@ -1,14 +1,14 @@
 """The standard normal distribution on a fixed grid, the same numbers on every processor.
 
-`math.erf` and `exp` of a C library may differ in their last bit from machine to machine, and then a
-replay would. So the values come from decimal arithmetic, whose results are defined to the digit,
-rounded once to doubles; what is worked out from them uses only + - x / and sqrt, which IEEE 754
-defines to the bit. A test holds the table to its digest and to `math.erf`.
+`math.erf` and `exp` of C libraries may differ in their last bit from machine to machine, and then a
+replay would differ too. So the values are computed in decimal arithmetic, whose results are exactly
+defined, and rounded once to doubles. Code that uses them is limited to + - x / and sqrt, which IEEE
+754 defines exactly. A test compares the table with its digest and with `math.erf`.
 
 Between grid points, with u the share of the step, the distribution Phi and the expected excess
-G(z) = phi(z) + z Phi(z) are continued by their derivatives: Phi' = phi, G' = Phi. The error is less
-than 2e-6 for Phi and 1e-8 for G. Beyond the grid's end Phi is 1 and G is z, by the same formula;
-before its beginning both are taken as they are there, next to 0.
+G(z) = phi(z) + z Phi(z) are extrapolated by their derivatives: Phi' = phi, G' = Phi. The error is
+less than 2e-6 for Phi and 1e-8 for G. Beyond the grid's end Phi is 1 and G is z, by the same formula;
+before its beginning both keep their first values, next to 0.
 """
 
 from decimal import Context, Decimal, localcontext
@@ -35,20 +35,20 @@ class NormalTable(NamedTuple):
     distribution: FloatArray
     """Phi(z)."""
     step: FloatArray
-    """phi(z) / STEPS: what Phi grows by over a step; 0 at the last point."""
+    """phi(z) / STEPS: growth of Phi over a step; 0 at the last point."""
     excess: FloatArray
     """G(z) = phi(z) + z Phi(z): mean of max(0, X + z) of a standard normal X."""
 
 
 @cache
 def normal_table() -> NormalTable:
-    """The table; worked out when it is first asked for, in about 0.1 s."""
+    """Return the table; the first call computes it in about 0.1 s."""
     with localcontext(Context(prec=_DIGITS)):
         step = Decimal(1) / STEPS
         unit = (2 * _pi()).sqrt()
         half = Decimal(1) / 2
-        # By symmetry only z >= 0 is worked out. Phi grows by the integral of phi over a step, which
-        # is that of its Taylor series around the step's middle, even terms up to the fourth.
+        # By symmetry only z >= 0 is computed. Phi grows by the integral of phi over a step: that of
+        # its Taylor series around the step's middle, even terms up to the fourth.
         upper, density, beyond = [half], [1 / unit], half
         for index in range(ZERO):
             middle = (index + half) * step
@@ -67,7 +67,7 @@ def normal_table() -> NormalTable:
         distribution = [1 - p for p in reversed(upper[1:])] + upper
         excess = below[:0:-1] + above
         growth = [d * step for d in (*density[:0:-1], *density)]
-        # The last piece goes on for ever, with Phi = 1 and G = z.
+        # The last piece has no end: Phi = 1 and G = z.
         distribution[-1], growth[-1], excess[-1] = Decimal(1), Decimal(0), Decimal(REACH)
         return NormalTable(_doubles(distribution), _doubles(growth), _doubles(excess))
 

@@ -1,6 +1,6 @@
-"""What it costs that a node may be used beyond what it should be.
+"""Cost of a node that may be overutilized.
 
-A node's usage is taken to be normally distributed. With C its capacity, h the share of it from
+A node's usage is assumed to be normally distributed. With C its capacity, h the share of it from
 which it is hot, mu and var the mean and variance of its usage, and w the weight of excess:
 
     sd   = sqrt(var + (0.02 C)^2)
@@ -8,15 +8,15 @@ which it is hot, mu and var the mean and variance of its usage, and w the weight
     cost = Phi(z) + w (sd phi(z) + (mu - h C) Phi(z)) / C
          = Phi(z) + w (sd / C) G(z)           with G(z) = phi(z) + z Phi(z)
 
-The first term is the probability of being hot; the second one is the expected usage beyond the hot
-share, as a share of the node, without which a node that is hot already would be filled up. Figures
-here are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
+The first term is the probability of being hot. The second term is the expected usage beyond the hot
+share, as a share of the node; without it a node that is hot already would be filled up. Figures here
+are shares of the node: `mean` is mu / C - h and `variance` is var / C^2 + 0.02^2.
 
-Mean and variance are given scaled (`Scale`), so that z comes out in steps of the table and the
-standard deviation with the weight in it: fewer passes over the nodes.
+Mean and variance are scaled (`Scale`), so that z is in steps of the table and the standard deviation
+contains the weight: this saves passes over the nodes.
 
-The same is worked out for one node and for all of them, with the same operations in the same order:
-both agree to the bit, and with every other machine (see `normal_table`).
+The cost of one node and the costs of all nodes are computed by the same operations in the same order,
+so they are equal, on every machine (see `normal_table`).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ import numpy as np
 from streams.risk.normal_table import LAST, STEPS, ZERO, normal_table
 from streams.stage.arrays import FloatArray
 
-#: Standard deviation, as a share of the node, that every node has besides its pods'.
+#: Standard deviation of every node besides that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
 #: Cost of a whole node's mean usage: decides where there is no risk.
 TIE = 0.0001
@@ -40,16 +40,16 @@ _HALF_STEPS = 2.0 * STEPS
 
 
 class Scale(NamedTuple):
-    """What mean and variance are multiplied with before costs are worked out of them."""
+    """Factors of mean and variance before costs are computed from them."""
 
     mean: float
     variance: float
 
 
 def scale_of(excess_weight: float) -> Scale:
-    """The scale under a weight of excess.
+    """Return the scale for a weight of excess.
 
-    Powers of 2 as long as the weight is one: scaled, figures have the bits that they had.
+    If the weight is a power of 2, so are the factors, and scaling is exact.
     """
     deviation = (excess_weight or 1.0) / _HALF_STEPS
     return Scale(STEPS * deviation, deviation * deviation)
@@ -57,8 +57,10 @@ def scale_of(excess_weight: float) -> Scale:
 
 @cache
 def _arrays() -> tuple[FloatArray, Any]:
-    """Excess in half steps; growth and distribution, which are looked up together: as the real and
-    the imaginary part of one number. One copy serves the plugins of all clusters."""
+    """Return excess in half steps, and growth and distribution as complex numbers.
+
+    Real and imaginary part are looked up together. All clusters share one copy.
+    """
     table = normal_table()
     excess = table.excess * _HALF_STEPS
     growth_and_distribution = table.step + 1j * table.distribution
@@ -68,7 +70,7 @@ def _arrays() -> tuple[FloatArray, Any]:
 
 @cache
 def _lists() -> tuple[list[float], list[float], list[float]]:
-    """Distribution, growth and excess as numbers of Python: half a megabyte, for all clusters."""
+    """Return distribution, growth and excess as Python floats: half a megabyte, for all clusters."""
     excess, growth_and_distribution = _arrays()
     return (
         growth_and_distribution.imag.tolist(),
@@ -78,7 +80,7 @@ def _lists() -> tuple[list[float], list[float], list[float]]:
 
 
 def cost_function(excess_weight: float) -> Callable[[float, float], float]:
-    """The cost of one node as a function of scaled (mean, variance); see the module."""
+    """Return the cost of one node as a function of scaled mean and variance."""
     distribution, growth, excess = _lists()
 
     def cost(mean: float, variance: float) -> float:
@@ -98,7 +100,7 @@ def cost_function(excess_weight: float) -> Callable[[float, float], float]:
 
 
 class CostArrays:
-    """The cost of many nodes at once; keeps its working arrays, since making them costs more than
+    """Costs of many nodes at once; keeps its working arrays, since allocating them takes longer than
     using them."""
 
     def __init__(self, excess_weight: float) -> None:
@@ -111,8 +113,8 @@ class CostArrays:
 
         Args:
             mean: mu / C - h of each node, scaled; of any shape.
-            variance: var / C^2 + 0.02^2 of each node, scaled; of the same shape. It is written
-                over: what else is touched pushes other nodes' figures out of the processor's cache.
+            variance: var / C^2 + 0.02^2 of each node, scaled; of the same shape. It is
+                overwritten, since a further array would displace others from the CPU cache.
 
         Returns:
             Of the same shape; overwritten by the next call.
@@ -142,7 +144,7 @@ class CostArrays:
         return point
 
     def _make_room(self, shape: tuple[int, ...]) -> None:
-        """Working arrays of this shape."""
+        """Allocate working arrays of this shape."""
         self._work: tuple[FloatArray, ...] = tuple(np.empty((3, *shape)))
         # An array: to compare with a number takes numpy twice as long.
         self._last: FloatArray = np.full(shape, _LAST)

@@ -157,7 +157,7 @@ class ExpectedNodeUsage:
 
     # --- expected usage -------------------------------------------------------------------------
 
-    def expected(self, aggregation: str | None, duration_ms: int) -> Vector:
+    def compute_expected(self, aggregation: str | None, duration_ms: int) -> Vector:
         """Return the expected usage of the node, without the pod that is being placed.
 
         Args:
@@ -172,7 +172,7 @@ class ExpectedNodeUsage:
         usage = self.vectors.usage(aggregation, duration_ms)
         return self.estimated if usage is None else plus(usage, self.delta)
 
-    def expected_prod(self) -> Vector:
+    def compute_expected_prod(self) -> Vector:
         """Return the expected usage of prod pods, with the system's if the policy says so."""
         expected = plus(self.prod_usage, self.prod_delta)
         if self.vectors is not None and self.estimator.args.prod_usage_include_sys:
@@ -195,7 +195,7 @@ class ExpectedNodeUsage:
         )
 
     def _count(self, assigned: AssignedPod) -> None:
-        share = self._share(assigned, self._measured(assigned), self._zero())
+        share = self._share(assigned, self._find_measured(assigned), self._zero())
         self.assigned[assigned.pod.uid] = assigned
         self.delta = plus(self.delta, share.delta)
         if any(share.prod_usage):
@@ -207,14 +207,14 @@ class ExpectedNodeUsage:
         assigned = self.assigned.pop(uid, None)
         if assigned is None:
             return False
-        share = self._share(assigned, self._measured(assigned), self._zero())
+        share = self._share(assigned, self._find_measured(assigned), self._zero())
         self.delta = minus(self.delta, share.delta)
         self.prod_usage = minus(self.prod_usage, share.prod_usage)
         self.prod_delta = minus(self.prod_delta, share.prod_delta)
         self.estimated = minus(self.estimated, assigned.estimate.expected)
         return True
 
-    def _measured(self, assigned: AssignedPod) -> _Measured | None:
+    def _find_measured(self, assigned: AssignedPod) -> _Measured | None:
         pod, vectors = assigned.pod, self.vectors
         return None if vectors is None else vectors.pods.get((pod.namespace, pod.name))
 

@@ -8,7 +8,7 @@ from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import PodMetric
 from schemas.policy import read_policy
 from schemas.topics.codec import decode
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,

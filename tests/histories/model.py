@@ -23,7 +23,7 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import PoolRound, RebalanceRound
 from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import Policy, read_policy
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from streams.pods.demand import pod_demand
 
 Amounts = Mapping[str, int]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from schemas.policy import PolicyError, read_policy
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 
 Document = dict[str, Any]
 Values = tuple[Any, ...]

@@ -23,9 +23,8 @@ from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from simulation.kubernetes_demo import load
-from simulation.kubernetes_demo.observed import READ_TOPICS, Observed
 from simulation.kubernetes_demo.runner import everything, policy
-from simulation.kubernetes_demo.story import Look, Size, Story
+from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
 from simulation.kubernetes_demo.summary import summary
 from simulation.kubernetes_demo.wire import Wire
 from simulation.processes import Loadstream, running

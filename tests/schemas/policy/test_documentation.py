@@ -13,7 +13,7 @@ from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.reader import NODE_POOLS_MAX
 from schemas.policy.yamltext import DEPTH_MAX, VALUES_MAX
-from streams.placement.plugins.registry import FILTERS, SCORES
+from streams.placement.registry import FILTERS, SCORES
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "deploy" / "policies").glob("*.yaml"))

@@ -30,7 +30,7 @@ def test_requests_are_known_at_once_and_go_with_their_pods() -> None:
     for index, machine in enumerate(world.scenario.machines):
         really = world.cluster.kubelets.requested(machine.name)
         assert view.requested[index].tolist() == [really.get("cpu", 0), really.get("memory", 0)]
-        assert view.pods[index] == world.cluster.kubelets.live_pods(machine.name)
+        assert view.pods[index] == len(world.cluster.kubelets.pods_on(machine.name))
     assert view.requested.sum() > 0
 
 

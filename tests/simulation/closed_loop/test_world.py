@@ -19,7 +19,7 @@ class Asked(Observer):
     def __init__(self) -> None:
         self.pods: list[tuple[int, str]] = []
 
-    def asked(self, plan: PodPlan, *, withdrawn: bool = False) -> None:
+    def asked(self, plan: PodPlan) -> None:
         if "." not in plan.pod.uid:
             self.pods.append((plan.at_ms, plan.pod.uid))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.cluster.kubelet import CLEAN_UP_MS, START_MS, Kubelets, PodEvent
+from simulation.cluster.kubelet import START_MS, Kubelets, PodEvent
 from simulation.cluster.machines import Machine
 from simulation.cluster.pods import PodPlan
 from tests.connectors.ports.sink_contract import NOW_MS
@@ -27,19 +27,6 @@ def test_a_placed_pod_is_bound_runs_and_is_deleted() -> None:
     assert deleted.event == "deleted"
     assert kubelets.requested("n1")["cpu"] == 0
     assert kubelets.node_of("a") is None
-
-
-def test_a_job_finishes_gives_its_room_back_and_is_deleted_later() -> None:
-    kubelets = Kubelets([MACHINE])
-    kubelets.admit(pod("a", job=True), "n1", NOW_MS)
-    events = kubelets.advance(NOW_MS + START_MS + 3_600_000)
-    assert [event.event for event in events] == ["running", "finished"]
-    assert events[-1].pod.phase == "Succeeded"
-    assert kubelets.requested("n1")["cpu"] == 0
-    assert kubelets.live_pods("n1") == 0
-    (deleted,) = kubelets.advance(NOW_MS + START_MS + 3_600_000 + CLEAN_UP_MS)
-    assert deleted.event == "deleted"
-    assert kubelets.requested("n1")["cpu"] == 0
 
 
 @pytest.mark.parametrize(
@@ -71,7 +58,7 @@ def test_a_pod_limit_holds_as_well() -> None:
 
 _STEPS = st.lists(
     st.tuples(
-        st.integers(0, 5), st.integers(1, 10), st.integers(1, 4_000_000), st.booleans(),
+        st.integers(0, 5), st.integers(1, 10), st.integers(1, 4_000_000),
     ),
     max_size=40,
 )  # fmt: skip
@@ -80,13 +67,13 @@ _STEPS = st.lists(
 @settings(max_examples=60)
 @given(_STEPS)
 def test_books_never_show_more_than_there_is_and_balance_at_the_end(
-    steps: list[tuple[int, int, int, bool]],
+    steps: list[tuple[int, int, int]],
 ) -> None:
     machines = [Machine(f"n{n}", 16_000, 64 * GIB) for n in range(3)]
     kubelets = Kubelets(machines)
     now_ms = NOW_MS
-    for number, (node, cores, passed_ms, job) in enumerate(steps):
-        plan = pod(f"p{number}", cores=cores, job=job)
+    for number, (node, cores, passed_ms) in enumerate(steps):
+        plan = pod(f"p{number}", cores=cores)
         kubelets.admit(plan, f"n{node}", now_ms)
         now_ms += passed_ms
         times = [event.at_ms for event in kubelets.advance(now_ms)]

@@ -32,19 +32,17 @@ def test_workloads_and_budgets_are_reported_when_they_change_and_all_of_them_in_
     )
 
 
-def test_a_service_lives_on_for_what_was_left_and_a_job_begins_anew() -> None:
-    owner = controlled_by("rs")
+def test_a_replacement_lives_for_what_was_left() -> None:
     owners = Owners("c")
-    for job, life_ms in ((False, 1_800_000), (True, 3_600_000)):
-        plan = pod("a", job=job, pod=Pod(namespace="ns", name="a", uid="a", owners=owner))
-        kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])
-        kubelets.admit(plan, "n1", NOW_MS - START_MS)
-        owners.wanted(plan.pod)
-        running = kubelets.pod("a")
-        assert running is not None
-        replacement = owners.replaced(running, NOW_MS + 1_800_000)
-        assert replacement is not None
-        assert replacement.life_ms == life_ms
+    plan = pod("a", pod=Pod(namespace="ns", name="a", uid="a", owners=controlled_by("rs")))
+    kubelets = Kubelets([Machine("n1", 16_000, 64 * GIB)])
+    kubelets.admit(plan, "n1", NOW_MS - START_MS)
+    owners.wanted(plan.pod)
+    running = kubelets.pod("a")
+    assert running is not None
+    replacement = owners.replaced(running, NOW_MS + 1_800_000)
+    assert replacement is not None
+    assert replacement.life_ms == 1_800_000
 
 
 def test_a_pod_without_a_controller_is_not_replaced() -> None:

@@ -14,9 +14,9 @@ import numpy as np
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.plugins.base import ExactScore, Plugin
-from streams.placement.plugins.registry import build_filters, build_scores
+from streams.placement.plugin import ExactScore, Plugin
 from streams.placement.ranking import REFUSED, Ranking
+from streams.placement.registry import build_filters, build_scores
 from streams.pods.kind import Kind
 from streams.usage.estimate import Estimator
 

@@ -7,8 +7,8 @@ import pytest
 
 from schemas.messages.requests import SchedulingRequest
 from streams.cluster import placement
+from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
-from streams.placement.plugins.fit import NodeResourcesFit
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,

@@ -29,13 +29,13 @@ def test_a_list_ends_once_and_only_by_its_own_id() -> None:
 def test_what_comes_after_the_end_of_a_list_is_named_by_it_until_the_next_begins() -> None:
     lists = FullLists()
     lists.begin(_PODS, _begin("a"), 1)
-    assert lists.named(_PODS, None) is None
+    assert lists.resolve_id(_PODS, None) is None
     lists.end(_PODS, _end("a"))
-    assert lists.named(_PODS, None) == "a"
-    assert lists.named(_PODS, "b") == "b"
-    assert lists.named("node-state", None) is None
+    assert lists.resolve_id(_PODS, None) == "a"
+    assert lists.resolve_id(_PODS, "b") == "b"
+    assert lists.resolve_id("node-state", None) is None
     lists.begin(_PODS, _begin("c"), 2)
-    assert lists.named(_PODS, None) is None
+    assert lists.resolve_id(_PODS, None) is None
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"))))

@@ -107,7 +107,7 @@ def evicted(command: EvictionCommand, result: Any = "done", reason: str = "") ->
 def migration_row(number: int, node: str, **fields: Any) -> MigrationRow:
     """A migration as the registry holds it."""
     return MigrationRow.model_construct(
-        migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner_uid=f"o-{node}",
+        migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner=f"o-{node}",
         phase="Pending", attempts=0, replacement=None, sequence=number, **fields,
     )  # fmt: skip
 

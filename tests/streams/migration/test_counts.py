@@ -187,10 +187,10 @@ def test_a_registry_with_owners_that_have_changed_is_the_one_that_rows_make() ->
     rows = [migration_row(number, "a") for number in range(3)]
     for row in rows:
         registry.put(row)
-    for owner in ("other", rows[0].owner_uid):
-        registry.put(rows[0].model_copy(update={"owner_uid": owner}))
+    for owner in ("other", rows[0].owner):
+        registry.put(rows[0].model_copy(update={"owner": owner}))
     made = Registry()
     made.restore(registry.rows.values())
-    for name in (rows[0].owner_uid, "other"):
+    for name in (rows[0].owner, "other"):
         assert registry.of_owner(name) == made.of_owner(name)
     assert registry.at_node("a") == made.at_node("a") == rows

@@ -23,7 +23,6 @@ from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.topics.codec import decode
 from streams.migration.concurrency_limits import share_of
-from streams.pods.owners import controller
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,
@@ -201,7 +200,7 @@ class MigrationMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def an_evicted_pod_goes_and_another_comes(self, data: Any) -> None:
         uid = data.draw(st.sampled_from(sorted(self.alive)))
-        owner = controller(self.pods[uid])
+        owner = self.pods[uid].controller
         assert owner is not None
         self.pod_is_evicted(uid)
         self.pod_asks(uid, owner.uid)
@@ -302,7 +301,7 @@ class MigrationMachine(RuleBasedStateMachine):
         assert uid not in self.alive, "a pod is commanded while a command for it is alive"
         pod = self.pods[uid]
         assert command.node == pod.node
-        owner = controller(pod)
+        owner = pod.controller
         assert owner is not None
         if owner.uid in self.allowed:
             self.taken[owner.uid].add(uid)

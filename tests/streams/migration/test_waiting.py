@@ -156,7 +156,8 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     moving.later()
     (commanded,) = (each.pod.uid for each in moving.commands)
     migrations = moving.state.migrations
-    migrations.cooled(lambda _pool, name, phase: f"{name} is hot no more", moving.cause())
+    for row in migrations.list_uncommanded_moves():
+        migrations.abort_cooled(row, f"{row.source_node} is hot no more", moving.cause())
     moving.keep(migrations.take())
     assert moving.last == ("Aborted", "NodeCooled")
     assert moving.reports[-1].message == "node-1 is hot no more"
@@ -164,11 +165,10 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     assert [each.pod.uid for each in migrations.lifecycle.registry] == [commanded]
 
 
-def test_what_a_user_asked_for_goes_on_when_the_node_is_cool() -> None:
+def test_what_a_user_asked_for_is_no_move_that_ends_when_the_node_is_cool() -> None:
     moving = cluster(policy_text(), (A, "node-1"))
     moving.say(ask("migrate", pod=A))
-    moving.state.migrations.cooled(lambda _pool, name, phase: "cool", moving.cause())
-    assert moving.row("a").phase == "Pending"
+    assert moving.state.migrations.list_uncommanded_moves() == []
 
 
 # --- windows ------------------------------------------------------------------------------------

@@ -214,8 +214,7 @@ def test_a_cluster_without_memory_asks_no_owner(monkeypatch: pytest.MonkeyPatch)
     def asked(of: Pod) -> str:
         raise AssertionError(f"the owner of {of.name} was asked for")
 
-    monkeypatch.setattr("streams.moves.history.owner_key", asked)
-    monkeypatch.setattr("streams.moves.memory.owner_key", asked)
+    monkeypatch.setattr(Pod, "owner_key", property(asked))
     assert only(run.say(request(owned("a")))).outcome == "placed"
     assert run.say(lifecycle("bound", owned("a"), "node-1")) == []
 

@@ -11,7 +11,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.placer import Placer
-from streams.placement.plugins.base import ExactScore, Filter, Score
+from streams.placement.plugin import ExactScore, Filter, Score
 from streams.placement.ranking import REFUSED, Ranking
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held

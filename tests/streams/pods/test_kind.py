@@ -13,7 +13,7 @@ from schemas.messages.pods import (
 )
 from streams.placement import placer as placer_module
 from streams.pods import kind as kind_module
-from streams.pods.kind import Kind, kind_of, shared
+from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.sized_cache import SizedCache
 from tests.streams.cluster.builders import SCALING_FACTORS, at, container, node, pod, request
 from tests.streams.cluster.harness import cluster
@@ -104,7 +104,7 @@ def test_a_pod_of_very_many_words_has_a_kind_too() -> None:
 def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -> None:
     first = pod("pod-1", cpu="321m", labels={"app": "a"})
     second = pod("pod-2", cpu="321m", labels={"app": "b"})
-    kept = [shared(each, kind_of(each)) for each in (first, second)]
+    kept = [share_parts(each, kind_of(each)) for each in (first, second)]
     assert kept == [first, second]
     assert kept[0].containers is kept[1].containers
 
@@ -114,7 +114,7 @@ def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None
     pods = [pod(uid, labels={"app": "web"}, owners=owners) for uid in ("a", "b")]
     bare = pod("c", labels={}, owners=())
     first, second, third = (
-        shared(each.model_copy(deep=True), kind_of(each)) for each in (*pods, bare)
+        share_parts(each.model_copy(deep=True), kind_of(each)) for each in (*pods, bare)
     )
     assert first.labels is second.labels
     assert first.owners is second.owners
@@ -124,7 +124,7 @@ def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None
 def test_pods_of_some_thousand_kinds_share_what_they_have_in_common() -> None:
     def kept() -> list[int]:
         pods = [pod("pod", cpu=f"7.{number:04}") for number in range(5_000)]
-        return [id(shared(each, kind_of(each)).containers) for each in pods]
+        return [id(share_parts(each, kind_of(each)).containers) for each in pods]
 
     assert kept() == kept()
 

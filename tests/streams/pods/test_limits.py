@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from schemas.messages.pods import Container, HostPort, NodeRequirement, NodeSelectorTerm, Pod
-from streams.placement.plugins.columns import Interned
-from streams.placement.plugins.fit import NodeResourcesFit
-from streams.placement.plugins.labels import OneOf
+from streams.placement.columns import Interned
+from streams.placement.filters.fit import NodeResourcesFit
+from streams.placement.filters.labels import OneOf
 from streams.pods import limits
 from streams.pods.limits import find_exceeded_limit
 from tests.streams.cluster.builders import full, lifecycle, node, pod, request

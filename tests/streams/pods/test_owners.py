@@ -8,7 +8,7 @@ from streams.inventory.pod_events import observe
 from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.pods.kind import kind_of
-from streams.pods.owners import Owners, controller
+from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
 from tests.streams.migration.builders import replica
 
@@ -40,8 +40,8 @@ def test_a_pod_that_changes_its_controller_counts_for_the_new_one_only() -> None
 def test_only_a_reference_that_controls_is_the_controller() -> None:
     one = OwnerReference(kind="Custom", uid="x")
     two = OwnerReference(kind="ReplicaSet", uid="y", controller=True)
-    assert controller(pod(owners=(one,))) is None
-    assert controller(pod(owners=(one, two))) == two
+    assert pod(owners=(one,)).controller is None
+    assert pod(owners=(one, two)).controller == two
 
 
 def test_the_inventory_counts_pods_as_they_come_and_go() -> None:

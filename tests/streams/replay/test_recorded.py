@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from schemas.policy import effective_yaml, read_policy
-from streams.placement.plugins.registry import KNOWN
+from streams.placement.registry import KNOWN
 from streams.replay.recorded import NotOnce, Recording
 from tests.streams.cluster.builders import metric, node, pod, policy_record, request, tick
 from tests.streams.cluster.harness import Log

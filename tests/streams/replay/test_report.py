@@ -24,9 +24,9 @@ _GONE = ReplayResult(3, _SOME, problem="offset 3 is gone")
     [
         ([_EQUAL], 0),
         ([_EQUAL, _EMPTY], 0),
-        ([_EMPTY], 2),
-        ([], 2),
-        ([_EQUAL, _GONE], 2),
+        ([_EMPTY], 3),
+        ([], 3),
+        ([_EQUAL, _GONE], 3),
         ([_EQUAL, _DIFFERENT], 1),
         ([_GONE, _DIFFERENT, _EQUAL], 1),
     ],

@@ -71,7 +71,7 @@ def test_a_measured_pod_is_estimated_until_its_metric_is_old_enough(
     )
     # What it uses beyond its estimate takes nothing away, and is in the node's usage already.
     assert here.delta == (expected, 0)
-    assert here.expected(None, 0)[0] == 5000 + expected
+    assert here.compute_expected(None, 0)[0] == 5000 + expected
 
 
 def test_the_time_of_scheduling_goes_before_the_time_of_being_counted() -> None:
@@ -130,7 +130,7 @@ def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
     here = assigned(load(prodUsageThresholds={"cpu": 50}), pod(cpu="1", labels=pod_class))
     here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
     assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
-    assert here.expected_prod()[0] == usage + delta
+    assert here.compute_expected_prod()[0] == usage + delta
 
 
 def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
@@ -142,8 +142,8 @@ def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
 def test_prod_usage_may_start_from_the_systems() -> None:
     here = load(prodUsageIncludeSys=True)
     here.set_metric(metric(system_usage={"cpu": 300}))
-    assert here.expected_prod() == (300, 0)
-    assert load().expected_prod() == (0, 0)
+    assert here.compute_expected_prod() == (300, 0)
+    assert load().compute_expected_prod() == (0, 0)
 
 
 def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> None:
@@ -151,14 +151,14 @@ def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> N
     measured = (pod_metric("a", cpu=10), pod_metric("b", cpu=10))
     entries = (aggregated(300, p95={"cpu": 4000}),)
     here.set_metric(metric(seconds=9999, cpu=7000, pods=measured, aggregated=entries))
-    assert here.expected("p95", 300_000)[0] == 4000
-    assert here.expected("p95", 600_000)[0] == 850 + 1700
-    assert here.expected(None, 0)[0] == 7000
+    assert here.compute_expected("p95", 300_000)[0] == 4000
+    assert here.compute_expected("p95", 600_000)[0] == 850 + 1700
+    assert here.compute_expected(None, 0)[0] == 7000
 
 
 def test_asking_for_usage_that_is_unknown_is_an_error() -> None:
     with pytest.raises(ValueError, match="check `vectors` first"):
-        load().expected(None, 0)
+        load().compute_expected(None, 0)
 
 
 @pytest.mark.parametrize(

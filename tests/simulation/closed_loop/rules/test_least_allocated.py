@@ -8,14 +8,14 @@ from simulation.closed_loop.rules.least_allocated import (
     choose,
     least_allocated,
 )
-from streams.placement.plugins.base import Score
-from streams.placement.plugins.registry import SCORES
+from streams.placement.plugin import Score
+from streams.placement.registry import SCORES
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
 from tests.simulation.closed_loop.rules.views import request, view
 from tests.streams.cluster.builders import at, node, pod
 from tests.streams.cluster.oracle import refresh_all
-from tests.streams.placement.plugins.builders import hold, new_node
+from tests.streams.placement.builders import hold, new_node
 
 
 def test_least_allocated_is_the_mean_of_what_is_left_truncated_twice() -> None:

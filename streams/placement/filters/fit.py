@@ -1,0 +1,153 @@
+"""Filter NodeResourcesFit: what a pod requests must be free on its node.
+
+Free is what the node has allocatable less what the pods held there request; a resource that a node
+does not name it has none of. `pods` is a resource like any other, of which every pod takes one.
+Resources of which a pod requests nothing are not looked at, so a node that holds more than it has
+(its allocatable shrank) still takes pods that ask for none of that.
+
+A node is refused with one reason: pods first, then cpu, memory and ephemeral storage, then the
+other resources by name. kube-scheduler gives all reasons of a node, so its counts add up to more
+than the nodes.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.columns import Census, OnDemand
+from streams.placement.plugin import Filter
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+
+#: Most resources for which a column is kept.
+COLUMNS_MAX = 64
+
+#: Resource and amount: millicores, bytes, pieces.
+Requests = tuple[tuple[str, int], ...]
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_NEXT = ("cpu", "memory", "ephemeral-storage")
+_FIRST = ("pods", *_NEXT)
+_ONE_POD = ("pods", 1)
+
+
+def _refusal(resource: str) -> str:
+    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+
+
+def requests_of(kind: Kind) -> Requests:
+    """What must be free for a pod of a kind, in the order in which it is looked at."""
+    requests = kind.demand.requests
+    wanted = [_ONE_POD]
+    wanted += [(name, requests[name]) for name in _NEXT if requests.get(name, 0) > 0]
+    if len(requests) >= len(wanted):
+        others = [each for each in requests.items() if each[0] not in _FIRST and each[1] > 0]
+        wanted += sorted(others)
+    return tuple(wanted)
+
+
+def free_of(node: Node) -> dict[str, int]:
+    """What is free on a node of the resources that it names; negative where too much is held."""
+    requested = node.requested
+    free = {name: amount - requested.get(name, 0) for name, amount in node.allocatable.items()}
+    if "pods" in free:
+        free["pods"] = node.allocatable["pods"] - len(node.held)
+    return free
+
+
+def _is_full(free: Mapping[str, int] | None) -> bool:
+    """No place for one more pod; a row that is new is not known yet."""
+    return free is not None and free.get("pods", 0) < 1
+
+
+class NodeResourcesFit(Filter):
+    """Refuses nodes that have less free than the pod requests."""
+
+    name = "NodeResourcesFit"
+    watches = Change.PODS | Change.STATE
+    columns = ("_free",)
+
+    def __init__(self) -> None:
+        self._free: list[dict[str, int] | None] = []
+        """Free amounts of each row; None on a row that is new."""
+        self._columns = OnDemand[IntArray](COLUMNS_MAX)
+        """Free amounts of all rows, by resource: shape (nodes,)."""
+        self._named = Census()
+        """Resources that some node names."""
+        self._full = 0
+        """Rows without place for one more pod; mostly none, and then nobody need look."""
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._named.relayout(self._free, source)
+        super().relayout(source)
+        self._full = sum(map(_is_full, self._free))
+        known = source >= 0
+        for name, column in self._columns.items():
+            moved = np.zeros(source.size, dtype=np.int64)
+            moved[known] = column[source[known]]
+            self._columns[name] = moved
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over what is free."""
+        free = free_of(node)
+        self._named.change(self._free[row], free)
+        self._full += _is_full(free) - _is_full(self._free[row])
+        self._free[row] = free
+        for name, column in self._columns.items():
+            try:
+                column[row] = free.get(name, 0)
+            except OverflowError:
+                column[row] = _clamped(free[name])
+
+    def prepare(self, kind: Kind) -> Requests:
+        """What must be free for a pod of the kind."""
+        return requests_of(kind)
+
+    def mask(self, prepared: Requests) -> BoolArray | None:
+        """Which nodes have enough of everything that is requested; None if all have."""
+        fits: BoolArray | None = None
+        for name, amount in prepared if self._full else prepared[1:]:
+            column = self._column(name)
+            if column is None:
+                return np.zeros(len(self._free), dtype=np.bool_)
+            enough = column >= amount
+            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+        return fits
+
+    def reason(self, prepared: Requests, row: int) -> str | None:
+        """Names the first resource of which too little is free; None if the pod fits."""
+        free: Mapping[str, int] = self._free[row] or {}
+        for name, amount in prepared:
+            if free.get(name, 0) < amount:
+                return _refusal(name)
+        return None
+
+    def reasons(self, prepared: Requests, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """Resource by resource: the nodes that have too little of it, and enough of those before."""
+        for name, amount in prepared:
+            if not rows.size:
+                return
+            column = self._column(name)
+            short = np.ones(rows.size, dtype=np.bool_) if column is None else column[rows] < amount
+            if short.any():
+                yield _refusal(name), rows[short]
+                rows = rows[~short]
+
+    def _column(self, name: str) -> IntArray | None:
+        """Free amounts of a resource that is requested; None: no node names it, so none has any."""
+        return self._columns.ask(name, self._build) if name in self._named else None
+
+    def _build(self, name: str) -> IntArray:
+        amounts = [0 if free is None else free.get(name, 0) for free in self._free]
+        try:
+            return np.array(amounts, dtype=np.int64)
+        except OverflowError:
+            return np.array([_clamped(amount) for amount in amounts], dtype=np.int64)
+
+
+def _clamped(amount: int) -> int:
+    """No request is larger than 2^63-1, so nothing is lost by ending there."""
+    return min(max(amount, _INT64_MIN), _INT64_MAX)

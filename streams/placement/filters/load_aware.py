@@ -1,0 +1,199 @@
+"""Load-aware filter: keeps pods off nodes that are, or are expected to become, too busy.
+
+The question "does the expected usage with this pod, as a rounded percentage, exceed the threshold?"
+is turned around once per node: how much may a pod be expected to use here at the most (`headroom`)?
+A decision is then one comparison a resource.
+
+Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
+Source: docs/upstream.md A2, A3.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.policy import LOAD_AWARE, LoadAwareSchedulingArgs, Policy
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.plugin import Filter
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+from streams.usage.estimate import Estimator
+from streams.usage.node_usage import ExpectedNodeUsage
+from streams.usage.rounding import UNBOUNDED
+from streams.usage.vectors import Vector
+
+EXPIRED = "node(s) nodeMetric expired"
+
+PROD, OTHER = 0, 1
+
+
+class _Prepared(NamedTuple):
+    """What the plugins need to know of a kind of pod."""
+
+    estimate: Vector
+    view: int
+    """`PROD` or `OTHER`."""
+    exempt: bool = False
+    """DaemonSet pods pass every load filter."""
+
+
+#: What a node is refused for: its average usage, another statistic, or an expired metric.
+_USAGE, _AGGREGATED, _STALE = 0, 1, 2
+#: Less than any estimate.
+_NO_ROOM = -UNBOUNDED - 1
+
+
+class _Limits(NamedTuple):
+    """One node's filter figures for one view."""
+
+    headroom: Vector
+    why: tuple[int, ...]
+    """What a refusal is about, by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
+
+
+class LoadAwareFilter(Filter):
+    """Refuses nodes whose expected usage with the pod would exceed a threshold."""
+
+    name = LOAD_AWARE
+    watches = Change.ALL
+    columns = ("_headroom", "_rows", "_why")
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+        self.args: LoadAwareSchedulingArgs = estimator.args
+        self._reasons = (
+            *(
+                tuple(
+                    f"node(s) {resource} {statistic}usage exceed threshold"
+                    for resource in estimator.resources
+                )
+                for statistic in ("", "aggregated ")
+            ),
+            (EXPIRED,) * len(estimator.resources),
+        )
+        """By what a refusal is about, and by resource."""
+        resources = len(estimator.resources)
+        self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
+        """Largest estimate that still fits, shape (views, resources, nodes)."""
+        self._why: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
+        """What a refusal is about, shape (views, resources, nodes)."""
+        self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
+        self._rows: list[tuple[_Limits, _Limits] | None] = []
+        self._open = _Limits((UNBOUNDED,) * resources, self._usage)
+        self._closed = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources)
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's load-aware arguments."""
+        return cls(estimator)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Work out how much a pod may be expected to use on this node."""
+        limits = self._limits(node.usage, now_ms)
+        known = self._rows[row]
+        self._rows[row] = limits
+        prod, other = limits
+        if known is None or known[PROD].why != prod.why or known[OTHER].why != other.why:
+            self._why[PROD, :, row], self._why[OTHER, :, row] = prod.why, other.why
+        column = self._headroom
+        try:
+            for index, amount in enumerate(other.headroom):
+                column[OTHER, index, row] = amount
+            for index, amount in enumerate(prod.headroom):
+                column[PROD, index, row] = amount
+        except OverflowError:
+            for view in (PROD, OTHER):
+                for index, amount in enumerate(limits[view].headroom):
+                    column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
+
+    def prepare(self, kind: Kind) -> _Prepared:
+        """Estimate the pod."""
+        estimate = self.estimator.of_kind(kind)
+        return _Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
+
+    def mask(self, prepared: _Prepared) -> BoolArray | None:
+        """Nodes on which the estimate fits under every threshold."""
+        if prepared.exempt:
+            return None
+        headroom = self._headroom[prepared.view]
+        passes: BoolArray = headroom[0] >= prepared.estimate[0]
+        for index in range(1, len(prepared.estimate)):
+            passes &= headroom[index] >= prepared.estimate[index]
+        return passes
+
+    def concerns(self, prepared: _Prepared) -> bool:
+        """All but daemons."""
+        return not prepared.exempt
+
+    def reason(self, prepared: _Prepared, row: int) -> str | None:
+        """The first resource, in the order of names, that would exceed its threshold."""
+        if prepared.exempt:
+            return None
+        limits = self._rows[row]
+        assert limits is not None  # noqa: S101 - every row is refreshed before it is read
+        headroom, why = limits[prepared.view]
+        for index, amount in enumerate(prepared.estimate):
+            if amount > headroom[index]:
+                return self._reasons[why[index]][index]
+        return None
+
+    def reasons(self, prepared: _Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """Resource by resource: the nodes that would exceed its threshold and none of those before."""
+        stale: list[IntArray] = []
+        for index, amount in enumerate(prepared.estimate):
+            over = self._headroom[prepared.view, index, rows] < amount
+            found, rows = rows[over], rows[~over]
+            abouts = self._why[prepared.view, index, found]
+            for why in (_USAGE, _AGGREGATED):
+                of = found[abouts == why]
+                if of.size:
+                    yield self._reasons[why][index], of
+            stale.append(found[abouts == _STALE])
+        expired = np.concatenate(stale)
+        if expired.size:
+            yield EXPIRED, expired
+
+    def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
+        """Filter figures of one node for prod pods and for others."""
+        profile = usage.profile
+        most, most_prod = profile.most, profile.most_prod
+        if usage.metric is None or (most is None and most_prod is None):
+            return self._open, self._open
+        if self.args.filter_expired_node_metrics and usage.is_expired(now_ms):
+            stale = self._closed
+            if self.args.enable_schedule_when_node_metrics_expired:
+                stale = self._open
+            other = self._open if most is None else stale
+            return (other if most_prod is None else stale), other
+        if usage.vectors is None or usage.vectors.node is None:
+            return self._open, self._open
+        other = self._open
+        if most is not None:
+            used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
+            about = self._usage if profile.aggregation is None else self._aggregated
+            other = _Limits(_room(most, used), about)
+        if most_prod is None:
+            return other, other
+        prod = _Limits(_room(most_prod, usage.compute_expected_prod()), self._usage)
+        return (_both(prod, other) if self.args.check_both else prod), other
+
+
+def _room(most: Vector, used: Vector) -> Vector:
+    """What may still be used; without limit where there is none."""
+    pairs = zip(most, used, strict=True)
+    return tuple([limit if limit == UNBOUNDED else limit - amount for limit, amount in pairs])
+
+
+def _both(one: _Limits, other: _Limits) -> _Limits:
+    """What fits under both; the reason of each resource is that of the tighter one."""
+    if _STALE in one.why or _STALE in other.why:
+        return one if _STALE in one.why else other
+    tighter = [
+        (a, why) if a <= b else (b, why_not)
+        for a, b, why, why_not in zip(one.headroom, other.headroom, one.why, other.why, strict=True)
+    ]
+    headroom, whys = zip(*tighter, strict=True)
+    return _Limits(tuple(headroom), tuple(whys))

@@ -1,0 +1,181 @@
+"""Filter NodeAffinity: node selector and required node affinity.
+
+Every entry of a pod's node selector must match a label of the node, and of its required node
+affinity one term must match, with all its expressions on labels and on fields. A term with an
+expression that is malformed matches no node, nor does an empty term or an empty list of terms:
+Kubernetes' API server would refuse most of these, and its scheduler does the same with them as is
+done here (`NewNodeSelector` and `GetRequiredNodeAffinity` in k8s.io/component-helpers).
+
+Each label that pods ask about becomes a column of interned values, in which a requirement is
+evaluated once per distinct value. A node's name is one more label.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.messages.pods import NodeSelectorTerm, Pod
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.columns import Census, Interned, OnDemand
+from streams.placement.filters.labels import (
+    NAME_FIELD,
+    LabelRequirement,
+    equals,
+    on_field,
+    on_label,
+)
+from streams.placement.plugin import OneReason
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+
+REASON = "node(s) didn't match Pod's node affinity/selector"
+
+#: Most labels for which a column is kept.
+COLUMNS_MAX = 128
+
+Labels = Mapping[str, str]
+Term = tuple[LabelRequirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredAffinity:
+    """What a pod requires of its node's labels and name."""
+
+    selector: Term
+    """All must hold."""
+    terms: tuple[Term, ...] | None
+    """Of one of these all must hold; None: nothing more is required."""
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether a node may be used; its name is among the labels, see `labels_of`."""
+        return _hold(self.selector, labels) and (
+            self.terms is None or any(_hold(term, labels) for term in self.terms)
+        )
+
+
+def required_affinity(pod: Pod) -> RequiredAffinity | None:
+    """Read a pod's node selector and required node affinity; None if any node will do."""
+    if not pod.node_selector and pod.required_node_affinity is None:
+        return None
+    terms = None
+    if pod.required_node_affinity is not None:
+        read = map(_term, pod.required_node_affinity)
+        terms = tuple(term for term in read if term is not None)
+    return RequiredAffinity(tuple(equals(*entry) for entry in pod.node_selector.items()), terms)
+
+
+def labels_of(node: Node) -> dict[str, str]:
+    """Labels of a node, and its name under `NAME_FIELD`."""
+    labels = {} if node.state is None else node.state.labels
+    return {**labels, NAME_FIELD: node.name}
+
+
+class NodeAffinity(OneReason):
+    """Refuses nodes that do not match the pod's node selector and required node affinity."""
+
+    name = "NodeAffinity"
+    the_reason = REASON
+    watches = Change.STATE
+    columns = ("_labels",)
+
+    def __init__(self) -> None:
+        self._labels: list[dict[str, str] | None] = []
+        """Labels of each row; None on a row that is new."""
+        self._columns = OnDemand[Interned[str | None]](COLUMNS_MAX)
+        """Values of all rows, by label."""
+        self._keys = Census()
+        """Labels that some node has."""
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._keys.relayout(self._labels, source)
+        super().relayout(source)
+        for column in self._columns.values():
+            column.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over the node's labels; quick where they are what they were."""
+        labels = labels_of(node)
+        if labels == self._labels[row]:
+            return
+        self._keys.change(self._labels[row], labels)
+        self._labels[row] = labels
+        for key, column in self._columns.items():
+            column.put(row, labels.get(key))
+
+    def prepare(self, kind: Kind) -> RequiredAffinity | None:
+        """What the kind requires; None if nothing."""
+        return required_affinity(kind.pod)
+
+    def mask(self, prepared: RequiredAffinity | None) -> BoolArray | None:
+        """Which nodes match; None if all do."""
+        if prepared is None:
+            return None
+        selected = self._all_of(prepared.selector)
+        if prepared.terms is None:
+            return selected
+        matched = self._any_of(prepared.terms)
+        return selected if matched is None else _both(selected, matched)
+
+    def concerns(self, prepared: RequiredAffinity | None) -> bool:
+        """Only pods that require something."""
+        return prepared is not None
+
+    def reason(self, prepared: RequiredAffinity | None, row: int) -> str | None:
+        """Why this node is refused; None if it passes."""
+        if prepared is None or prepared.matches(self._labels[row] or {}):
+            return None
+        return REASON
+
+    def _all_of(self, requirements: Term) -> BoolArray | None:
+        """The rows that meet all requirements; None if every row does."""
+        meeting: BoolArray | None = None
+        for requirement in requirements:
+            if requirement.key not in self._keys:
+                # No node has the label: it is absent everywhere, and no column need be built.
+                if not requirement.holds(None):
+                    return np.zeros(len(self._labels), dtype=np.bool_)
+                continue
+            rows = requirement.rows(self._columns.ask(requirement.key, self._build))
+            if rows is not None:
+                meeting = _both(meeting, rows)
+        return meeting
+
+    def _any_of(self, terms: Iterable[Term]) -> BoolArray | None:
+        """The rows that match one term at least; None if every row does."""
+        matching = np.zeros(len(self._labels), dtype=np.bool_)
+        for term in terms:
+            rows = self._all_of(term)
+            if rows is None:
+                return None
+            matching |= rows
+        return matching
+
+    def _build(self, key: str) -> Interned[str | None]:
+        values = (None if labels is None else labels.get(key) for labels in self._labels)
+        return Interned[str | None](None, values)
+
+
+def _term(term: NodeSelectorTerm) -> Term | None:
+    """Read a term; None if it matches no node whatever its labels."""
+    requirements: list[LabelRequirement] = []
+    for read, expressions in ((on_label, term.match_expressions), (on_field, term.match_fields)):
+        for expression in expressions:
+            requirement = read(expression)
+            if requirement is None:
+                return None
+            requirements.append(requirement)
+    return tuple(requirements) or None
+
+
+def _hold(requirements: Term, labels: Labels) -> bool:
+    return all(requirement.holds(labels.get(requirement.key)) for requirement in requirements)
+
+
+def _both(left: BoolArray | None, right: BoolArray) -> BoolArray:
+    if left is None:
+        return right
+    left &= right
+    return left

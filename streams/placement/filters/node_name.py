@@ -1,0 +1,45 @@
+"""Filter NodeName: a pod that insists on one node goes nowhere else."""
+
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.columns import Interned
+from streams.placement.plugin import OneReason
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName(OneReason):
+    """Refuses every node but the one that the pod requires."""
+
+    name = "NodeName"
+    the_reason = REASON
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._names = Interned("")
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._names.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over the node's name."""
+        self._names.put(row, node.name)
+
+    def prepare(self, kind: Kind) -> str | None:
+        """The node that pods of the kind require; None if any will do."""
+        return kind.pod.required_node
+
+    def mask(self, prepared: str | None) -> BoolArray | None:
+        """Only the required node; None if none is required."""
+        return None if prepared is None else self._names.holding((prepared,))
+
+    def concerns(self, prepared: str | None) -> bool:
+        """Only pods that require a node."""
+        return prepared is not None
+
+    def reason(self, prepared: str | None, row: int) -> str | None:
+        """Why this node is refused; None if it passes."""
+        return None if prepared is None or self._names.value(row) == prepared else REASON

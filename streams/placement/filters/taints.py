@@ -1,0 +1,97 @@
+"""Filter TaintToleration: a pod is kept off nodes whose taints it does not tolerate.
+
+Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a preference and refuses no
+pod. A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Toleration
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.columns import Interned
+from streams.placement.plugin import Filter
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+
+Taints = tuple[Taint, ...]
+Tolerations = tuple[Toleration, ...]
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint.
+
+    An empty effect covers every effect, an empty key every key, Exists every value; Equal, which an
+    empty operator means too, covers the same value only. An empty key with Equal is no valid pod,
+    but has the meaning that these rules give it.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint that no toleration covers, in the node's order; None if all are covered.
+
+    Args:
+        taints: only those that refuse pods, see `refusing`.
+        tolerations: those of the pod; iterated over once per taint.
+    """
+    for taint in taints:
+        if not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def refusing(taints: Taints) -> Taints:
+    """The taints that keep pods off, in their order."""
+    return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
+
+
+class TaintToleration(Filter):
+    """Refuses nodes with a taint that the pod does not tolerate."""
+
+    name = "TaintToleration"
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._taints = Interned[Taints](())
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._taints.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over the node's taints."""
+        self._taints.put(row, () if node.state is None else refusing(node.state.taints))
+
+    def prepare(self, kind: Kind) -> Tolerations:
+        """The tolerations of the kind."""
+        return kind.pod.tolerations
+
+    def mask(self, prepared: Tolerations) -> BoolArray | None:
+        """Which nodes have no untolerated taint; None if none has."""
+        return self._taints.where(lambda taints: untolerated(taints, prepared) is None)
+
+    def reason(self, prepared: Tolerations, row: int) -> str | None:
+        """Names the first taint that is not tolerated; None if all are."""
+        taint = untolerated(self._taints.value(row), prepared)
+        return None if taint is None else _refusal(taint)
+
+    def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+        """One look for each distinct list of taints."""
+        by_reason: dict[str, list[IntArray]] = {}
+        for taints, of in self._taints.groups(rows):
+            taint = untolerated(taints, prepared)
+            if taint is not None:
+                by_reason.setdefault(_refusal(taint), []).append(of)
+        return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]
+
+
+def _refusal(taint: Taint) -> str:
+    return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"

@@ -1,0 +1,56 @@
+"""Filter NodeUnschedulable: a cordoned node takes no new pods.
+
+The node controller also taints a cordoned node, a moment later. A pod that tolerates that taint, as
+pods of a DaemonSet do, tolerates the flag as well.
+"""
+
+from schemas.messages.nodes import Taint
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.columns import Interned
+from streams.placement.filters.taints import untolerated
+from streams.placement.plugin import OneReason
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, IntArray
+
+REASON = "node(s) were unschedulable"
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable(OneReason):
+    """Refuses cordoned nodes to pods that do not tolerate the cordon."""
+
+    name = "NodeUnschedulable"
+    the_reason = REASON
+    watches = Change.STATE
+
+    def __init__(self) -> None:
+        self._cordoned = Interned(default=False)
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows."""
+        self._cordoned.relayout(source)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over whether the node is cordoned."""
+        said = node.state is not None and node.state.unschedulable
+        self._cordoned.put(row, said or node.cordoned)
+
+    def prepare(self, kind: Kind) -> bool:
+        """Whether the kind tolerates a cordon."""
+        tolerations = kind.pod.tolerations
+        return bool(tolerations) and untolerated((_CORDON,), tolerations) is None
+
+    def mask(self, prepared: bool) -> BoolArray | None:
+        """Which nodes are not cordoned; None if that is no matter."""
+        if prepared or True not in self._cordoned:
+            return None
+        return self._cordoned.holding((False,))
+
+    def concerns(self, prepared: bool) -> bool:
+        """Only pods that do not tolerate a cordon."""
+        return not prepared
+
+    def reason(self, prepared: bool, row: int) -> str | None:
+        """Why this node is refused; None if it passes."""
+        return REASON if not prepared and self._cordoned.value(row) else None

@@ -1,0 +1,177 @@
+"""Score NodeResourcesBalancedAllocation: prefers nodes whose resources the pod evens out.
+
+How even a node is: 100 less the standard deviation of the percentages of its resources that are
+requested, truncated. The score is 75 on a node that the pod leaves as even as it was, up to 100
+where it becomes more so and down to 50 where it becomes less so. A pod that requests nothing of
+these resources scores 0 everywhere. Requests count as they are, nothing is assumed for containers
+without any; which resources count is as in `least_allocated`.
+
+Both ways of asking do the same float64 operations in the same order. They are Go's for amounts up
+to 2^53; beyond, Go adds requests as integers first.
+
+Source: docs/upstream.md K1, K5 to K7.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.policy import Policy
+from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.plugin import Score
+from streams.placement.scores.least_allocated import ALWAYS
+from streams.pods.kind import Kind
+from streams.stage.arrays import FloatArray, IntArray
+from streams.usage.estimate import Estimator
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What the pod requests: index of the resource and amount, of those that count; none: the pod
+    requests nothing."""
+
+    asked: tuple[tuple[int, float], ...]
+
+
+class BalancedAllocationScore(Score):
+    """Prefers nodes whose resources are requested more evenly with the pod than without it."""
+
+    name = "NodeResourcesBalancedAllocation"
+    watches = Change.STATE | Change.PODS
+    columns = ("_requested", "_capacity", "_before", "_half", "_rows")
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
+        self._resources = tuple(resource.name for resource in args.resources)
+        self._always = [i for i, name in enumerate(self._resources) if name in ALWAYS]
+        """Resources that count for most pods: all but those that few pods request."""
+        self._requested: FloatArray = np.zeros((len(self._resources), 0))
+        """Shape (resources, nodes)."""
+        self._capacity: FloatArray = np.zeros((len(self._resources), 0))
+        """Allocatable, infinite where there is none; shape (resources, nodes)."""
+        self._before: IntArray = np.zeros(0, dtype=np.int64)
+        """How even each node is by the resources that always count."""
+        self._half: FloatArray = np.zeros(0)
+        """0.5 on a node that has both of two such resources, 0 elsewhere."""
+        self._rows: list[list[tuple[float, float]] | None] = []
+        """Requested and allocatable, by resource."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's resources."""
+        return cls(policy.balanced_allocation)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over what is requested and what there is."""
+        figures = []
+        for index, resource in enumerate(self._resources):
+            requested = float(max(node.requested[resource], 0))
+            capacity = float(max(node.allocatable.get(resource, 0), 0))
+            figures.append((requested, capacity))
+            self._requested[index, row] = requested
+            self._capacity[index, row] = capacity or np.inf
+        shares = [_share(*figures[index]) for index in self._always if figures[index][1]]
+        self._before[row] = _evenness(shares)
+        self._half[row] = 0.5 if len(shares) == 2 else 0.0
+        self._rows[row] = figures
+
+    def prepare(self, kind: Kind) -> _Prepared:
+        """What the pod requests."""
+        amounts = [max(kind.demand.requests.get(name, 0), 0) for name in self._resources]
+        if not any(amounts):
+            return _Prepared(())
+        return _Prepared(
+            tuple(
+                (index, float(amount))
+                for index, (name, amount) in enumerate(zip(self._resources, amounts, strict=True))
+                if amount or name in ALWAYS
+            )
+        )
+
+    def scores(self, prepared: _Prepared) -> NDArray[Any]:
+        """How much the pod evens out each node."""
+        if not prepared.asked:
+            return np.zeros(self._before.size, dtype=np.int32)
+        indices = [index for index, _ in prepared.asked]
+        usual = indices == self._always
+        if usual and len(indices) == 2:
+            after = self._evenness_of_two(prepared)
+        else:
+            amounts = np.array([[amount] for _, amount in prepared.asked])
+            after = _evenness_all(self._requested[indices] + amounts, self._capacity[indices])
+        before = self._before
+        if not usual:
+            before = _evenness_all(self._requested[indices], self._capacity[indices])
+        # All whole and not negative, so a shift halves them as Go does.
+        return (50 + (50 + after - before >> 1)).astype(np.int32)
+
+    def score(self, prepared: _Prepared, row: int) -> int:
+        """The same of one node."""
+        if not prepared.asked:
+            return 0
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        before, after = [], []
+        for index, amount in prepared.asked:
+            requested, capacity = figures[index]
+            if capacity:
+                before.append(_share(requested, capacity))
+                after.append(_share(requested + amount, capacity))
+        return 50 + (50 + _evenness(after) - _evenness(before)) // 2
+
+    def _evenness_of_two(self, prepared: _Prepared) -> IntArray:
+        """`_evenness` of all nodes with the pod, where the two resources count that always do."""
+        first, second = (
+            np.minimum((self._requested[index] + amount) / self._capacity[index], 1.0)
+            for index, amount in prepared.asked
+        )
+        apart: FloatArray = np.abs(first - second)
+        apart *= self._half
+        return ((1 - apart) * 100).astype(np.int64)
+
+
+def _share(requested: float, capacity: float) -> float:
+    return min(requested / capacity, 1.0)
+
+
+def _evenness(shares: Sequence[float]) -> int:
+    """100 less the standard deviation of shares, in percent; 100 for fewer than two."""
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:
+        total = squares = 0.0
+        for share in shares:
+            total += share
+        mean = total / len(shares)
+        for share in shares:
+            squares += (share - mean) * (share - mean)
+        deviation = math.sqrt(squares / len(shares))
+    return int((1 - deviation) * 100)
+
+
+def _evenness_all(requested: FloatArray, capacity: FloatArray) -> IntArray:
+    """`_evenness` of all nodes; amounts have shape (resources, nodes)."""
+    known = np.isfinite(capacity)
+    shares = np.minimum(requested / capacity, 1.0)
+    count = np.count_nonzero(known, axis=0)
+    # Of two shares the larger less the smaller is their difference without its sign.
+    largest = np.max(shares, axis=0, initial=0.0, where=known)
+    smallest = np.min(shares, axis=0, initial=1.0, where=known)
+    deviation: FloatArray = np.where(count == 2, (largest - smallest) / 2, 0.0)
+    if len(capacity) > 2:
+        total: FloatArray = np.zeros(count.size)
+        squares: FloatArray = np.zeros(count.size)
+        for share in shares:
+            total += share
+        mean = total / np.maximum(count, 1)
+        for share, counts in zip(shares, known, strict=True):
+            squares += np.where(counts, (share - mean) * (share - mean), 0.0)
+        spread = np.sqrt(squares / np.maximum(count, 1))
+        deviation = np.where(count > 2, spread, deviation)
+    return ((1 - deviation) * 100).astype(np.int64)

@@ -1,0 +1,127 @@
+"""Score NodeResourcesFit, strategy LeastAllocated: prefers nodes on which pods request the least.
+
+A resource scores the percentage of its allocatable that requests leave with the new pod, truncated,
+0 where they exceed it; a node has the weighted mean of its resources, truncated. A resource that a
+node has nothing of is left out, and so is one besides cpu, memory and ephemeral storage that the
+pod does not request. A container without a request for cpu counts with 100m, without one for memory
+with 200 MiB, on the pods that are there as well.
+
+Source: docs/upstream.md K1 to K4.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.policy import Policy
+from schemas.policy.resourcesfit import ScoringStrategy
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.plugin import Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray, FloatArray
+from streams.usage.estimate import Estimator
+
+#: Resources that count also for pods that request nothing of them.
+ALWAYS = ("cpu", "memory", "ephemeral-storage")
+
+#: Up to here float64 gives the very integers: 100 times an amount is exact, and a percentage that is
+#: not whole is at least 1 / 2^42 below the next one, far more than the rounding of a quotient.
+#: Nodes with larger amounts are scored one by one, in whole numbers.
+_EXACT_MAX = 2**42
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What the pod counts with: index of the resource, amount, weight, of those that count."""
+
+    asked: tuple[tuple[int, int, int], ...]
+
+
+class LeastAllocatedScore(Score):
+    """Prefers nodes with the most allocatable left by requests."""
+
+    name = "NodeResourcesFit"
+    watches = Change.STATE | Change.PODS
+    columns = ("_free", "_capacity", "_present", "_wide", "_rows")
+
+    def __init__(self, strategy: ScoringStrategy) -> None:
+        self._weights = strategy.weights
+        resources = len(self._weights)
+        self._free: FloatArray = np.zeros((resources, 0))
+        """100 times what requests leave of allocatable; shape (resources, nodes)."""
+        self._capacity: FloatArray = np.zeros((resources, 0))
+        """Allocatable; infinite where there is none, so that nothing is left of it."""
+        self._present: FloatArray = np.zeros((resources, 0))
+        """The weight of a resource that the node has, 0 of one that it has not."""
+        self._wide: BoolArray = np.zeros(0, dtype=np.bool_)
+        """Nodes with amounts beyond `_EXACT_MAX`."""
+        self._rows: list[tuple[tuple[int, int], ...] | None] = []
+        """Allocatable and what is free of it, by resource."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's scoring strategy."""
+        return cls(policy.resources_fit.scoring_strategy)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Take over what requests leave."""
+        figures = []
+        wide = False
+        for index, (resource, weight) in enumerate(self._weights.items()):
+            capacity = max(node.allocatable.get(resource, 0), 0)
+            free = capacity - max(node.requested[resource] + node.assumed[resource], 0)
+            figures.append((capacity, free))
+            wide = wide or capacity > _EXACT_MAX or abs(free) > _EXACT_MAX
+            self._free[index, row] = 100 * free
+            self._capacity[index, row] = capacity or np.inf
+            self._present[index, row] = weight if capacity else 0
+        self._wide[row] = wide
+        self._rows[row] = tuple(figures)
+
+    def prepare(self, kind: Kind) -> _Prepared:
+        """What the pod requests, and what its containers without a request count with."""
+        requests, assumed = kind.demand.requests, kind.demand.assumed
+        amounts = [max(requests.get(name, 0) + assumed.get(name, 0), 0) for name in self._weights]
+        return _Prepared(
+            tuple(
+                (index, amount, weight)
+                for index, ((name, weight), amount) in enumerate(
+                    zip(self._weights.items(), amounts, strict=True)
+                )
+                if amount or name in ALWAYS
+            )
+        )
+
+    def scores(self, prepared: _Prepared) -> NDArray[Any]:
+        """Weighted mean of the percentages that would be left, with two truncations."""
+        total: FloatArray = np.zeros(self._wide.size)
+        weights: FloatArray = np.zeros(self._wide.size)
+        for index, amount, weight in prepared.asked:
+            left = self._free[index] - 100.0 * amount
+            left /= self._capacity[index]
+            np.floor(left, out=left)
+            np.maximum(left, 0.0, out=left)
+            total += left if weight == 1 else left * weight
+            weights += self._present[index]
+        # Truncated: both are small whole numbers, their quotient is exact enough.
+        scores = (total / np.maximum(weights, 1.0)).astype(np.int32)
+        if self._wide.any():
+            for row in np.flatnonzero(self._wide).tolist():
+                scores[row] = self.score(prepared, row)
+        return scores
+
+    def score(self, prepared: _Prepared, row: int) -> int:
+        """The same of one node, in whole numbers."""
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        total = weights = 0
+        for index, amount, weight in prepared.asked:
+            capacity, free = figures[index]
+            if capacity:
+                if free > amount:
+                    total += (free - amount) * 100 // capacity * weight
+                weights += weight
+        return total // weights if weights else 0

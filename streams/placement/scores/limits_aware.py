@@ -1,0 +1,117 @@
+"""Resource-limit-aware score: spread the limits of pods, so that bursts do not meet on one node.
+
+A node's raw score is the weighted mean, over resources, of the percentage of its allocatable that
+is left when the limits of all its pods and of the new one are subtracted; it is negative on a node
+whose limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter;
+when all are equal, every node gets 100.
+
+Source: KEP-217 (docs/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
+count for the pods that are there as for the new one. A pod without a limit counts by its request,
+or by what the policy says: a quantity, or the node's allocatable.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from schemas.policy import NodeResourceLimitsAwareArgs, Policy
+from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.plugin import Score
+from streams.pods.kind import Kind
+from streams.stage.arrays import FloatArray
+from streams.usage.estimate import Estimator
+
+#: Raw scores are whole multiples of one over this: figures that are equal but for what is lost in
+#: their last bits must not be stretched to 0 and 100.
+_STEPS = 2.0**24
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What the pod counts with, per resource; None: it has no limit, and a node's default counts."""
+
+    limits: tuple[float | None, ...]
+
+
+class LimitsAwareScore(Score):
+    """Prefers nodes whose pods' limits take the least of what can be allocated."""
+
+    name = "NodeResourceLimitsAware"
+    watches = Change.STATE | Change.PODS
+    normalised = True
+    columns = ("_left", "_per_unit", "_default", "_rows")
+
+    def __init__(self, args: NodeResourceLimitsAwareArgs) -> None:
+        self._weights = args.weights
+        self._weight_sum = sum(self._weights.values())
+        self._default_limits = [args.default_limit_of(resource) for resource in self._weights]
+        resources = len(self._weights)
+        self._left: FloatArray = np.zeros((resources, 0))
+        """Weighted percentage left before the new pod, shape (resources, nodes)."""
+        self._per_unit: FloatArray = np.zeros((resources, 0))
+        """What one unit of limit takes from that."""
+        self._default: FloatArray = np.zeros((resources, 0))
+        """Limit of a pod without one, where its request does not stand for it."""
+        self._rows: list[list[tuple[float, float, float]] | None] = []
+        """The same by row: left, taken by one unit, default; one of each resource."""
+
+    @classmethod
+    def build(cls, policy: Policy, estimator: Estimator) -> Self:
+        """Judge by the policy's resource limits."""
+        return cls(policy.resource_limits)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Sum up limits against allocatable."""
+        figures = self._rows[row] = []
+        for index, (resource, weight) in enumerate(self._weights.items()):
+            allocatable = node.allocatable.get(resource, 0)
+            configured = self._default_limits[index]
+            if configured == REQUEST:
+                default, of_others = 0, node.unlimited[resource]
+            else:
+                default = allocatable if configured == ALLOCATABLE else configured
+                of_others = (len(node.held) - node.limited[resource]) * default
+            limits = node.limits[resource] + of_others
+            left = per_unit = 0.0
+            if allocatable > 0:
+                share = 100.0 * weight / self._weight_sum
+                per_unit = share / allocatable
+                left = (allocatable - limits) * share / allocatable
+            self._default[index, row] = default
+            self._left[index, row] = left
+            self._per_unit[index, row] = per_unit
+            figures.append((left, per_unit, float(default)))
+
+    def prepare(self, kind: Kind) -> _Prepared:
+        """The pod's limits, or its requests where they stand for these."""
+        demand = kind.demand
+        return _Prepared(
+            tuple(
+                float(demand.limits.get(resource, 0))
+                or (float(demand.requests.get(resource, 0)) if default == REQUEST else None)
+                for resource, default in zip(self._weights, self._default_limits, strict=True)
+            )
+        )
+
+    def scores(self, prepared: _Prepared) -> FloatArray:
+        """Raw scores, float64."""
+        raw: FloatArray = np.zeros(self._left.shape[1])
+        for index, limit in enumerate(prepared.limits):
+            taken = self._default[index] if limit is None else limit
+            raw += self._left[index] - self._per_unit[index] * taken
+        raw *= _STEPS
+        np.rint(raw, out=raw)
+        raw /= _STEPS
+        return raw
+
+    def score(self, prepared: _Prepared, row: int) -> float:
+        """Raw score of one node; the same operations in the same order as `scores`."""
+        figures = self._rows[row]
+        assert figures is not None  # noqa: S101 - every row is refreshed before it is read
+        raw = 0.0
+        for (left, per_unit, default), limit in zip(figures, prepared.limits, strict=True):
+            raw += left - per_unit * (default if limit is None else limit)
+        return round(raw * _STEPS) / _STEPS

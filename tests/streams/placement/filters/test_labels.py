@@ -1,0 +1,135 @@
+"""Requirements on labels and fields."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.pods import NodeRequirement
+from streams.placement.columns import Interned
+from streams.placement.filters.labels import NAME_FIELD, OneOf, equals, on_field, on_label
+from tests.streams.cluster.strategies import requirements
+from tests.streams.placement.builders import expression
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "holding"),
+    [
+        ("In", ("a", "b"), {"a"}),
+        ("In", ("",), {""}),
+        ("NotIn", ("a", "b"), {"", "5", "x5", "-5", "+7", None}),
+        ("NotIn", ("",), {"a", "5", "x5", "-5", "+7", None}),
+        ("Exists", (), {"", "a", "5", "x5", "-5", "+7"}),
+        ("DoesNotExist", (), {None}),
+        ("Gt", ("4",), {"5", "+7"}),
+        ("Gt", ("5",), {"+7"}),
+        ("Gt", ("007",), set()),
+        ("Lt", ("5",), {"-5"}),
+        ("Lt", ("6",), {"5", "-5"}),
+    ],
+)
+def test_an_operator_holds_for_values_as_in_kubernetes(
+    operator: str, values: tuple[str, ...], holding: set[str | None]
+) -> None:
+    requirement = on_label(expression("zone", operator, *values))
+    assert requirement is not None
+    examples = ("", "a", "5", "x5", "-5", "+7", None)
+    assert {value for value in examples if requirement.holds(value)} == holding
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        expression("zone", "In"),
+        expression("zone", "NotIn"),
+        expression("zone", "Exists", "a"),
+        expression("zone", "DoesNotExist", "a"),
+        expression("zone", "Gt"),
+        expression("zone", "Gt", "1", "2"),
+        expression("zone", "Gt", "many"),
+        expression("zone", "Gt", "1.5"),
+        expression("zone", "Gt", "1_000"),
+        expression("zone", "Gt", " 1"),
+        expression("zone", "Gt", "٣"),
+        expression("zone", "Lt", "9223372036854775808"),
+        expression("zone", "Lt", "1" * 63),
+        # A label's value cannot begin with a sign, so an expression cannot ask for a negative one.
+        expression("zone", "Lt", "-1"),
+        expression("zone", "NotIn", "a", "no value"),
+        expression("zone", "NotIn", "x" * 64),
+        expression("zone", "NotIn", "a\n"),
+        expression("", "DoesNotExist"),
+        expression("a/b/c", "DoesNotExist"),
+        expression("/zone", "DoesNotExist"),
+        expression("Example.com/zone", "DoesNotExist"),
+        expression("example..com/zone", "DoesNotExist"),
+        expression("a" * 254 + "/zone", "DoesNotExist"),
+        expression("x" * 64, "DoesNotExist"),
+        expression("-zone", "DoesNotExist"),
+        expression(NAME_FIELD, "DoesNotExist"),
+    ],
+    ids=repr,
+)
+def test_an_expression_that_kubernetes_does_not_accept_is_distinguished(
+    malformed: NodeRequirement,
+) -> None:
+    assert on_label(malformed) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["z", "Zone_1.x", "topology.kubernetes.io/zone", "a" * 253 + "/" + "x" * 63]
+)
+def test_a_key_may_have_the_name_of_a_domain_before_it(key: str) -> None:
+    assert on_label(expression(key, "DoesNotExist")) is not None
+
+
+def test_the_largest_integers_are_compared() -> None:
+    above = on_label(expression("zone", "Gt", "9223372036854775806"))
+    below = on_label(expression("zone", "Lt", "0"))
+    assert above is not None
+    assert below is not None
+    assert above.holds("9223372036854775807")
+    assert above.holds("000000000000000000000000009223372036854775807")
+    assert below.holds("-9223372036854775808")
+    # Beyond 64 bits there is no integer to compare.
+    assert not above.holds("9223372036854775808")
+    assert not below.holds("-9223372036854775809")
+    assert not above.holds("9" * 200_000)
+
+
+def test_a_field_expression_compares_the_name_with_one_name() -> None:
+    assert on_field(expression("metadata.name", "In", "a")) == OneOf(NAME_FIELD, frozenset(("a",)))
+    unlike = on_field(expression("metadata.name", "NotIn", "a"))
+    assert unlike == OneOf(NAME_FIELD, frozenset(("a",)), negated=True)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        expression("metadata.name", "In"),
+        expression("metadata.name", "NotIn", "a", "b"),
+        expression("metadata.name", "Exists"),
+        expression("metadata.name", "Gt", "1"),
+        expression("metadata.namespace", "NotIn", "a"),
+    ],
+    ids=repr,
+)
+def test_other_field_expressions_are_distinguished(malformed: NodeRequirement) -> None:
+    assert on_field(malformed) is None
+
+
+def test_a_selector_compares_as_it_is_but_never_the_name() -> None:
+    assert equals("zone", "no label value").holds("no label value")
+    assert not equals(NAME_FIELD, "a").holds("a")
+
+
+@given(requirements(), st.lists(st.sampled_from((None, "a", "b", "2", "4", "16", "")), max_size=6))
+def test_rows_of_a_column_hold_what_each_value_holds(
+    expression: NodeRequirement, values: list[str | None]
+) -> None:
+    requirement = on_label(expression)
+    column = Interned[str | None](None, values)
+    if requirement is not None:
+        rows = requirement.rows(column)
+        holding = [requirement.holds(value) for value in values]
+        assert (holding if rows is None else rows.tolist()) == holding
+        assert rows is not None or all(holding)

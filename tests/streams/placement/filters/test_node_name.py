@@ -1,0 +1,53 @@
+"""Filter NodeName."""
+
+from hypothesis import given
+
+from schemas.messages.pods import Pod
+from streams.inventory.node import Node
+from streams.placement.filters.node_name import NodeName
+from streams.pods.kind import Kind
+from tests.streams.placement.builders import (
+    Event,
+    bare_kind,
+    histories,
+    new_node,
+    node_state,
+    wanted,
+)
+from tests.streams.placement.harness import Follower, check_history
+
+
+def follower(*names: str) -> Follower:
+    return Follower(NodeName(), *(new_node(node_state(name)) for name in names))
+
+
+def test_a_pod_that_requires_a_node_gets_no_other() -> None:
+    nodes = follower("a", "b", "c")
+    assert nodes.passing(bare_kind(required_node="b")) == ["b"]
+    assert nodes.reasons(bare_kind(required_node="b")) == {
+        "a": "node(s) didn't match the requested node name",
+        "b": None,
+        "c": "node(s) didn't match the requested node name",
+    }
+
+
+def test_a_pod_that_requires_a_node_that_is_not_there_gets_none() -> None:
+    assert follower("a", "b").passing(bare_kind(required_node="c")) == []
+
+
+def test_a_pod_that_requires_no_node_costs_nothing() -> None:
+    nodes = follower("a", "b")
+    assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind(required_node=None))) is None
+
+
+def test_the_node_that_a_pod_was_bound_to_is_no_requirement() -> None:
+    bound = bare_kind(node="a")
+    assert follower("a", "b").passing(bound) == ["a", "b"]
+
+
+@given(histories(), wanted())
+def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
+    def accepts(pod: Pod, node: Node) -> bool:
+        return pod.required_node in (None, node.name)
+
+    check_history(NodeName(), history, kinds, accepts)

@@ -1,0 +1,126 @@
+"""Filter NodePorts."""
+
+import pytest
+from hypothesis import given
+
+from schemas.messages.pods import Container, HostPort, Pod
+from streams.inventory.node import Node
+from streams.placement.filters.ports import NodePorts
+from streams.pods.kind import Kind, kind_of
+from tests.streams.placement.builders import (
+    Event,
+    Gone,
+    Placed,
+    Removed,
+    bare_pod,
+    histories,
+    new_node,
+    node_state,
+    wanted,
+)
+from tests.streams.placement.harness import Follower, check_history
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, never bound to
+REFUSED = "node(s) didn't have free ports for the requested pod ports"
+
+
+def port(number: int, protocol: str = "TCP", host_ip: str = "") -> HostPort:
+    return HostPort.model_validate({"port": number, "protocol": protocol, "host_ip": host_ip})
+
+
+def taking(*ports: HostPort, uid: str = "p") -> Pod:
+    """A pod that takes these ports of its node."""
+    return bare_pod(uid, containers=(Container(host_ports=ports),))
+
+
+def node(name: str, *taken: HostPort) -> Node:
+    held = [taking(*taken, uid=f"on-{name}")] if taken else []
+    return new_node(node_state(name), *held)
+
+
+@pytest.mark.parametrize(
+    ("taken", "asked", "free"),
+    [
+        (port(80), port(80), False),
+        (port(80), port(81), True),
+        (port(80), port(80, "UDP"), True),
+        (port(80), port(80, host_ip=EVERYWHERE), False),
+        (port(80), port(80, host_ip="10.0.0.1"), False),
+        (port(80, host_ip="10.0.0.1"), port(80), False),
+        (port(80, host_ip="10.0.0.1"), port(80, host_ip=EVERYWHERE), False),
+        (port(80, host_ip="10.0.0.1"), port(80, host_ip="10.0.0.1"), False),
+        (port(80, host_ip="10.0.0.1"), port(80, host_ip="10.0.0.2"), True),
+        (port(80, host_ip=EVERYWHERE), port(80, host_ip="10.0.0.2"), False),
+        (port(80, host_ip="::"), port(80, host_ip="10.0.0.2"), True),
+        (port(80, host_ip="::"), port(80), False),
+    ],
+)
+def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: bool) -> None:
+    nodes = Follower(NodePorts(), node("a", taken), node("b"))
+    kind = kind_of(taking(asked))
+    assert nodes.passing(kind) == (["a", "b"] if free else ["b"])
+    assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
+
+
+def test_one_port_of_several_is_enough_to_refuse() -> None:
+    nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(443), port(8080)))
+    assert nodes.passing(kind_of(taking(port(79), port(80)))) == ["b"]
+    assert nodes.passing(kind_of(taking(port(80), port(443)))) == []
+
+
+def test_a_port_is_free_again_when_its_pod_is_gone() -> None:
+    nodes = Follower(NodePorts(), node("a"))
+    kind = kind_of(taking(port(80)))
+    nodes.apply(Placed(taking(port(80), uid="q"), "a"))
+    assert nodes.passing(kind) == []
+    nodes.apply(Gone("q"))
+    assert nodes.passing(kind) == ["a"]
+    assert nodes.plugin.mask(nodes.plugin.prepare(kind)) is None
+
+
+def test_ports_move_with_their_node() -> None:
+    nodes = Follower(NodePorts(), node("b"), node("c", port(80)))
+    kind = kind_of(taking(port(80)))
+    nodes.apply(Removed("b"))
+    nodes.apply(node_state("d"))
+    assert nodes.passing(kind) == ["d"]
+    nodes.apply(node_state("a"))
+    assert nodes.passing(kind) == ["a", "d"]
+
+
+def test_a_sidecar_takes_ports_and_an_init_container_does_not() -> None:
+    sidecar = Container(host_ports=(port(80),), restart_policy="Always")
+    ended = Container(host_ports=(port(81),))
+    asking = bare_pod(init_containers=(sidecar, ended))
+    nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(81)))
+    assert nodes.passing(kind_of(asking)) == ["b"]
+
+
+def test_a_pod_without_host_ports_costs_nothing() -> None:
+    nodes = Follower(NodePorts(), node("a", port(80)))
+    assert nodes.plugin.mask(nodes.plugin.prepare(kind_of(taking()))) is None
+
+
+def collide(one: tuple[str, int, str], other: tuple[str, int, str]) -> bool:
+    """`HostPortInfo.CheckConflict` of kube-scheduler, as a rule about two ports."""
+    (protocol, number, address), (other_protocol, other_number, other_address) = one, other
+    everywhere = ("", EVERYWHERE)
+    return (protocol, number) == (other_protocol, other_number) and (
+        address in everywhere or other_address in everywhere or address == other_address
+    )
+
+
+def ports_of(pod: Pod) -> list[tuple[str, int, str]]:
+    sidecars = [c for c in pod.init_containers if c.restart_policy == "Always"]
+    return [
+        (p.protocol, p.port, p.host_ip) for c in (*pod.containers, *sidecars) for p in c.host_ports
+    ]
+
+
+@given(histories(), wanted())
+def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
+    def accepts(pod: Pod, node: Node) -> bool:
+        taken = [port for held in node.held.values() for port in ports_of(held.pod)]
+        return not any(collide(one, other) for one in ports_of(pod) for other in taken)
+
+    check_history(NodePorts(), history, kinds, accepts)

@@ -1,0 +1,111 @@
+"""Filter TaintToleration."""
+
+import pytest
+from hypothesis import given
+
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Pod, Toleration
+from streams.inventory.node import Node
+from streams.placement.filters.taints import TaintToleration, refusing, tolerates, untolerated
+from streams.pods.kind import Kind
+from tests.streams.placement.builders import (
+    Event,
+    histories,
+    new_node,
+    node_state,
+    tolerating,
+    wanted,
+)
+from tests.streams.placement.harness import Follower, check_history
+
+GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
+DRAIN = Taint(key="drain", effect="NoExecute")
+WISH = Taint(key="old", effect="PreferNoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covered"),
+    [
+        (Toleration(key="gpu", operator="Equal", value="a100"), True),
+        (Toleration(key="gpu", operator="", value="a100"), True),
+        (Toleration(key="gpu", operator="Equal", value="h100"), False),
+        (Toleration(key="gpu", operator="Equal"), False),
+        (Toleration(key="GPU", operator="Exists"), False),
+        (Toleration(key="gpu", operator="Exists"), True),
+        (Toleration(key="gpu", operator="Exists", value="h100"), True),
+        (Toleration(key="gpu", operator="Exists", effect="NoSchedule"), True),
+        (Toleration(key="gpu", operator="Exists", effect="NoExecute"), False),
+        (Toleration(key="gpu", operator="Exists", effect="PreferNoSchedule"), False),
+        (Toleration(operator="Exists"), True),
+        (Toleration(operator="Exists", effect="NoExecute"), False),
+        (Toleration(operator="Equal", value="a100"), True),
+        (Toleration(operator="Equal"), False),
+    ],
+)
+def test_a_toleration_covers_a_taint_as_in_kubernetes(
+    toleration: Toleration, covered: bool
+) -> None:
+    assert tolerates(toleration, GPU) is covered
+
+
+def test_equal_without_a_value_covers_a_taint_without_one() -> None:
+    assert tolerates(Toleration(key="drain"), DRAIN)
+
+
+def test_every_taint_needs_a_toleration_and_any_one_will_do() -> None:
+    gpu, drain = Toleration(key="gpu", operator="Exists"), Toleration(key="drain")
+    assert untolerated((GPU, DRAIN), (gpu,)) == DRAIN
+    assert untolerated((GPU, DRAIN), (drain, gpu)) is None
+    assert untolerated((), ()) is None
+
+
+def test_a_wish_refuses_nobody() -> None:
+    assert refusing((WISH, GPU, DRAIN)) == (GPU, DRAIN)
+    assert Follower(TaintToleration(), new_node(node_state("a", taints=(WISH,)))).passing(
+        tolerating()
+    ) == ["a"]
+
+
+def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:
+    nodes = Follower(
+        TaintToleration(),
+        new_node(node_state("a", taints=(WISH, GPU, DRAIN))),
+        new_node(node_state("b", taints=(DRAIN, GPU))),
+        new_node(node_state("c")),
+    )
+    assert nodes.reasons(tolerating()) == {
+        "a": "node(s) had untolerated taint {gpu: a100}",
+        "b": "node(s) had untolerated taint {drain: }",
+        "c": None,
+    }
+    assert nodes.passing(tolerating(Toleration(key="gpu", operator="Exists"))) == ["c"]
+
+
+def test_without_taints_in_the_cluster_nothing_is_computed() -> None:
+    nodes = Follower(
+        TaintToleration(), new_node(node_state("a", taints=(GPU,))), new_node(node_state("b"))
+    )
+    assert nodes.passing(tolerating()) == ["b"]
+    nodes.apply(node_state("a", event="changed"))
+    assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
+
+
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """The documented rules, one by one."""
+    right_effect = toleration.effect in ("", taint.effect)
+    right_key = toleration.key in ("", taint.key)
+    any_value = toleration.operator == "Exists"
+    right_value = toleration.operator in ("", "Equal") and toleration.value == taint.value
+    return right_effect and right_key and (any_value or right_value)
+
+
+@given(histories(), wanted())
+def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
+    def accepts(pod: Pod, node: Node) -> bool:
+        assert node.state is not None
+        return all(
+            taint.effect == "PreferNoSchedule" or any(covers(t, taint) for t in pod.tolerations)
+            for taint in node.state.taints
+        )
+
+    check_history(TaintToleration(), history, kinds, accepts)

@@ -1,0 +1,69 @@
+"""Filter NodeUnschedulable."""
+
+import pytest
+from hypothesis import given
+
+from schemas.messages.pods import Pod, Toleration
+from streams.inventory.node import Node
+from streams.placement.filters.unschedulable import NodeUnschedulable
+from streams.pods.kind import Kind
+from tests.streams.placement.builders import (
+    Event,
+    histories,
+    new_node,
+    node_state,
+    tolerating,
+    wanted,
+)
+from tests.streams.placement.harness import Follower, check_history
+
+KEY = "node.kubernetes.io/unschedulable"
+
+
+def test_a_cordoned_node_takes_no_pods() -> None:
+    nodes = Follower(
+        NodeUnschedulable(),
+        new_node(node_state("a", unschedulable=True)),
+        new_node(node_state("b", unschedulable=False)),
+    )
+    assert nodes.passing(tolerating()) == ["b"]
+    assert nodes.reasons(tolerating()) == {"a": "node(s) were unschedulable", "b": None}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "accepted"),
+    [
+        (Toleration(key=KEY, operator="Exists", effect="NoSchedule"), True),
+        (Toleration(key=KEY, operator="Exists"), True),
+        (Toleration(operator="Exists"), True),
+        (Toleration(key=KEY), True),
+        (Toleration(key=KEY, value="true"), False),
+        (Toleration(key=KEY, operator="Exists", effect="NoExecute"), False),
+        (Toleration(key="dedicated", operator="Exists"), False),
+    ],
+)
+def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
+    toleration: Toleration, accepted: bool
+) -> None:
+    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=True)))
+    assert nodes.passing(tolerating(toleration)) == (["a"] if accepted else [])
+
+
+def test_without_a_cordoned_node_nothing_is_computed() -> None:
+    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=False)))
+    assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
+
+
+@given(histories(), wanted())
+def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
+    def accepts(pod: Pod, node: Node) -> bool:
+        assert node.state is not None
+        tolerated = any(
+            t.key in ("", KEY)
+            and t.effect in ("", "NoSchedule")
+            and (t.operator == "Exists" or t.value == "")
+            for t in pod.tolerations
+        )
+        return tolerated or not node.state.unschedulable
+
+    check_history(NodeUnschedulable(), history, kinds, accepts)

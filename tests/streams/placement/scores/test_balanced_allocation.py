@@ -1,0 +1,176 @@
+import math
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.pods import Pod
+from schemas.policy import read_policy
+from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
+from streams.inventory.node import Node
+from streams.placement.registry import build_scores
+from streams.placement.scores.balanced_allocation import BalancedAllocationScore
+from streams.placement.scores.least_allocated import ALWAYS
+from streams.pods.kind import kind_of
+from streams.usage.estimate import Estimator
+from tests.streams.cluster.builders import at, container, pod
+from tests.streams.cluster.loads import balanced_arguments, loading_pods
+from tests.streams.cluster.oracle import refresh_all
+from tests.streams.cluster.strategies import node_states
+from tests.streams.placement.builders import asking, of, offering
+from tests.streams.placement.harness import scores
+
+GPU = "nvidia.com/gpu"
+
+
+def arguments(*resources: str) -> NodeResourcesBalancedAllocationArgs:
+    named = [{"name": name} for name in resources]
+    return NodeResourcesBalancedAllocationArgs.model_validate({"resources": named})
+
+
+_CPU = asking({"cpu": "1000"}, {"cpu": "2000"})
+_MEMORY = asking({"memory": "2000"}, {"memory": "3000"})
+_BOTH = asking(of("1000", "2000"), of("2000", "3000"))
+_GPU = asking({"cpu": "0", "memory": "0", GPU: "1"})
+_GPUS = asking(of("1000", "2000"), {**of("2000", "3000"), GPU: "3"})
+
+
+@pytest.mark.parametrize(
+    ("asks", "nodes", "expected"),
+    [
+        (_BOTH, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [68, 75]),
+        (
+            _BOTH,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
+            [73, 74],
+        ),
+        (
+            _BOTH,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
+            [73, 70],
+        ),
+        (_MEMORY, [offering(of("3000", "5000"), _CPU), offering(of("3000", "5000"))], [100, 50]),
+        (
+            _CPU,
+            [offering(of("6000", "10000"), _CPU), offering(of("6000", "10000"), _BOTH)],
+            [62, 62],
+        ),
+    ],
+)
+def test_scores_are_those_of_kube_schedulers_own_cases(
+    asks: Pod, nodes: list[Node], expected: list[int]
+) -> None:
+    """TestNodeResourcesBalancedAllocation, in its order, without resource claims."""
+    assert scores(BalancedAllocationScore(arguments()), asks, *nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("asks", "nodes", "expected"),
+    [
+        (
+            _GPU,
+            [
+                offering({**of("3500", "40000"), GPU: "8"}, _GPUS),
+                offering({**of("3500", "40000"), GPU: "8"}, _BOTH),
+            ],
+            [75, 76],
+        ),
+        (
+            _BOTH,
+            [offering({**of("3500", "40000"), GPU: "8"}), offering(of("3500", "40000"))],
+            [56, 56],
+        ),
+    ],
+)
+def test_other_resources_count_for_pods_that_request_them(
+    asks: Pod, nodes: list[Node], expected: list[int]
+) -> None:
+    assert (
+        scores(BalancedAllocationScore(arguments("cpu", "memory", GPU)), asks, *nodes) == expected
+    )
+
+
+def test_a_pod_that_requests_nothing_of_them_scores_nothing_anywhere() -> None:
+    bare = pod("bare", containers=(container({}, {}),))
+    nodes = [offering(of("4000", "10000")), offering(of("4000", "10000"), _CPU)]
+    assert scores(BalancedAllocationScore(arguments()), bare, *nodes) == [0, 0]
+
+
+def test_a_node_that_has_one_of_the_resources_is_always_even() -> None:
+    assert scores(
+        BalancedAllocationScore(arguments()), _BOTH, offering({"cpu": "4000"}), offering({})
+    ) == [75, 75]
+
+
+def test_the_policy_names_the_resources() -> None:
+    offered = {**of("4000", "10000"), "ephemeral-storage": "10000"}
+    asks = asking({**of("2000", "0"), "ephemeral-storage": "5000"})
+    by = read_policy(
+        "{plugins: {score: [NodeResourcesBalancedAllocation]}, balancedAllocation: "
+        "{resources: [{name: cpu}, {name: ephemeral-storage}]}}"
+    )
+    assert scores(BalancedAllocationScore(by.balanced_allocation), asks, offering(offered)) == [75]
+    ((plugin, _),) = build_scores(by, Estimator(by.load_aware))
+    refresh_all(plugin, [offering(offered)], at(0))
+    assert plugin.score(plugin.prepare(kind_of(asks)), 0) == 75
+    assert scores(BalancedAllocationScore(arguments()), asks, offering(offered)) == [62]
+
+
+def test_nodes_of_any_size_are_scored() -> None:
+    full = asking({"cpu": "1", "memory": "8Ei"})
+    size = of("1", "8Ei")
+    assert scores(
+        BalancedAllocationScore(arguments()), full, offering(size), offering(size, full)
+    ) == [75, 75]
+    assert scores(
+        BalancedAllocationScore(arguments()),
+        full,
+        offering(of("2", "8Ei")),
+        offering(of("2", "1Gi")),
+    ) == [62, 62]
+
+
+@given(
+    balanced_arguments(),
+    st.lists(st.tuples(node_states(), st.lists(loading_pods(), max_size=3)), max_size=5),
+    loading_pods(),
+)
+def test_scores_are_those_of_upstreams_rules_one_by_one(
+    by: NodeResourcesBalancedAllocationArgs, drawn: list[Any], asks: Pod
+) -> None:
+    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    assert scores(BalancedAllocationScore(by), asks, *nodes) == [
+        _plain(by, asks, each) for each in nodes
+    ]
+
+
+def _plain(by: NodeResourcesBalancedAllocationArgs, asks: Pod, of: Node) -> int:
+    own = kind_of(asks).demand.requests
+    names = [resource.name for resource in by.resources]
+    if not any(own.get(name, 0) for name in names):
+        return 0
+    counted = [
+        name
+        for name in names
+        if of.allocatable.get(name, 0) > 0 and (own.get(name, 0) or name in ALWAYS)
+    ]
+    held = [each.demand.requests for each in of.held.values()]
+    before = {name: sum(requests.get(name, 0) for requests in held) for name in counted}
+    after = {name: amount + own.get(name, 0) for name, amount in before.items()}
+    return 50 + (50 + _even(after, of) - _even(before, of)) // 2
+
+
+def _even(requested: dict[str, int], of: Node) -> int:
+    shares = [min(float(n) / float(of.allocatable[name]), 1.0) for name, n in requested.items()]
+    if len(shares) < 2:
+        return 100
+    if len(shares) == 2:
+        return int((1 - abs((shares[0] - shares[1]) / 2)) * 100)
+    # One after the other: `sum` of newer Pythons compensates for rounding, Go does not.
+    mean = reduce(add, shares) / len(shares)
+    squares = reduce(add, [(share - mean) * (share - mean) for share in shares])
+    spread = math.sqrt(squares / len(shares))
+    return int((1 - spread) * 100)

@@ -1,0 +1,181 @@
+"""Nodes and pods of kube-scheduler's own tests are in memory of a few bytes; so are these."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.pods import Pod
+from schemas.policy import read_policy
+from schemas.policy.resourcesfit import ScoringStrategy
+from streams.inventory.node import Node
+from streams.placement.registry import build_scores
+from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
+from streams.pods.kind import kind_of
+from streams.usage.estimate import Estimator
+from tests.streams.cluster.builders import at, container, pod
+from tests.streams.cluster.loads import loading_pods, scoring_strategies
+from tests.streams.cluster.oracle import refresh_all
+from tests.streams.cluster.strategies import node_states
+from tests.streams.placement.builders import asking, of, offering
+from tests.streams.placement.harness import scores
+
+
+def strategy(*resources: tuple[str, int], type_: str = "LeastAllocated") -> ScoringStrategy:
+    weighed = [{"name": name, "weight": weight} for name, weight in resources]
+    return ScoringStrategy.model_validate({"type": type_, "resources": weighed})
+
+
+_THREE = asking(of("1000", "2000"), of("2000", "3000"))
+_CPU = asking(of("3000", "0"))
+_BOTH = asking(of("3000", "5000"))
+_NONE = pod("asking", containers=())
+
+
+@pytest.mark.parametrize(
+    ("asks", "nodes", "expected"),
+    [
+        (_NONE, [offering(of("4000", "10000")), offering(of("4000", "10000"))], [100, 100]),
+        (_THREE, [offering(of("4000", "10000")), offering(of("6000", "10000"))], [37, 50]),
+        (
+            _NONE,
+            [
+                offering(of("10000", "20000"), _CPU, _CPU),
+                offering(of("10000", "20000"), _CPU, _BOTH),
+            ],
+            [70, 57],
+        ),
+        (
+            _THREE,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "20000"), _BOTH)],
+            [57, 45],
+        ),
+        (
+            _THREE,
+            [offering(of("10000", "20000"), _CPU), offering(of("10000", "50000"), _BOTH)],
+            [57, 60],
+        ),
+        (
+            _CPU,
+            [offering(of("4000", "10000"), _CPU), offering(of("4000", "10000"), _BOTH)],
+            [50, 25],
+        ),
+        (_NONE, [offering({}, _CPU), offering({}, _BOTH)], [0, 0]),
+    ],
+)
+def test_scores_are_those_of_kube_schedulers_own_cases(
+    asks: Pod, nodes: list[Node], expected: list[int]
+) -> None:
+    """TestLeastAllocatedScoringStrategy, in its order."""
+    assert scores(LeastAllocatedScore(ScoringStrategy()), asks, *nodes) == expected
+
+
+def test_resources_weigh_as_the_policy_says() -> None:
+    by = read_policy(
+        "{plugins: {score: [NodeResourcesFit]}, resourcesFit: {scoringStrategy: "
+        "{resources: [{name: memory, weight: 2}, {name: cpu}]}}}"
+    )
+    nodes = [offering(of("4000", "10000")), offering(of("6000", "10000"))]
+    assert scores(LeastAllocatedScore(by.resources_fit.scoring_strategy), _THREE, *nodes) == [
+        41,
+        50,
+    ]
+    ((plugin, weight),) = build_scores(by, Estimator(by.load_aware))
+    refresh_all(plugin, nodes, at(0))
+    prepared = plugin.prepare(kind_of(_THREE))
+    assert ([plugin.score(prepared, row) for row in (0, 1)], weight) == ([41, 50], 1)
+
+
+def test_a_resource_that_the_pod_does_not_request_counts_if_it_is_cpu_memory_or_storage() -> None:
+    by = strategy(("cpu", 1), ("ephemeral-storage", 1), ("example.com/gpu", 1))
+    offered = {"cpu": "1000", "ephemeral-storage": "100", "example.com/gpu": "4"}
+    full, empty = asking({"cpu": "500"}), asking({"cpu": "500", "example.com/gpu": "3"})
+    assert scores(LeastAllocatedScore(by), full, offering(offered)) == [75]
+    assert scores(LeastAllocatedScore(by), empty, offering(offered)) == [(50 + 100 + 25) // 3]
+    without = {"cpu": "1000", "example.com/gpu": "0"}
+    assert scores(LeastAllocatedScore(by), empty, offering(without)) == [50]
+
+
+def test_containers_without_a_request_count_with_100m_and_200_mib() -> None:
+    size = of("1", "2000Mi")
+    bare, cpu = pod("bare", containers=(container({}, {}),)), asking({"cpu": "500m"})
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size)) == [90]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), cpu, offering(size)) == [(50 + 90) // 2]
+    # As much for each pod that is there, and for what was named as 0 nothing.
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, offering(size, bare, cpu)) == [
+        (30 + 70) // 2
+    ]
+    assert scores(LeastAllocatedScore(ScoringStrategy()), asking(of("0", "0")), offering(size)) == [
+        100
+    ]
+
+
+def test_a_pod_that_leaves_takes_what_was_assumed_of_it_along() -> None:
+    bare = pod("bare", containers=(container({}, {}),))
+    left = offering(of("1", "2000Mi"), bare, bare)
+    left.release("held-0")
+    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, left) == [80]
+
+
+def test_a_strategy_that_there_is_not_scores_nothing() -> None:
+    """It stands only in policies that were in force before strategies were read."""
+    by = strategy(("cpu", 1), type_="MostAllocated")
+    assert scores(LeastAllocatedScore(by), _CPU, offering(of("4000", "10000"))) == [0]
+
+
+@given(
+    st.integers(1, 2**42 + 2),
+    st.integers(0, 100),
+    st.integers(-2, 2),
+    st.integers(0, 2**42),
+)
+def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
+    capacity: int, percent: int, beside: int, own: int
+) -> None:
+    free = max(capacity * percent // 100 + beside, 0)
+    held = asking({"memory": str(max(capacity - free - own, 0))})
+    asks = asking({"memory": str(own)})
+    whole = offering({"memory": str(capacity)}, held)
+    left = capacity - int(held.containers[0].requests["memory"]) - own
+    expected = max(left, 0) * 100 // capacity
+    assert scores(LeastAllocatedScore(strategy(("memory", 1))), asks, whole) == [expected]
+
+
+@pytest.mark.parametrize("size", ["8Ei", "5Ti"])
+def test_nodes_of_any_size_are_scored_in_whole_numbers(size: str) -> None:
+    by = strategy(("memory", 1))
+    node_ = offering({"memory": size}, asking({"memory": "1"}))
+    assert scores(LeastAllocatedScore(by), asking({"memory": "1"}), node_) == [99]
+    assert scores(LeastAllocatedScore(by), asking({"memory": size}), node_) == [0]
+
+
+@given(
+    scoring_strategies(),
+    st.lists(st.tuples(node_states(), st.lists(loading_pods(), max_size=3)), max_size=5),
+    loading_pods(),
+)
+def test_scores_are_those_of_upstreams_rules_in_whole_numbers(
+    by: ScoringStrategy, drawn: list[Any], asks: Pod
+) -> None:
+    nodes = [offering(dict(state.allocatable), *held) for state, held in drawn]
+    assert scores(LeastAllocatedScore(by), asks, *nodes) == [
+        _plain(by, asks, each) for each in nodes
+    ]
+
+
+def _plain(by: ScoringStrategy, asks: Pod, of: Node) -> int:
+    total = weights = 0
+    for resource, weight in by.weights.items():
+        demands = [kind_of(asks).demand, *(held.demand for held in of.held.values())]
+        own, *others = [
+            demand.requests.get(resource, 0) + demand.assumed.get(resource, 0) for demand in demands
+        ]
+        capacity = of.allocatable.get(resource, 0)
+        if capacity <= 0 or not (own or resource in ALWAYS):
+            continue
+        weights += weight
+        requested = own + sum(others)
+        if requested <= capacity:
+            total += (capacity - requested) * 100 // capacity * weight
+    return total // weights if weights else 0

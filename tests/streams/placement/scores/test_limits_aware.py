@@ -1,0 +1,185 @@
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.pods import Pod
+from schemas.policy import NodeResourceLimitsAwareArgs, Policy
+from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
+from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
+from streams.placement.placer import Placer
+from streams.placement.scores.limits_aware import LimitsAwareScore
+from streams.pods.demand import pod_demand
+from streams.pods.held import Held
+from streams.pods.kind import Kind, kind_of
+from tests.streams.cluster.builders import container, node, pod
+from tests.streams.cluster.loads import limits_aware_arguments, loading_pods
+from tests.streams.cluster.strategies import node_states
+from tests.streams.placement.builders import new_node
+from tests.streams.placement.harness import scores
+
+
+def arguments(
+    resources: Sequence[tuple[str, int]] = (("cpu", 1),), **default_limit: str
+) -> NodeResourceLimitsAwareArgs:
+    weighed = [{"name": name, "weight": weight} for name, weight in resources]
+    return NodeResourceLimitsAwareArgs.model_validate(
+        {"resources": weighed, "defaultLimit": default_limit}
+    )
+
+
+def limited(uid: str, cpu: str | None, **limits: str) -> Pod:
+    amounts = limits if cpu is None else {"cpu": cpu, **limits}
+    return pod(uid, containers=(container({}, amounts),))
+
+
+def test_the_example_of_kep_217() -> None:
+    """Nodes of 8 CPUs with limits of 10 and 5; the pod's limit is 4."""
+    policy = Policy(
+        plugins=PluginChoice(
+            filter=(EnabledPlugin(name="NodeName"),),
+            score=(ScorePlugin(name=LimitsAwareScore.name),),
+        ),
+        resource_limits=arguments(),
+    )
+    inventory = Inventory(policy)
+    for name, limit in (("node-1", "10"), ("node-2", "5")):
+        inventory.apply_node(node(name))
+        held = limited(f"on-{name}", limit)
+        inventory.hold(name, Held(held, pod_demand(held), assigned_at_ms=0), first_seen=True)
+    coming = limited("coming", "4")
+    nodes = [inventory.nodes[name] for name in ("node-1", "node-2")]
+    assert scores(LimitsAwareScore(arguments()), coming, *nodes) == [-75.0, -12.5]
+    ranking = Placer(inventory).rank(kind_of(coming))
+    assert ranking.totals.tolist() == [0, 100]
+    assert ranking.best() == 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "of", "expected"),
+    [
+        ([("cpu", 1)], limited("p", "2"), 50.0),
+        ([("cpu", 1)], limited("p", "0"), 75.0),  # neither limit nor request
+        ([("cpu", 1)], limited("p", None), 75.0),
+        ([("cpu", 1)], pod("p", containers=(container({"cpu": "4"}, {}),)), 25.0),
+        ([("cpu", 1), ("memory", 1)], limited("p", "2", memory="8Gi"), 62.5),
+        ([("cpu", 3), ("memory", 1)], limited("p", "2", memory="8Gi"), 56.25),
+        ([("memory", 7)], limited("p", "2", memory="8Gi"), 75.0),
+        ([("example.com/gpu", 1)], limited("p", "2"), 0.0),  # the node has none
+        ([("cpu", 1), ("example.com/gpu", 1)], limited("p", "2"), 25.0),
+    ],
+)
+def test_the_raw_score_is_the_weighted_share_that_limits_leave(
+    resources: list[tuple[str, int]], of: Pod, expected: float
+) -> None:
+    held = limited("held", "2", memory="0")
+    # A pod held without a memory limit counts with the default one: none at all.
+    args = arguments(resources, **{"memory": "0"} if "memory" in dict(resources) else {})
+    assert scores(LimitsAwareScore(args), of, new_node(node(), held)) == [pytest.approx(expected)]
+
+
+def test_a_pod_without_a_limit_counts_with_the_default_one() -> None:
+    free = limited("held", None)
+    assert scores(
+        LimitsAwareScore(arguments(cpu="allocatable")), limited("p", "2"), new_node(node(), free)
+    ) == [-25.0]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="500m")), limited("p", "2"), new_node(node(), free)
+    ) == [68.75]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="500m")), limited("p", None), new_node(node(), free)
+    ) == [87.5]
+
+
+def test_a_pod_without_a_limit_counts_by_its_request_unless_the_policy_says_otherwise() -> None:
+    asks = pod("held", containers=(container({"cpu": "4"}, {}),))
+    bound = pod("bound", containers=(container({"cpu": "4"}, {"cpu": "1"}),))
+    coming = pod("p", containers=(container({"cpu": "2"}, {}),))
+    assert scores(LimitsAwareScore(arguments()), coming, new_node(node(), asks)) == [25.0]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="request")), coming, new_node(node(), asks, bound)
+    ) == [12.5]
+    assert scores(
+        LimitsAwareScore(arguments(cpu="allocatable")), coming, new_node(node(), bound)
+    ) == [-12.5]
+    left = new_node(node(), asks, bound)
+    left.release("held")
+    assert scores(LimitsAwareScore(arguments()), coming, left) == [62.5]
+
+
+def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> None:
+    heavy = pod(
+        "held",
+        containers=(container({}, {"cpu": "1"}),),
+        init_containers=(container({}, {"cpu": "3"}),),
+        overhead={"cpu": "1"},
+    )
+    assert scores(LimitsAwareScore(arguments()), limited("p", "2"), new_node(node(), heavy)) == [
+        25.0
+    ]
+
+
+def test_limits_beyond_every_node_are_distinguished() -> None:
+    huge = limited("held", "9e15")
+    low, high = scores(LimitsAwareScore(arguments()), limited("p", "1"), new_node(node("a"), huge, limited("b", "9e15")), new_node(node("b"), huge))  # fmt: skip
+    assert low < high < 0
+
+
+@pytest.mark.parametrize(
+    ("coming", "small", "large"),
+    [("500m", ("3", "500m"), ("6", "1500m")), ("250m", ("7", "5700m"), ("2", "1450m"))],
+)
+def test_nodes_of_other_sizes_of_which_limits_leave_the_same_share_are_equal(
+    coming: str, small: tuple[str, str], large: tuple[str, str]
+) -> None:
+    nodes = [
+        new_node(node(name, cpu=cpu), limited(f"on-{name}", held))
+        for name, (cpu, held) in (("a", small), ("b", large))
+    ]
+    one, other = scores(LimitsAwareScore(arguments()), limited("p", coming), *nodes)
+    assert one == other
+
+
+@given(
+    limits_aware_arguments(),
+    st.lists(st.tuples(node_states(), st.lists(loading_pods(), max_size=3)), max_size=5),
+    loading_pods().map(kind_of),
+)
+def test_raw_scores_are_those_of_exact_arithmetic(
+    args: NodeResourceLimitsAwareArgs, drawn: list[Any], kind: Kind
+) -> None:
+    nodes = [new_node(state, *held) for state, held in drawn]
+    found = scores(LimitsAwareScore(args), kind.pod, *nodes)
+    for score, each in zip(found, nodes, strict=True):
+        exact = _exact(args, each, kind)
+        assert score == pytest.approx(float(exact), rel=1e-9, abs=1e-6)
+
+
+def _exact(args: NodeResourceLimitsAwareArgs, of: Node, kind: Kind) -> Fraction:
+    total = Fraction(0)
+    weights = args.weights
+    for resource, weight in weights.items():
+        allocatable = of.allocatable.get(resource, 0)
+        if allocatable <= 0:
+            continue
+        configured = args.default_limit_of(resource)
+        demands = [each.demand for each in of.held.values()] + [kind.demand]
+        defaults = [
+            demand.requests.get(resource, 0)
+            if configured == "request"
+            else allocatable
+            if configured == "allocatable"
+            else configured
+            for demand in demands
+        ]
+        limits = sum(
+            demand.limits.get(resource, 0) or default
+            for demand, default in zip(demands, defaults, strict=True)
+        )
+        share = Fraction(weight, sum(weights.values()))
+        total += share * Fraction((allocatable - limits) * 100, allocatable)
+    return total
