@@ -107,7 +107,6 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
     "rebalance": (0.2, {
         "nodePools": ([_POOL], *([_POOL | thresholds] for thresholds in _THRESHOLDS)),
         "paused": _RARELY,
-        "dryRun": _RARELY,
         "nodeFit": _BOOLEANS,
         "numberOfNodes": (0, 0, 1),
         "detectorCacheTimeout": ("5s", "5m"),
@@ -147,7 +146,6 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "maxNoOfPodsToEvictPerNode": (0, 1, 3),
         "maxNoOfPodsToEvictPerNamespace": (1, 3),
         "maxNoOfPodsToEvictTotal": (1, 2, 10),
-        "dryRun": _RARELY,
         "nodeSelector": ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},),
     }),
     "evictor": (0.2, {
@@ -206,7 +204,7 @@ def _draw_document(random: Random) -> Document:
     }
     document |= document.pop("", {})
     document = {name: section for name, section in document.items() if section != {}}
-    document["mode"] = random.choice(("enforce", "enforce", "enforce", "observe"))
+    document["mode"] = random.choice((*["enforce"] * 7, "observe"))
     interval = random.choice(("1s", "2s", "5s", "1m"))
     document["descheduling"] = {"deschedulingInterval": interval} | document.get("descheduling", {})
     condition = {

@@ -143,6 +143,11 @@ def _pause_or_resume(world: World, log: Log, random: Random) -> None:
     write_policy(world, log, world.policy, paused=random.random() < 0.4)
 
 
+def _request_migrations(world: World, log: Log, random: Random) -> None:
+    for _ in range(random.choice((1, 2, 5))):
+        _request_migration(world, log, random)
+
+
 def _request_migration(world: World, log: Log, random: Random) -> None:
     actions = (*["migrate"] * 4, "pause", "resume", "abort", "drain", "undrain")
     action = random.choice(actions)
@@ -182,5 +187,5 @@ EVENTS: dict[str, tuple[float, Apply]] = {
     "a budget or a namespace changes": (1.5, _change_budget),
     "the policy changes": (0.6, _change_policy),
     "the cluster is paused or resumed": (0.4, _pause_or_resume),
-    "a user asks for a migration": (4, _request_migration),
+    "a user asks for migrations": (6, _request_migrations),
 }
