@@ -156,6 +156,14 @@ def check_target(cluster: ClusterModel, state: ClusterState, status: MigrationSt
     require(moves, "the target of a migration is its source", status)
 
 
+def check_attempts_reported(
+    cluster: ClusterModel, state: ClusterState, status: MigrationStatus
+) -> None:
+    """A migration reports the commands that were given for it."""
+    given = cluster.commands_of[status.migration_id]
+    require(status.attempts == given, "a command of a migration is not counted", status)
+
+
 def check_concurrency(cluster: ClusterModel, state: ClusterState, status: MigrationStatus) -> None:
     """No more migrations are under way than the policy allows at once."""
     if status.phase != "Running" or status.dry_run or status.migration_id in cluster.migrations:
@@ -202,5 +210,5 @@ EVICTION = (
     check_rate,
     check_budgets,
 )
-MIGRATION = (check_target, check_concurrency)
+MIGRATION = (check_target, check_attempts_reported, check_concurrency)
 ROUND = (check_hot_rounds,)

@@ -37,8 +37,8 @@ FAULTS: dict[str, Fault] = {
     "metrics are read late": Fault(0.4, 300),
     "records are delivered again": Fault(0.4, 300, 0.5),
     # Binder and evictor.
-    "commands fail": Fault(0.5, 300),
-    "commands are refused": Fault(0.5, 300),
+    "commands fail": Fault(0.8, 300),
+    "commands are refused": Fault(0.8, 300),
     "outcomes are not reported": Fault(0.5, 300),
     "commands wait": Fault(0.8, 300),
     "the sink restarts": Fault(0.4),

@@ -107,7 +107,6 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
     "rebalance": (0.2, {
         "nodePools": ([_POOL], *([_POOL | thresholds] for thresholds in _THRESHOLDS)),
         "paused": _RARELY,
-        "dryRun": _RARELY,
         "nodeFit": _BOOLEANS,
         "numberOfNodes": (0, 0, 1),
         "detectorCacheTimeout": ("5s", "5m"),
@@ -118,17 +117,17 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
     }),
     "migration": (0.45, {
         "defaultJobMode": ("ReservationFirst", "EvictDirectly"),
-        "defaultJobTTL": ("5s", "30s", "5m"),
+        "defaultJobTTL": ("10s", "1m", "5m"),
         "maxMigratingGlobally": (0, 1, 3),
         "maxMigratingPerNode": (0, 1, 2),
         "maxMigratingPerNamespace": (0, 1, 2),
         "maxMigratingPerWorkload": (1, 3, "10%", "50%"),
-        "maxUnavailablePerWorkload": (1, 3, "80%"),
+        "maxUnavailablePerWorkload": (3, "80%", "100%"),
         "skipCheckExpectedReplicas": _MOSTLY,
-        "skipEvictionGates": ([], _GATES[:2], _GATES[2:], _GATES),
+        "skipEvictionGates": (_GATES[:2], _GATES[2:], _GATES, _GATES),
         "objectLimiters": (
             {"workload": {"duration": "30s", "burst": 2}, "namespace": {"duration": "60s", "maxMigrating": 2}},
-            {"workload": {"duration": "0s"}},
+            *[{"workload": {"duration": "0s"}}] * 3,
         ),
         "evictQPS": (0.5, 1, 10, 1_000),
         "evictBurst": (1, 2, 100),
@@ -147,7 +146,6 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "maxNoOfPodsToEvictPerNode": (0, 1, 3),
         "maxNoOfPodsToEvictPerNamespace": (1, 3),
         "maxNoOfPodsToEvictTotal": (1, 2, 10),
-        "dryRun": _RARELY,
         "nodeSelector": ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},),
     }),
     "evictor": (0.2, {
@@ -173,7 +171,13 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "initialFreezeSeconds": (5,),
         "followSeconds": (2, 20, 600),
     }),
-    "plugins": (0.2, {
+    "riskMoves": (0.8, {
+        "gain": (0.01, 0.15),
+        "minPodAgeMinutes": (0, 1),
+        "maxMovesPerRound": (1, 3),
+    }),
+    "plugins": (0.3, {
+        "balance": (["LowNodeLoad"], ["LowNodeLoad", "OverutilizationRisk"]),
         "filter": (_FILTERS, _FILTERS[::-1], _FILTERS[:5], ()),
         "score": (["LoadAwareScheduling"], [{"name": "LoadAwareScheduling", "weight": 1_000_000}],
                   ["LoadAwareScheduling", "OverutilizationRisk"], ["OverutilizationRisk"]),
@@ -200,7 +204,7 @@ def _draw_document(random: Random) -> Document:
     }
     document |= document.pop("", {})
     document = {name: section for name, section in document.items() if section != {}}
-    document["mode"] = random.choice(("enforce", "enforce", "enforce", "observe"))
+    document["mode"] = random.choice((*["enforce"] * 7, "observe"))
     interval = random.choice(("1s", "2s", "5s", "1m"))
     document["descheduling"] = {"deschedulingInterval": interval} | document.get("descheduling", {})
     condition = {

@@ -116,7 +116,7 @@ def _change_owner(world: World, log: Log, random: Random) -> None:
     if not world.owners or random.random() < 0.2:
         world.add_owner(random)
     owner = random.choice(list(world.owners.values()))
-    owner["replicas"] = random.choice((0, 1, 3, 5, 8, 12))
+    owner["replicas"] = random.choice((0, 1, 3, 8, 12, 20))
     removed = random.random() < 0.05
     world.report("pod-lifecycle", world.describe_owner(owner, removed=removed))
 
@@ -143,8 +143,13 @@ def _pause_or_resume(world: World, log: Log, random: Random) -> None:
     write_policy(world, log, world.policy, paused=random.random() < 0.4)
 
 
+def _request_migrations(world: World, log: Log, random: Random) -> None:
+    for _ in range(random.choice((1, 2, 5))):
+        _request_migration(world, log, random)
+
+
 def _request_migration(world: World, log: Log, random: Random) -> None:
-    actions = ("migrate", "migrate", "pause", "resume", "abort", "drain", "undrain")
+    actions = (*["migrate"] * 4, "pause", "resume", "abort", "drain", "undrain")
     action = random.choice(actions)
     payload: dict[str, Any] = world.head(
         action=action,
@@ -168,11 +173,11 @@ def _request_migration(world: World, log: Log, random: Random) -> None:
 
 #: Share and function of each event. "time passes" is applied by `run`.
 EVENTS: dict[str, tuple[float, Apply]] = {
-    "a pod asks for a node": (8, _ask_for_node),
+    "a pod asks for a node": (6, _ask_for_node),
     "a request is withdrawn": (1, _withdraw_request),
     "another scheduler starts a pod": (4, _start_pod_elsewhere),
     "a pod changes": (8, _change_pod),
-    "a pod ends": (3, _end_pod),
+    "a pod ends": (5, _end_pod),
     "a node joins": (1, _add_node),
     "a node changes": (2, _change_node),
     "a node is removed": (0.7, _remove_node),
@@ -182,5 +187,5 @@ EVENTS: dict[str, tuple[float, Apply]] = {
     "a budget or a namespace changes": (1.5, _change_budget),
     "the policy changes": (0.6, _change_policy),
     "the cluster is paused or resumed": (0.4, _pause_or_resume),
-    "a user asks for a migration": (3, _request_migration),
+    "a user asks for migrations": (6, _request_migrations),
 }

@@ -114,7 +114,7 @@ class World:
             "owner_kind": random.choice(_OWNER_KINDS),
             "namespace": random.choice(_NAMESPACES),
             "name": random.choice(_APPS),
-            "replicas": random.choice((0, 1, 3, 5, 8, 12)),
+            "replicas": random.choice((1, 3, 8, 12, 20)),
         }
         self.owners[str(owner["uid"])] = owner
         return owner
@@ -229,14 +229,14 @@ class World:
 
     def draw_sample(self, random: Random, node: str) -> Payload:
         """Return a usage sample of a node, as its agent measures it now."""
-        per_pod = random.choice((700, 900) if node in self.hot else (10, 50, 200))
+        per_pod = random.choice((900, 1_800) if node in self.hot else (10, 50, 200))
         pods = [
             {name: pod[name] for name in ("namespace", "name", "uid")}
             | {"usage": {"cpu": per_pod, "memory": GIB // 8}}
             | {"priority_class": "koord-prod" if (pod["priority"] or 0) >= 9_000 else ""}
             for pod in self.pods_on(node)
         ]
-        cpu = (3_500 if node in self.hot else 50) + per_pod * len(pods)
+        cpu = (6_000 if node in self.hot else 50) + per_pod * len(pods)
         usage = {"cpu": cpu, "memory": GIB // 4 + len(pods) * GIB // 8}
         sample = self.head(node=node, sampled_at_ms=self.now_ms, usage=usage, pods=pods)
         if random.random() < 0.1:
@@ -280,9 +280,9 @@ def _read_requests(pod: Payload) -> Mapping[str, int]:
 def draw_node(random: Random) -> Payload:
     """Return the properties of a node that may change."""
     allocatable = {
-        "cpu": random.choice(("4", "8", "8", "16", "1500m")),
-        "memory": random.choice(("4Gi", "16Gi", "32Gi")),
-        "pods": random.choice((*["110"] * 8, "5", "1", "0")),
+        "cpu": random.choice(("8", "16", "16", "16", "32", "1500m")),
+        "memory": random.choice(("8Gi", "32Gi", "64Gi")),
+        "pods": random.choice((*["110"] * 16, "5", "1", "0")),
     }
     if random.random() < 0.2:
         allocatable["example.com/gpu"] = "2"
