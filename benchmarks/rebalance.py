@@ -21,7 +21,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, OwnerReference, Pod
 from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
-from streams.migration.round_limits import RoundLimits
+from streams.migration.gates.round_limits import RoundLimits
 from streams.pods.held import Held
 from streams.pods.kind import kind_of
 from streams.rebalance.balancer import Balancer

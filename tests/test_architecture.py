@@ -20,7 +20,7 @@ _FORBIDDEN = {
     "streams.inventory.node": "streams.worker.settings",
     "streams.pods.kind": "streams.usage.estimate",
     "streams.usage.metric": "streams.risk.lifetimes",
-    "streams.migration.budgets": "faust",
+    "streams.migration.gates.budgets": "faust",
     "streams.moves.loops": "streams.worker.consume.ticker",
     "streams.placement.placer": "aiokafka",
     "streams.placement.filters.fit": "faust",

@@ -27,7 +27,7 @@ from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
-    Group,
+    KindGroup,
     PendingRequests,
     Waiting,
     backoff_ms,
@@ -247,7 +247,7 @@ class Placement:
         return decisions
 
     def _retry_first(
-        self, group: Group, budget: Budget, decisions: list[OutputMessage], cause: Cause
+        self, group: KindGroup, budget: Budget, decisions: list[OutputMessage], cause: Cause
     ) -> Waiting | None:
         """Try the first pod of a group; return the next one, None: there is none or all failed."""
         waiting = self.pending.next_of(group)
@@ -333,20 +333,20 @@ class Placement:
             self.changed_requests[uid] = None
         return waiting
 
-    def _failed(self, group: Group, cause: Cause) -> None:
+    def _failed(self, group: KindGroup, cause: Cause) -> None:
         group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
         group.version = self.inventory.index.version
         self.pending.group_changed(group)
 
-    def _all_failed(self, group: Group, ranking: Ranking, cause: Cause) -> list[OutputMessage]:
+    def _all_failed(self, group: KindGroup, ranking: Ranking, cause: Cause) -> list[OutputMessage]:
         why = explain.refusals(self.placer, ranking)
         self._failed(group, cause)
         reported = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
         return [self._report(waiting, group, why, cause) for waiting in reported]
 
     def _report(
-        self, waiting: Waiting, group: Group, why: Refusals, cause: Cause, note: str = ""
+        self, waiting: Waiting, group: KindGroup, why: Refusals, cause: Cause, note: str = ""
     ) -> OutputMessage:
         waiting.attempt += 1
         self.changed_requests[waiting.request.pod.uid] = None

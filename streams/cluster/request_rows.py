@@ -7,7 +7,7 @@ import orjson
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
-from streams.placement.pending import Group, Waiting
+from streams.placement.pending import KindGroup, Waiting
 from streams.pods.kind import kind_of
 from streams.stage.tracked_rows import TrackedRows
 
@@ -58,7 +58,7 @@ class RequestRows(TrackedRows[str, Waiting]):
         super().restore(sorted(rows, key=lambda row: row.sequence))
 
 
-class GroupRows(TrackedRows[str, Group]):
+class GroupRows(TrackedRows[str, KindGroup]):
     """Rows of kind `waiting_groups` of one cluster, by the digest of the kind of pods.
 
     What they are known to have been tried against is a version of the nodes, so they are restored
@@ -87,7 +87,7 @@ class GroupRows(TrackedRows[str, Group]):
         for row in known:
             self._pending.restore_group(row, version)
 
-    def _encode(self, group: Group | None, unchanged: bool) -> bytes | None:
+    def _encode(self, group: KindGroup | None, unchanged: bool) -> bytes | None:
         """What `encode` makes of a `WaitingGroupRow`: thousands of them may change with one policy."""
         if group is None or not (group.failures or group.retry_at_ms or unchanged):
             return None

@@ -68,7 +68,7 @@ class _Verdicts:
         self._begun = begun
         self._room = _VERDICTS_CHARACTERS_MAX
 
-    def of(self, node: made.HotNode) -> list[Fields]:
+    def of(self, node: made.HotNodeOutcome) -> list[Fields]:
         """The first of a hot node's."""
         found = []
         for each in node.pods[:PODS_PER_NODE_MAX]:
@@ -103,7 +103,7 @@ def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
     }
 
 
-def _thresholds(thresholds: made.Thresholds) -> Fields:
+def _thresholds(thresholds: made.PoolThresholds) -> Fields:
     maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
     words = []
     if any(percent > PERCENT_MAX for percents in maps for percent in percents.values()):
@@ -122,7 +122,7 @@ def _percents(percents: made.Percents) -> dict[str, float]:
     return {name: min(float(percent), float(PERCENT_MAX)) for name, percent in percents.items()}
 
 
-def _hot(node: made.HotNode, verdicts: _Verdicts) -> Fields:
+def _hot(node: made.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
     pods = verdicts.of(node)
     fields = {
         "node": node.name,

@@ -10,26 +10,16 @@ applied and on their order, time is that of the log's ticks, and everything that
 depends on is in a row. Not guaranteed: that a pod leaves. A command may be refused, a budget may
 stay exhausted; then the migration fails at its deadline and says why.
 
-migrations          the whole of it: proposals, requests, outcomes and time in
-lifecycle           where migrations are changed and reported
-registry            all migrations, with what limits count
-proposal            what a round, a user or a drain proposes
-requests            users' requests
-drains              nodes that are being emptied
-gates               what holds a migration back
-protections         which pods may never be evicted
-round_limits        how many pods one round may let leave
-concurrency_limits  how many pods may move at once
-rate_limits         how many pods may be evicted in a time
-token_bucket        exact token buckets
-budgets             disruption budgets, less what commands took
-budget_index        which budgets cover a pod
-workloads           how many replicas owners want
-named               namespaces and priority classes
-arbitration         which waiting migrations may begin
-execution           room, budget, rate, command
-reservations        room for a replacement
-tracking            outcomes, pods that leave, replacements, deadlines
-move_events         what the memory of moves is told
-progress            counts of all migrations, and where ticks go on
+migrations    the whole of it: proposals, requests, outcomes and time in
+lifecycle     where migrations are changed and reported
+registry      all migrations, with what limits count
+proposal      what a round, a user or a drain proposes
+requests      users' requests
+drains        nodes that are being emptied
+gates         what holds a migration back: limits, budgets, protections
+arbitration   which waiting migrations may begin
+execution     room, budget, rate, command
+reservations  room for a replacement
+tracking      outcomes, pods that leave, replacements, deadlines
+move_events   what the memory of moves is told
 """

@@ -7,9 +7,9 @@ first. Then each is let through unless a gate holds it back. Source: docs/upstre
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
+from streams.migration.gates.protections import insists
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
-from streams.migration.protections import insists
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.rebalance.costs import eviction_keys

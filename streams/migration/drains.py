@@ -10,7 +10,7 @@ then the drain is over. A drain that began before waits until evictions are carr
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.node import Node
-from streams.migration.gates import pool_of
+from streams.migration.gates.checks import pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live

@@ -15,25 +15,26 @@ from schemas.messages.migrations import (
     ConditionType,
     Migration,
     MigrationRow,
+    MigrationStateRow,
     Mode,
     Phase,
     Reason,
 )
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
-from streams.migration.budgets import Budgets
-from streams.migration.gates import Gates
+from streams.migration.gates.budgets import Budgets
+from streams.migration.gates.checks import Gates
+from streams.migration.gates.named import NamespaceRows, PriorityClasses
+from streams.migration.gates.protections import Protections
+from streams.migration.gates.rate_limits import Limiters
+from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
-from streams.migration.named import Namespaces, PriorityClasses
-from streams.migration.progress import Progress
 from streams.migration.proposal import Proposal
-from streams.migration.protections import Protections
-from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
-from streams.migration.workloads import Workloads
 from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
+from streams.stage.tracked_rows import TrackedRows
 
 _REPORTED = set(Migration.model_fields)
 #: What is reported as soon as it changes.
@@ -78,7 +79,7 @@ class MigrationLifecycle:
         self.registry = Registry()
         self.workloads = Workloads(cluster, inventory.owners)
         self.budgets = Budgets(cluster)
-        self.namespaces = Namespaces(cluster)
+        self.namespaces = NamespaceRows(cluster)
         self.classes = PriorityClasses(cluster)
         self.limiters = Limiters(cluster, policy)
         self.gates = Gates(
@@ -277,3 +278,35 @@ def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Con
                 return conditions
             return (*conditions[:index], new, *conditions[index + 1 :])
     return (*conditions, new)
+
+
+class Progress(TrackedRows[str, MigrationStateRow]):
+    """One row; it is the cluster's own, so its key is empty."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__("migration_state")
+        self.cluster = cluster
+        self.arbitrated_at_ms = 0
+        """The log's time at which arbitration ran last."""
+        self.created = 0
+        """How many migrations have been created."""
+        self.passed = 0
+        """How many have passed arbitration."""
+
+    def note(self) -> None:
+        """Something of it has changed."""
+        self.changed[""] = None
+
+    def row(self, key: str) -> MigrationStateRow:
+        """The row as it is now."""
+        return MigrationStateRow(
+            cluster=self.cluster,
+            arbitrated_at_ms=self.arbitrated_at_ms,
+            created=self.created,
+            passed=self.passed,
+        )
+
+    def take(self, row: MigrationStateRow) -> None:
+        """Take over the row as it was written."""
+        self.arbitrated_at_ms = row.arbitrated_at_ms
+        self.created, self.passed = row.created, row.passed

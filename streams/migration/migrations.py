@@ -27,13 +27,13 @@ from streams.inventory.pod_events import PodChange
 from streams.migration.arbitration import Arbitration
 from streams.migration.drains import Drains
 from streams.migration.execution import Execution
+from streams.migration.gates.round_limits import RoundLimits
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.move_events import MoveEvents
 from streams.migration.proposal import Proposal, proposal_of
 from streams.migration.registry import MIGRATIONS_MAX, commanded, live
 from streams.migration.requests import Requests
 from streams.migration.reservations import HeldRoom
-from streams.migration.round_limits import RoundLimits
 from streams.migration.tracking import Tracking
 from streams.moves.memory import MoveMemory
 from streams.placement.exclusions import Exclusions

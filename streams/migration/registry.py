@@ -34,7 +34,7 @@ def commanded(row: MigrationRow) -> bool:
 
 
 @dataclass(slots=True)
-class Group:
+class MigrationGroup:
     """Migrations that leave one node or namespace, or are of one owner."""
 
     uids: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Group:
         return self.uids if waiting_too else self.moving
 
 
-_EMPTY = Group()
+_EMPTY = MigrationGroup()
 
 
 class Registry(TrackedRows[str, MigrationRow]):
@@ -79,9 +79,9 @@ class Registry(TrackedRows[str, MigrationRow]):
     def __init__(self) -> None:
         super().__init__("migrations", lambda row: row.migration_id)
         self._by_uid: dict[str, str] = {}
-        self._at_node: dict[str, Group] = {}
-        self._in_namespace: dict[str, Group] = {}
-        self._of_owner: dict[str, Group] = {}
+        self._at_node: dict[str, MigrationGroup] = {}
+        self._in_namespace: dict[str, MigrationGroup] = {}
+        self._of_owner: dict[str, MigrationGroup] = {}
         self._by_replacement: dict[str, str] = {}
         self.moving = 0
         """How many have passed arbitration, or have a command that may still be carried out."""
@@ -112,19 +112,19 @@ class Registry(TrackedRows[str, MigrationRow]):
         """Migrations of pods of one owner, in the order of creation."""
         return self._all(self.owner_group(owner))
 
-    def node_group(self, name: str) -> Group:
+    def node_group(self, name: str) -> MigrationGroup:
         """What is counted of a node."""
         return self._at_node.get(name, _EMPTY)
 
-    def namespace_group(self, namespace: str) -> Group:
+    def namespace_group(self, namespace: str) -> MigrationGroup:
         """What is counted of a namespace."""
         return self._in_namespace.get(namespace, _EMPTY)
 
-    def owner_group(self, owner: str) -> Group:
+    def owner_group(self, owner: str) -> MigrationGroup:
         """What is counted of an owner."""
         return self._of_owner.get(owner, _EMPTY)
 
-    def _all(self, group: Group) -> list[MigrationRow]:
+    def _all(self, group: MigrationGroup) -> list[MigrationRow]:
         return sorted((self.rows[each] for each in group.uids), key=lambda row: row.sequence)
 
     def put(self, row: MigrationRow) -> None:
@@ -136,7 +136,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         if before is not None and before.owner != row.owner:
             self._leave(before)
         for index, key in self._keys(row):
-            index.setdefault(key, Group()).put(row, self.version)
+            index.setdefault(key, MigrationGroup()).put(row, self.version)
         if before is None:
             self._by_uid[row.pod.uid] = row.migration_id
         elif before.replacement is not None and before.replacement != row.replacement:
@@ -164,7 +164,7 @@ class Registry(TrackedRows[str, MigrationRow]):
         """Take over table rows."""
         super().restore(sorted(rows, key=lambda row: row.sequence))
 
-    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, Group], str]]:
+    def _keys(self, row: MigrationRow) -> Iterator[tuple[dict[str, MigrationGroup], str]]:
         yield self._at_node, row.source_node
         yield self._in_namespace, row.pod.namespace
         yield self._of_owner, row.owner

@@ -13,7 +13,7 @@ from schemas.messages.migrations import DrainRow, MigrationRequest, MigrationRow
 from schemas.messages.pods import Pod, PodRef
 from schemas.policy.durations import format_duration_ms
 from streams.migration.drains import Drains
-from streams.migration.gates import UNRESERVABLE, pool_of
+from streams.migration.gates.checks import UNRESERVABLE, pool_of
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.migration.registry import MIGRATIONS_MAX, live

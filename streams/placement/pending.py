@@ -55,7 +55,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Group:
+class KindGroup:
     """Waiting requests of one kind, and what is known of their chances."""
 
     kind: Kind
@@ -73,7 +73,7 @@ class PendingRequests:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Waiting] = {}
-        self._groups: dict[bytes, Group] = {}
+        self._groups: dict[bytes, KindGroup] = {}
         self._delayed: list[tuple[int, int, str]] = []
         """Time, sequence and uid of pods with a back-off of their own."""
         self.unseen: dict[str, None] = {}
@@ -115,7 +115,7 @@ class PendingRequests:
         )
         return list(islice(gone, count))
 
-    def group(self, kind: Kind) -> Group | None:
+    def group(self, kind: Kind) -> KindGroup | None:
         """The group of a kind, if any of its pods waits."""
         return self._groups.get(kind.key)
 
@@ -158,7 +158,7 @@ class PendingRequests:
 
     def _join(self, waiting: Waiting) -> None:
         uid = waiting.request.pod.uid
-        group = self._groups.setdefault(waiting.kind.key, Group(waiting.kind))
+        group = self._groups.setdefault(waiting.kind.key, KindGroup(waiting.kind))
         group.uids[uid] = None
         heapq.heappush(group.heap, (*waiting.rank, uid))
         if len(group.heap) > 2 * len(group.uids) + _HEAP_SLACK:
@@ -191,7 +191,7 @@ class PendingRequests:
             )
         return sorted(waiting, key=lambda each: each.sequence)
 
-    def group_changed(self, group: Group) -> None:
+    def group_changed(self, group: KindGroup) -> None:
         """What is known of a group's chances is something else now."""
         self._changed_groups[group.kind.key] = None
 
@@ -235,7 +235,7 @@ class PendingRequests:
             self._settled[group.kind.key] = None
             self._settled_version = version
 
-    def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, Group | None, bool]]:
+    def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, KindGroup | None, bool]]:
         """Digest, group if it is still there, and whether nothing has changed since it failed.
 
         Of the groups of which one of these is something else than at the last call. A change of
@@ -273,7 +273,9 @@ class PendingRequests:
             if waiting is not None and waiting.not_before_ms == due_ms:
                 self.add(waiting, now_ms)
 
-    def due(self, now_ms: int, version: int, backoff_max_ms: int) -> list[tuple[Waiting, Group]]:
+    def due(
+        self, now_ms: int, version: int, backoff_max_ms: int
+    ) -> list[tuple[Waiting, KindGroup]]:
         """Groups to try now, each with its first request, in no order that matters.
 
         Args:
@@ -293,7 +295,7 @@ class PendingRequests:
         ]
         return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
 
-    def next_of(self, group: Group) -> Waiting | None:
+    def next_of(self, group: KindGroup) -> Waiting | None:
         """The request of a group that is to be placed first; None: no pod waits in it any more."""
         while group.heap:
             priority, sequence, uid = group.heap[0]
@@ -303,7 +305,7 @@ class PendingRequests:
             heapq.heappop(group.heap)
         return None
 
-    def first(self, group: Group, count: int) -> list[Waiting]:
+    def first(self, group: KindGroup, count: int) -> list[Waiting]:
         """The first requests of a group, in order."""
         live = [self._waiting[uid] for uid in group.uids]
         return heapq.nsmallest(count, live, key=lambda waiting: waiting.rank)

@@ -17,7 +17,7 @@ from streams.stage.arrays import BoolArray, IntArray
 Requests = tuple[tuple[str, int], ...]
 
 
-class FreeAmounts:
+class TargetRoom:
     """What requests leave free on the targets, less what the round's moves take."""
 
     def __init__(self, columns: Columns, rows: IntArray) -> None:
@@ -31,10 +31,10 @@ class FreeAmounts:
         return self._amounts[resource]
 
 
-class Group:
+class TargetGroup:
     """Pods that may run on the same targets and request the same."""
 
-    def __init__(self, mask: BoolArray, requests: Requests, free: FreeAmounts) -> None:
+    def __init__(self, mask: BoolArray, requests: Requests, free: TargetRoom) -> None:
         """`mask`: targets that affinity and taints allow, shape (targets,)."""
         self.mask, self._requests, self._free = mask, requests, free
 
@@ -81,12 +81,12 @@ class Fit:
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
-        self._free = FreeAmounts(columns, rows)
-        self._groups: dict[tuple[Phase, int, int, int, int], Group] = {}
+        self._free = TargetRoom(columns, rows)
+        self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
         self._asked: list[Held] = []
         """Keeps alive what the keys above are the ids of."""
 
-    def group(self, held: Held, phase: Phase) -> Group:
+    def group(self, held: Held, phase: Phase) -> TargetGroup:
         """The group of a pod. Pods of one kind share the objects that say what they ask for."""
         pod = held.pod
         key = (phase, 0, 0, 0, 0)
@@ -104,9 +104,9 @@ class Fit:
             self._asked.append(held)
         return group
 
-    def _make(self, held: Held, phase: Phase) -> Group:
+    def _make(self, held: Held, phase: Phase) -> TargetGroup:
         if not self._node_fit:
-            return Group(self._allowed[phase], (), self._free)
+            return TargetGroup(self._allowed[phase], (), self._free)
         mask = self._allowed[phase].copy()
         for matching in (
             self._columns.affinity.mask(required_affinity(held.pod)),
@@ -115,6 +115,6 @@ class Fit:
             if matching is not None:
                 mask &= matching[self._rows]
         if self._as_koordinator:
-            return Group(mask, tuple(held.demand.requests.items()), self._free)
+            return TargetGroup(mask, tuple(held.demand.requests.items()), self._free)
         wanted = {name: amount for name, amount in held.demand.requests.items() if amount > 0}
-        return Group(mask, tuple(sorted({**wanted, "pods": 1}.items())), self._free)
+        return TargetGroup(mask, tuple(sorted({**wanted, "pods": 1}.items())), self._free)

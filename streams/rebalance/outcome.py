@@ -32,7 +32,7 @@ VERDICTS_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
+class PoolThresholds:
     """Thresholds of one pool as they were in force, in percent or, by deviation, in points of it."""
 
     low: Percents
@@ -79,7 +79,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(slots=True)
-class HotNode:
+class HotNodeOutcome:
     """A node above a high threshold, and what was done about it."""
 
     name: str
@@ -135,14 +135,14 @@ class PoolOutcome:
     """One pool's part of a round."""
 
     name: str
-    thresholds: Thresholds
+    thresholds: PoolThresholds
     """As they were in force, in percent also by deviation."""
     resources: tuple[str, ...]
     names: list[str]
     """Nodes of the pool, in ascending order of names."""
     codes: NDArray[np.int8]
     """Class of each of them, an index into `CLASSES`."""
-    hot: list[HotNode] = field(default_factory=list)
+    hot: list[HotNodeOutcome] = field(default_factory=list)
     """Hot nodes: those that act in the order of their turns, then the others, most used first."""
     rounds_needed: int = 0
     """Rounds in a row that make a node act."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.policy import LOAD_AWARE, Policy
 from schemas.policy.moving import RecentPast
-from streams.usage.thresholds import Thresholds, read_policy_thresholds
+from streams.usage.thresholds import NodeThresholds, read_policy_thresholds
 
 #: Key of the whole cluster's usage among those of the pools.
 WHOLE_CLUSTER = ""
@@ -81,7 +81,7 @@ def _thousandths(percent: float) -> int:
 class FilterInForce:
     """Thresholds of nodes that do not override them."""
 
-    thresholds: Thresholds
+    thresholds: NodeThresholds
     reported: dict[str, Any] | None
     """Fields of `LoadThresholds` in decisions; None: they are fixed, or the filter is off."""
 
@@ -113,7 +113,7 @@ def compute_filter_thresholds(policy: Policy, history: UsageHistory, now_ms: int
             merged = {**aggregated.thresholds, **window.aggregated_usage_thresholds}
             aggregated = replace(aggregated, thresholds=merged)
     return FilterInForce(
-        Thresholds(plain, prod, aggregated),
+        NodeThresholds(plain, prod, aggregated),
         {
             "usage": plain,
             "prod_usage": prod,

@@ -33,7 +33,7 @@ class AggregatedThresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
+class NodeThresholds:
     """Percentages that the usage of one node is compared with; 0: not checked."""
 
     plain: Mapping[str, int]
@@ -45,10 +45,10 @@ class Thresholds:
         return tuple(which.get(resource, 0) for resource in resources)
 
 
-def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
+def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> NodeThresholds:
     """Return the thresholds of nodes without an annotation."""
     aggregated = args.aggregated
-    return Thresholds(
+    return NodeThresholds(
         plain=args.usage_thresholds,
         prod=args.prod_usage_thresholds,
         aggregated=AggregatedThresholds(
@@ -61,7 +61,9 @@ def read_policy_thresholds(args: LoadAwareSchedulingArgs) -> Thresholds:
     )
 
 
-def read_node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -> Thresholds:
+def read_node_thresholds(
+    annotations: Mapping[str, str], defaults: NodeThresholds
+) -> NodeThresholds:
     """Return the thresholds of one node; an annotation that cannot be read is ignored whole."""
     text = annotations.get(THRESHOLDS_ANNOTATION)
     if text is None:
@@ -71,7 +73,7 @@ def read_node_thresholds(annotations: Mapping[str, str], defaults: Thresholds) -
         given.read(decode(text))
     except (ValueError, RecursionError):
         return defaults
-    return Thresholds(
+    return NodeThresholds(
         plain=given.plain or defaults.plain,
         prod=given.prod or defaults.prod,
         aggregated=given.aggregated.thresholds() or defaults.aggregated,
@@ -152,7 +154,7 @@ def build_profile(
     capacity: Mapping[str, int],
     annotations: Mapping[str, str],
     resources: tuple[str, ...],
-    defaults: Thresholds,
+    defaults: NodeThresholds,
 ) -> NodeProfile:
     """Return the profile of a node.
 

@@ -12,10 +12,10 @@ from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (
     Costs,
-    HotNode,
+    HotNodeOutcome,
     NodeStanding,
     PoolOutcome,
-    Thresholds,
+    PoolThresholds,
     Verdict,
 )
 from streams.rebalance.risk.pods import RiskPod
@@ -85,13 +85,13 @@ class RiskRecord:
             targets=targets,
             readings=readings.named,
         )
-        self.hot: dict[int, HotNode] = {}
+        self.hot: dict[int, HotNodeOutcome] = {}
         """Nodes whose pods are looked at, by position."""
 
-    def begin(self, place: int, cost: float) -> HotNode:
+    def begin(self, place: int, cost: float) -> HotNodeOutcome:
         """A node has its turn."""
         reading = self._readings.of(place)
-        hot = HotNode(
+        hot = HotNodeOutcome(
             name=self._readings.names[place],
             phase="node",
             rounds=0,
@@ -143,10 +143,10 @@ class RiskRecord:
         }
 
 
-def _thresholds(resources: Sequence[RiskResource]) -> Thresholds:
+def _thresholds(resources: Sequence[RiskResource]) -> PoolThresholds:
     """From when on a node is hot, in percent."""
     high = {each.name: float(each.percent) for each in resources}
-    return Thresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
+    return PoolThresholds(low={}, high=high, prod_low={}, prod_high={}, source="hotPercent")
 
 
 def _reason(costs: Costs, target: str) -> str:

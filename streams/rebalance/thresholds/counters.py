@@ -33,7 +33,7 @@ Watch = tuple[str, Phase]
 
 
 @dataclass(slots=True)
-class Counter:
+class NodeCounter:
     """Rounds of one node in one phase."""
 
     pool: str
@@ -55,7 +55,7 @@ class Counter:
         self.hot = self.calm = 0
 
 
-class Counters(TrackedRows[str, dict[Watch, Counter]]):
+class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
     """Counters of all nodes that are or were hot lately, by node."""
 
     def __init__(self, cluster: str, policy: Policy, pools: Sequence[Pool]) -> None:
@@ -82,7 +82,7 @@ class Counters(TrackedRows[str, dict[Watch, Counter]]):
             return True, 1 if counter is None else counter.hot + 1
         if counter is None:
             index = None if self._consecutive else pool.index
-            counter = Counter(pool.name, index, condition)
+            counter = NodeCounter(pool.name, index, condition)
             self.rows.setdefault(node, {})[self._watch(pool, phase)] = counter
         self.changed[node] = None
         counter.counted_ms = now_ms
@@ -175,7 +175,7 @@ class Counters(TrackedRows[str, dict[Watch, Counter]]):
     def _watch(self, pool: Pool, phase: Phase) -> Watch:
         return (pool.name if self._consecutive else "", phase)
 
-    def _expire(self, counter: Counter, now_ms: int) -> None:
+    def _expire(self, counter: NodeCounter, now_ms: int) -> None:
         """The abnormal state ends a fixed time after it began, by Koordinator's rules (B3.3)."""
         since_ms = counter.since_ms
         if self._consecutive or since_ms is None:
@@ -183,7 +183,7 @@ class Counters(TrackedRows[str, dict[Watch, Counter]]):
         if since_ms + counter.condition.timeout_ms < now_ms:
             counter.begin(None)
 
-    def _find(self, node: str, watch: Watch, now_ms: int) -> Counter | None:
+    def _find(self, node: str, watch: Watch, now_ms: int) -> NodeCounter | None:
         """The counter of a node, unless it is too old; then it is dropped."""
         counter = self.rows.get(node, {}).get(watch)
         if counter is None:
@@ -228,7 +228,7 @@ class Counters(TrackedRows[str, dict[Watch, Counter]]):
     def take(self, row: HotspotCounterRow) -> None:
         """Take over a row as it was written."""
         self.rows[row.node] = {
-            (each.pool if self._consecutive else "", each.phase): Counter(
+            (each.pool if self._consecutive else "", each.phase): NodeCounter(
                 each.pool,
                 each.pool_index,
                 self._condition(each),

@@ -21,9 +21,9 @@ from streams.rebalance.candidates import Candidate, Gate, Phase
 from streams.rebalance.costs import NO_EVICTION_ANNOTATION
 from streams.rebalance.fit import Fit
 from streams.rebalance.node_arrays import TOTAL_MAX
-from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNode, RoundOutcome, Verdict
+from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.thresholds.order import HotPods, pod_weights
-from streams.rebalance.thresholds.pool_round import PoolRound
+from streams.rebalance.thresholds.pool_round import PoolTurn
 from streams.rebalance.thresholds.targets import Targets
 from streams.stage.arrays import BoolArray, FloatArray
 
@@ -41,7 +41,7 @@ _WITHOUT_TARGET = ("free", "batch")
 class Evictions:
     """The evictions of one pool in a round."""
 
-    def __init__(self, pool: PoolRound, outcome: RoundOutcome) -> None:
+    def __init__(self, pool: PoolTurn, outcome: RoundOutcome) -> None:
         """`outcome`: of the whole round."""
         self.pool, self.given, self.outcome = pool, pool.given, outcome
         self.differences = differences = pool.shared.differences
@@ -148,7 +148,12 @@ class _Turn:
     """One hot node's turn."""
 
     def __init__(
-        self, evictions: Evictions, hot: HotNode, pods: HotPods, position: int, limits: list[int]
+        self,
+        evictions: Evictions,
+        hot: HotNodeOutcome,
+        pods: HotPods,
+        position: int,
+        limits: list[int],
     ) -> None:
         self.evictions, self.hot, self.pods = evictions, hot, pods
         self.pool, self.given, self.differences = (

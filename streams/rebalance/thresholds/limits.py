@@ -22,7 +22,7 @@ from streams.rebalance.outcome import (
     PROD_HIGH,
     PROD_LOW,
     Percents,
-    Thresholds,
+    PoolThresholds,
 )
 from streams.stage.arrays import BoolArray, IntArray
 
@@ -51,7 +51,7 @@ class PoolNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UsageLimits:
     """The most that may be used: arrays of the shape of `PoolNodes.usage`."""
 
     low: IntArray
@@ -61,13 +61,15 @@ class Limits:
     prod_high: IntArray | None
 
 
-def compute_limits(thresholds: Thresholds, nodes: PoolNodes, differences: Differences) -> Limits:
+def compute_limits(
+    thresholds: PoolThresholds, nodes: PoolNodes, differences: Differences
+) -> UsageLimits:
     """Limits of a pool's nodes."""
     low, high = _limit_pair(
         thresholds.low, thresholds.high, nodes, nodes.usage, thresholds.deviation, differences
     )
     if differences.thresholds_as_given and not thresholds.prod_high:
-        return Limits(low, high, None, None)
+        return UsageLimits(low, high, None, None)
     prod_low, prod_high = _limit_pair(
         thresholds.prod_low,
         thresholds.prod_high,
@@ -76,7 +78,7 @@ def compute_limits(thresholds: Thresholds, nodes: PoolNodes, differences: Differ
         thresholds.deviation,
         differences,
     )
-    return Limits(low, high, prod_low, prod_high)
+    return UsageLimits(low, high, prod_low, prod_high)
 
 
 def _limit_pair(
@@ -132,8 +134,8 @@ def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences
 
 
 def thresholds_in_force(
-    thresholds: Thresholds, nodes: PoolNodes, differences: Differences
-) -> Thresholds:
+    thresholds: PoolThresholds, nodes: PoolNodes, differences: Differences
+) -> PoolThresholds:
     """The thresholds as percentages of capacity; by deviation what the distances come to."""
     if not thresholds.deviation:
         return thresholds
@@ -150,7 +152,7 @@ def thresholds_in_force(
     if not measured:
         # Distances from no mean limit nothing.
         source = f"{before}from the mean of the pool's nodes, of which none is measured: {texts}"
-        return Thresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
+        return PoolThresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
 
     def reach(
         distances: Percents, low: Percents, means: Sequence[float], sign: int
@@ -176,7 +178,7 @@ def thresholds_in_force(
     )
 
 
-def classify(nodes: PoolNodes, limits: Limits) -> IntArray:
+def classify(nodes: PoolNodes, limits: UsageLimits) -> IntArray:
     """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/upstream.md L2)."""
     low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable
     high = (nodes.usage > limits.high).any(axis=0)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from schemas.policy import Policy
 from schemas.policy.moving import HotspotWindow, RecentPast
-from streams.rebalance.outcome import Percents, RoundOutcome, Thresholds
+from streams.rebalance.outcome import Percents, PoolThresholds, RoundOutcome
 from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory
 
 
 def pool_in_force(
-    policy: Policy, history: UsageHistory, pool: str, configured: Thresholds, now_ms: int
-) -> Thresholds:
+    policy: Policy, history: UsageHistory, pool: str, configured: PoolThresholds, now_ms: int
+) -> PoolThresholds:
     """The thresholds of a pool at a time of the log."""
     moving = policy.moving_thresholds.of_pool(pool)
     if moving is None:
@@ -25,7 +25,7 @@ def pool_in_force(
     return found if window is None else _windowed(found, window)
 
 
-def _windowed(thresholds: Thresholds, window: HotspotWindow) -> Thresholds:
+def _windowed(thresholds: PoolThresholds, window: HotspotWindow) -> PoolThresholds:
     high = {**thresholds.high, **window.high_thresholds}
     prod_high = {**thresholds.prod_high, **window.prod_high_thresholds}
     return replace(
@@ -48,8 +48,8 @@ def _joined(before: str, source: str) -> str:
 
 
 def _recent(
-    thresholds: Thresholds, history: UsageHistory, pool: str, recent: RecentPast
-) -> Thresholds:
+    thresholds: PoolThresholds, history: UsageHistory, pool: str, recent: RecentPast
+) -> PoolThresholds:
     high, texts = dict(thresholds.high), []
     for resource in sorted(recent.at_least):
         found = history.threshold(pool, resource, recent)

@@ -22,16 +22,16 @@ from streams.rebalance.outcome import (
     PROD_HIGH,
     PROD_LOW,
     SKIPPED,
-    HotNode,
+    HotNodeOutcome,
     NodeStanding,
     PoolOutcome,
-    Thresholds,
+    PoolThresholds,
 )
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.limits import (
     UNLIMITED,
-    Limits,
     PoolNodes,
+    UsageLimits,
     classify,
     compute_limits,
     thresholds_in_force,
@@ -54,7 +54,7 @@ class Shared:
 class PoolReadings:
     """What the nodes of a pool use, and the most that they may use; positions are those of `nodes`."""
 
-    def __init__(self, columns: Columns, nodes: PoolNodes, limits: Limits) -> None:
+    def __init__(self, columns: Columns, nodes: PoolNodes, limits: UsageLimits) -> None:
         self._columns, self._nodes, self._limits = columns, nodes, limits
 
     def used(self, phase: Phase) -> IntArray:
@@ -99,14 +99,14 @@ class PoolReadings:
         return position if position < rows.size and int(rows[position]) == row else None
 
 
-class PoolRound:
+class PoolTurn:
     """One pool's part of a round; positions are those of `PoolNodes`."""
 
     def __init__(
         self,
         shared: Shared,
         pool: Pool,
-        thresholds: Thresholds,
+        thresholds: PoolThresholds,
         given: RoundInput,
         members: BoolArray,
         nodes: PoolNodes,
@@ -236,7 +236,7 @@ class PoolRound:
             name = self.names[position]
             acts, rounds = counters.count_hot(name, self.pool, phase, now_ms)
             standing = self.readings.standing_of(used, limits, capacity)
-            hot_node = HotNode(
+            hot_node = HotNodeOutcome(
                 name=name,
                 phase=phase,
                 rounds=rounds,

@@ -14,7 +14,7 @@ from schemas.policy import NodePool, Policy
 from schemas.policy.lownodeload import AnomalyCondition
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import Differences
-from streams.rebalance.outcome import Thresholds
+from streams.rebalance.outcome import PoolThresholds
 
 _FULL = 100.0
 
@@ -27,13 +27,13 @@ class Pool:
     """Position among the pools: its selector is the one of that position in the columns."""
     name: str
     selector: LabelSelector | None
-    thresholds: Thresholds
+    thresholds: PoolThresholds
     """As the policy gives them."""
     weights: dict[str, int]
     condition: AnomalyCondition
 
 
-def resources_of(thresholds: Thresholds) -> tuple[str, ...]:
+def resources_of(thresholds: PoolThresholds) -> tuple[str, ...]:
     """Resources that have a threshold, sorted."""
     names = {*thresholds.low, *thresholds.high, *thresholds.prod_low, *thresholds.prod_high}
     return tuple(sorted(names))
@@ -71,7 +71,7 @@ class Pools:
         ]
         self._given = [dict(each) for each in self.filled]
 
-    def fill_in(self, pool: Pool) -> Thresholds:
+    def fill_in(self, pool: Pool) -> PoolThresholds:
         """The thresholds of a pool at its turn; by Koordinator's rules filled in, and the fill stays."""
         if self._as_given:
             return pool.thresholds
@@ -106,7 +106,7 @@ class Pools:
 
 
 def _make_pool(index: int, pool: NodePool, complete_weights: bool) -> Pool:
-    thresholds = Thresholds(
+    thresholds = PoolThresholds(
         low=dict(pool.low_thresholds or {}),
         high=dict(pool.high_thresholds or {}),
         prod_low=dict(pool.prod_low_thresholds or {}),

@@ -17,7 +17,7 @@ from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.evictions import Evictions
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
 from streams.rebalance.thresholds.moving import pool_in_force, watched_resources
-from streams.rebalance.thresholds.pool_round import PoolRound, Shared
+from streams.rebalance.thresholds.pool_round import PoolTurn, Shared
 from streams.rebalance.thresholds.pools import Pool, Pools, resources_of
 from streams.stage.arrays import BoolArray
 from streams.usage.moving_thresholds import UsageHistory
@@ -62,7 +62,7 @@ class ThresholdRounds:
                 done |= members
             if given.paused:
                 continue
-            pool_round = PoolRound(self._shared, pool, thresholds, given, members, nodes)
+            pool_round = PoolTurn(self._shared, pool, thresholds, given, members, nodes)
             outcome.pools.append(pool_round.outcome)
             if not pool_round.count():
                 continue

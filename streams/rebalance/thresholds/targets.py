@@ -17,7 +17,7 @@ import numpy as np
 
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import Differences
-from streams.rebalance.fit import Group
+from streams.rebalance.fit import TargetGroup
 from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -53,7 +53,7 @@ class Targets:
     def find(
         self,
         amounts: Sequence[int],
-        group: Group,
+        group: TargetGroup,
         phase: Phase,
         *,
         prod: bool,
@@ -87,7 +87,7 @@ class Targets:
         )
 
     def take(
-        self, position: int, amounts: Sequence[int], group: Group, phase: Phase, *, prod: bool
+        self, position: int, amounts: Sequence[int], group: TargetGroup, phase: Phase, *, prod: bool
     ) -> None:
         """A pod takes room on a target."""
         for room in self._rooms(phase, prod):

@@ -40,8 +40,8 @@ from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from schemas.topics.records import place
 from streams.in_process.pipeline import LocalPipeline, Written
-from streams.migration.budgets import describe
-from streams.migration.workloads import Replicas
+from streams.migration.gates.budgets import describe
+from streams.migration.gates.workloads import Replicas
 from tests.conftest import RunningBroker
 
 NOW_MS = 1_795_000_000_000

@@ -8,7 +8,7 @@ from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MA
 from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import encode_fields
 from streams.cluster.rounds import round_record
-from streams.rebalance.outcome import HotNode, RoundOutcome, Verdict
+from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.risk import moves as risk_moves
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
@@ -95,7 +95,7 @@ def test_verdicts_that_a_record_has_no_room_for_are_counted() -> None:
     (pool,) = world.outcome.pools
     (hot,) = pool.hot
     pool.hot = [
-        HotNode(
+        HotNodeOutcome(
             name=f"n{number}",
             phase="node",
             rounds=1,

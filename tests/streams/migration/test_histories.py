@@ -22,7 +22,7 @@ from schemas.messages.migrations import MigrationRequest, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.topics.codec import decode
-from streams.migration.concurrency_limits import share_of
+from streams.migration.gates.concurrency_limits import share_of
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.migration.rate_limits import QPS_SPREAD_MS
+from streams.migration.gates.rate_limits import QPS_SPREAD_MS
 from tests.streams.cluster.builders import lifecycle, node, node_gone, policy_record
 from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
 from tests.streams.migration.harness import cluster, reports

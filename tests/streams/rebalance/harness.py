@@ -13,7 +13,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Candidate, Gate, Rules
-from streams.rebalance.outcome import HotNode, PoolOutcome, RoundOutcome
+from streams.rebalance.outcome import HotNodeOutcome, PoolOutcome, RoundOutcome
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
@@ -182,7 +182,7 @@ class World:
         (pool,) = self.outcome.pools
         return pool
 
-    def hot(self, name: str) -> HotNode:
+    def hot(self, name: str) -> HotNodeOutcome:
         """A hot node of the last round."""
         return next(hot for pool in self.outcome.pools for hot in pool.hot if hot.name == name)
 

@@ -6,14 +6,19 @@ from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amounts
 from schemas.messages.nodes import NodeState
 from streams.usage.rounding import UNBOUNDED
-from streams.usage.thresholds import AggregatedThresholds, NodeProfile, Thresholds, build_profile
+from streams.usage.thresholds import (
+    AggregatedThresholds,
+    NodeProfile,
+    NodeThresholds,
+    build_profile,
+)
 from tests.streams.cluster.builders import GI, RAW_ALLOCATABLE, THRESHOLDS, as_json, node
 
 RESOURCES = ("cpu", "gpu", "memory")
-DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=None)
+DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=None)
 
 
-def profile_of(state: NodeState, defaults: Thresholds = DEFAULTS) -> NodeProfile:
+def profile_of(state: NodeState, defaults: NodeThresholds = DEFAULTS) -> NodeProfile:
     capacity = node_capacity(amounts(state.allocatable), state.annotations)
     return build_profile(capacity, state.annotations, RESOURCES, defaults)
 
@@ -71,7 +76,7 @@ def test_thresholds_of_unknown_resources_alone_check_nothing() -> None:
 
 
 def test_aggregated_thresholds_replace_the_plain_ones() -> None:
-    defaults = Thresholds({"cpu": 65}, {}, AggregatedThresholds({"cpu": 50}, "p95", 300_000))
+    defaults = NodeThresholds({"cpu": 65}, {}, AggregatedThresholds({"cpu": 50}, "p95", 300_000))
     profile = profile_of(node(cpu="10"), defaults)
     assert profile.most == (5049, UNBOUNDED, UNBOUNDED)
     assert (profile.aggregation, profile.aggregated_ms) == ("p95", 300_000)

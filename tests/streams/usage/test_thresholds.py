@@ -4,17 +4,17 @@ import pytest
 
 from streams.usage.thresholds import (
     AggregatedThresholds,
-    Thresholds,
+    NodeThresholds,
     read_node_thresholds,
     read_policy_thresholds,
 )
 from tests.streams.cluster.builders import THRESHOLDS, as_json, load_args
 
 P95 = AggregatedThresholds({"cpu": 70}, "p95", 300_000)
-DEFAULTS = Thresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggregated=P95)
+DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={"cpu": 50}, aggregated=P95)
 
 
-def read(text: str) -> Thresholds:
+def read(text: str) -> NodeThresholds:
     return read_node_thresholds({THRESHOLDS: text}, DEFAULTS)
 
 

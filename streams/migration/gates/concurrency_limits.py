@@ -7,8 +7,8 @@ Source: docs/upstream.md M3 to M5, M12, G10.
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from streams.migration.registry import Group, Registry, moving
-from streams.migration.workloads import Replicas
+from streams.migration.gates.workloads import Replicas
+from streams.migration.registry import MigrationGroup, Registry, moving
 from streams.pods.owners import Owners
 from streams.rebalance.candidates import Gate, Scope
 
@@ -28,7 +28,7 @@ def share_of(value: int | str | None, replicas: int) -> int:
     return min(max(count, 1), max(replicas, 1))
 
 
-class Limits:
+class ConcurrencyLimits:
     """The limits of one policy over the migrations of one cluster."""
 
     def __init__(self, policy: Policy, registry: Registry, owners: Owners) -> None:
@@ -64,7 +64,7 @@ class Limits:
         under_way -= own is not None and (waiting_too or moving(own))
         own_id = "" if own is None else own.migration_id
 
-        def others(group: Group) -> int:
+        def others(group: MigrationGroup) -> int:
             counted = group.counted(waiting_too=waiting_too)
             return len(counted) - (own_id in counted)
 
@@ -108,7 +108,9 @@ class Limits:
         missing = replicas.count - len(self.owners.pods(replicas.owner))
         return max(count, missing + count)
 
-    def _unavailable(self, replicas: Replicas, group: Group, own_id: str, waiting_too: bool) -> int:
+    def _unavailable(
+        self, replicas: Replicas, group: MigrationGroup, own_id: str, waiting_too: bool
+    ) -> int:
         """Pods that are not ready, on the move, or, where the owner's number is known, missing."""
         uids = group.counted(waiting_too=waiting_too)
         pods = self.owners.pods(replicas.owner)

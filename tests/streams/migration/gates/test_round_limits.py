@@ -1,7 +1,7 @@
 """How many pods one round lets leave."""
 
 from schemas.policy import Policy
-from streams.migration.round_limits import PODS_PER_ROUND_MAX, RoundLimits
+from streams.migration.gates.round_limits import PODS_PER_ROUND_MAX, RoundLimits
 
 
 def test_a_round_lets_so_many_pods_leave_where_the_policy_names_no_limit() -> None:

@@ -26,7 +26,7 @@ S = TypeVar("S", bound=NamespaceState | PriorityClassState)
 R = TypeVar("R", bound=NamespaceRow | PriorityClassRow)
 
 
-class Named(TrackedRows[str, R], Generic[S, R]):
+class NamedRows(TrackedRows[str, R], Generic[S, R]):
     """Objects of one kind of one cluster, by name."""
 
     def __init__(self, cluster: str, table: str, row: type[R], what: str, most: int) -> None:
@@ -80,7 +80,7 @@ class Named(TrackedRows[str, R], Generic[S, R]):
         return super().drop(key)
 
 
-class Namespaces(Named[NamespaceState, NamespaceRow]):
+class NamespaceRows(NamedRows[NamespaceState, NamespaceRow]):
     """The namespaces of one cluster."""
 
     def __init__(self, cluster: str = "") -> None:
@@ -92,7 +92,7 @@ class Namespaces(Named[NamespaceState, NamespaceRow]):
         return None if row is None else row.state.labels
 
 
-class PriorityClasses(Named[PriorityClassState, PriorityClassRow]):
+class PriorityClasses(NamedRows[PriorityClassState, PriorityClassRow]):
     """The priority classes of one cluster."""
 
     def __init__(self, cluster: str = "") -> None:

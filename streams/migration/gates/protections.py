@@ -15,7 +15,7 @@ protects the pod, and the verdict says what is missing.
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
-from streams.migration.named import Namespaces, PriorityClasses
+from streams.migration.gates.named import NamespaceRows, PriorityClasses
 from streams.pods.held import Held
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 
@@ -42,11 +42,11 @@ class Protections:
     def __init__(
         self,
         policy: Policy,
-        namespaces: Namespaces | None = None,
+        namespaces: NamespaceRows | None = None,
         classes: PriorityClasses | None = None,
     ) -> None:
         self._verdicts: dict[str, tuple[Pod, str | None]] = {}
-        self._namespaces = Namespaces() if namespaces is None else namespaces
+        self._namespaces = NamespaceRows() if namespaces is None else namespaces
         self._classes = PriorityClasses() if classes is None else classes
         self._versions = (0, 0)
         """Of the namespaces and priority classes that the verdicts go by."""

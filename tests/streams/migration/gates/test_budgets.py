@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, PodSelector, SelectorRequirement
-from streams.migration import budgets as budgets_module
-from streams.migration.budget_index import (
+from streams.migration.gates import budgets as budgets_module
+from streams.migration.gates.budgets import (
     SELECTOR_VALUES_MAX,
     UNBOUND_SELECTORS_MAX,
     BudgetIndex,
+    Budgets,
 )
-from streams.migration.budgets import Budgets
 from tests.streams.migration.builders import expression
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))

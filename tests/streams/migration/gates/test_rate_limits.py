@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.migration.token_bucket import Bucket, Rate, full, rate_over, rate_per_second
+from streams.migration.gates.rate_limits import Bucket, Rate, full, rate_over, rate_per_second
 
 RATES = st.one_of(
     st.builds(rate_per_second, st.sampled_from((0.1, 0.5, 2.5, 3.3, 10.0)), st.integers(1, 4)),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from schemas.messages.pods import OwnerReference, Pod, VolumeClaim
-from streams.migration.concurrency_limits import share_of
-from streams.migration.protections import Protections, insists
+from streams.migration.gates.concurrency_limits import share_of
+from streams.migration.gates.protections import Protections, insists
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import (
     at,

@@ -4,8 +4,8 @@ from typing import Any
 
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.workloads import PodSelector, SelectorRequirement
-from streams.migration.budgets import Budgets, describe, left
-from streams.migration.workloads import Workloads
+from streams.migration.gates.budgets import Budgets, describe, left
+from streams.migration.gates.workloads import Workloads
 from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.migration.builders import budget, replica, workload

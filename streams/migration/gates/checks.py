@@ -18,14 +18,14 @@ from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.migration.budgets import Budgets, left
-from streams.migration.concurrency_limits import Limits
+from streams.migration.gates.budgets import Budgets, left
+from streams.migration.gates.concurrency_limits import ConcurrencyLimits
+from streams.migration.gates.protections import Protections, insists
+from streams.migration.gates.rate_limits import Limiters
+from streams.migration.gates.workloads import Replicas, Workloads
 from streams.migration.proposal import Proposal
-from streams.migration.protections import Protections, insists
-from streams.migration.rate_limits import Limiters
 from streams.migration.registry import Registry
 from streams.migration.reservations import HeldRoom
-from streams.migration.workloads import Replicas, Workloads
 from streams.placement.filters.unsupported import refusal
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
@@ -56,7 +56,7 @@ class Gates:
         self.limiters = limiters
         self.held_room = held_room
         self.protections = protections
-        self.limits = Limits(inventory.policy, registry, inventory.owners)
+        self.limits = ConcurrencyLimits(inventory.policy, registry, inventory.owners)
         self._waiting: dict[str, Counter[str]] = {}
         """How many migrations wait for each budget, by namespace and the budget's name."""
         self._waited_at = (-1, -1, -1)
