@@ -21,8 +21,8 @@ from loadstream.command import command
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from connectors.node_agent.delivery import Delivery
-    from connectors.node_agent.source import AgentSource
+    from connectors.agent.delivery import Delivery
+    from connectors.agent.source import AgentSource
 
 #: Least time between two complaints about one thing, in seconds.
 _COMPLAIN_EVERY_S = 60.0
@@ -128,7 +128,7 @@ def agent(
     information where the kernel keeps it. Needs no API server. While the broker is away samples
     wait, at most 600; then the oldest are dropped.
     """
-    from connectors.node_agent.source import AgentSource, Places
+    from connectors.agent.source import AgentSource, Places
     from loadstream.failures import as_messages
 
     check_metrics(metrics_host, metrics_port)
@@ -155,8 +155,8 @@ def agent(
 
 def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
     """Measure and send for ever."""
-    from connectors.node_agent.delivery import Delivery
-    from connectors.node_agent.telemetry import AgentTelemetry
+    from connectors.agent.delivery import Delivery
+    from connectors.agent.telemetry import AgentTelemetry
     from connectors.process.metrics_endpoint import serving
     from connectors.process.signals import terminable
     from schemas.settings.connection import KafkaSettings

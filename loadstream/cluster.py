@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.policy.entries import is_set_apart, newest_entry
+from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import Json, cluster_name, length_ms, node_name, pod_name

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.policy.entries import TOPIC, newest_entry, read_entries_of
-from connectors.policy.history import as_json, as_line
+from connectors.policies.entries import TOPIC, newest_entry, read_entries_of
+from connectors.policies.history import as_json, as_line
 from connectors.process.terminal import echo, print_json
 from loadstream.arguments import Json, cluster_name
 from loadstream.cluster_warnings import NOTHING_FOUND, warn, warn_first
@@ -81,7 +81,7 @@ def _show_warnings(policy: "Policy") -> list[str]:
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
     """Warn of what the policy needs and the cluster does not have."""
-    from connectors.policy.unmet import unmet
+    from connectors.policies.unmet import unmet
 
     found = list(unmet(connection, cluster, policy))
     for sentence in found:

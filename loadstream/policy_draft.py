@@ -18,8 +18,8 @@ from loadstream.policy_files import write_new
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
-    from connectors.policy.draft.advice import Advice
-    from connectors.policy.draft.summary import ClusterSummary
+    from connectors.policies.draft.advice import Advice
+    from connectors.policies.draft.summary import ClusterSummary
 
 
 def init(
@@ -38,10 +38,10 @@ def init(
     Thresholds come from what its nodes used, limits from its size. It is written for `policy apply`;
     this command does not apply it.
     """
-    from connectors.policy.draft.advice import HISTORY_MS_MIN, advise, too_little
-    from connectors.policy.draft.document import document
-    from connectors.policy.draft.reading import read_history
-    from connectors.policy.draft.summary import summarize
+    from connectors.policies.draft.advice import HISTORY_MS_MIN, advise, too_little
+    from connectors.policies.draft.document import document
+    from connectors.policies.draft.reading import read_history
+    from connectors.policies.draft.summary import summarize
 
     back_ms = length_ms(back, "--back")
     if back_ms <= HISTORY_MS_MIN:  # what is found within it spans less

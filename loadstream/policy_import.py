@@ -16,7 +16,7 @@ from loadstream.policy_files import print_problems, read_file, write_new
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
-    from connectors.policy.imports.translation import Translation
+    from connectors.policies.imports.translation import Translation
 
 
 #: Longest file that is read.
@@ -41,8 +41,8 @@ def import_(
     KubeDescheduler or slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the
     policy before it is applied.
     """
-    from connectors.policy.imports.output import write_policy
-    from connectors.policy.imports.translation import GROUPS, Translation
+    from connectors.policies.imports.output import write_policy
+    from connectors.policies.imports.translation import GROUPS, Translation
     from schemas.policy import PolicyError, Problem, read_policy
     from streams.placement.registry import KNOWN
 
@@ -80,8 +80,8 @@ def import_(
 
 
 def _translate(translation: "Translation", text: str) -> None:
-    from connectors.policy.imports import descheduler, koordinator, openshift, scheduler
-    from connectors.policy.imports.documents import HELM_VALUES, KINDS, SLO_KEYS, find_sources
+    from connectors.policies.imports import descheduler, koordinator, openshift, scheduler
+    from connectors.policies.imports.documents import HELM_VALUES, KINDS, SLO_KEYS, find_sources
 
     translators = {
         "KubeSchedulerConfiguration": scheduler.translate,

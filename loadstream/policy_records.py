@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.policy.entries import TOPIC
+from connectors.policies.entries import TOPIC
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.arguments import as_field

@@ -78,7 +78,7 @@ def simulate(
 
     with as_messages():
         from connectors.kafka.client import connect
-        from connectors.policy.entries import newest_entry
+        from connectors.policies.entries import newest_entry
         from connectors.process.signals import terminable
         from schemas.settings.connection import KafkaSettings
         from simulation.closed_loop.stage_contender import StageContender

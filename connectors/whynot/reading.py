@@ -10,7 +10,7 @@ from typing import Any
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from connectors.policy.entries import newest_entry
+from connectors.policies.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about

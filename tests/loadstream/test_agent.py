@@ -14,7 +14,7 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.process.local_ports import free_port
 from tests.conftest import RunningBroker, eventually
-from tests.connectors.node_agent.trees import MIB, UID_A, NodeFiles
+from tests.connectors.agent.trees import MIB, UID_A, NodeFiles
 
 _COMMAND = [sys.executable, "-m", "loadstream", "agent"]
 

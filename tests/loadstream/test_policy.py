@@ -13,7 +13,7 @@ from connectors.kafka.applied import Applied
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
-from connectors.policy import unmet
+from connectors.policies import unmet
 from connectors.process import wall_clock
 from loadstream.commands import app
 from loadstream.policy_records import wait_until_applied

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loadstream.policy import app
-from tests.connectors.policy.imports.harness import DESCHEDULER, import_text
+from tests.connectors.policies.imports.harness import DESCHEDULER, import_text
 
 _TEXT = (
     DESCHEDULER + "profiles:\n- name: p\n  plugins: {balance: {enabled: [LowNodeUtilization]}}\n"

@@ -1,0 +1,56 @@
+"""A policy of a cluster's history, as a line and as JSON."""
+
+from typing import TYPE_CHECKING
+
+from connectors.policies.entries import PolicyEntry
+from connectors.process import wall_clock
+from schemas.base.printable import one_line
+
+if TYPE_CHECKING:
+    from schemas.policy import KnownPlugins
+
+
+def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+    """When and where it was written, what it holds, and whether it was applied."""
+    from connectors.queries.rebalancing_wording import ago_text
+    from connectors.units import time_text
+
+    record = entry.record
+    ago_ms = wall_clock.now_ms() - record.applied_at_ms
+    parts = [
+        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
+        f"{entry.partition}:{entry.offset}",
+        _summary(record.document, known),
+        "paused" if record.paused else "running",
+        state,
+        one_line(record.comment),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
+    """The record with its place, its digest or its problems, as one JSON object."""
+    import orjson
+
+    from schemas.policy import PolicyError, read_policy
+
+    whole = {"partition": entry.partition, "offset": entry.offset, "state": state}
+    try:
+        policy = read_policy(entry.record.document, known)
+    except PolicyError as error:
+        whole["problems"] = [str(problem) for problem in error.problems]
+    else:
+        whole |= {"digest": policy.digest, "mode": policy.mode}
+    return orjson.dumps({**entry.record.payload(), **whole}).decode()
+
+
+def _summary(document: str, known: "KnownPlugins") -> str:
+    """A document in a few words: its digest and mode, or that it cannot be read."""
+    from connectors.queries.rebalancing_wording import count_text
+    from schemas.policy import PolicyError, read_policy
+
+    try:
+        policy = read_policy(document, known)
+    except PolicyError as error:
+        return f"{'invalid':16}  {count_text(len(error.problems), 'error')}: not applied"
+    return f"{policy.digest}  {policy.mode}"

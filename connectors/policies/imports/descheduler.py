@@ -1,0 +1,241 @@
+"""DeschedulerPolicy of the Kubernetes descheduler.
+
+LowNodeUtilization becomes LowNodeLoad. LowNodeUtilization uses requests unless `metricsUtilization`
+is given, and loadstream uses real usage. So the report says which of the two the thresholds were
+made for.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from connectors.policies.imports.documents import DocumentNode
+from connectors.policies.imports.profiles import Profile
+from connectors.policies.imports.translation import (
+    SOURCES,
+    TYPE,
+    Rule,
+    Translation,
+    apply,
+    keep,
+    say,
+    take,
+)
+from connectors.policies.imports.unsupported import UNSUPPORTED
+from schemas.policy.selectors import parse_selector
+from schemas.policy.wording import describe, nearest
+
+_BALANCER = "LowNodeUtilization"
+_POINTS = ("balance", "deschedule", "evict", "filter", "sort", "presort", "preevictionfilter")
+_EVICTORS = ("MigrationController", "DefaultEvictor")
+LIMITS: dict[str, Rule] = {
+    name: take("descheduling", name)
+    for name in (
+        "maxNoOfPodsToEvictPerNode",
+        "maxNoOfPodsToEvictPerNamespace",
+        "maxNoOfPodsToEvictTotal",
+    )
+}
+_BY_REQUESTS = (
+    "rebalance; it went by requests, because metricsUtilization is not set: here the same thresholds "
+    "hold for real usage, which is mostly lower"
+)
+_BY_USAGE = "rebalance; it went by usage, as here"
+_RESOURCES = ("cpu", "memory", "pods")
+_METRICS_SOURCES = ("KubernetesMetrics", "Prometheus")
+
+
+def _check_source(result: Translation, node: DocumentNode) -> None:
+    if node.value not in _METRICS_SOURCES:
+        hint = nearest(str(node.value), _METRICS_SOURCES)
+        result.problem(node, f"found {describe(node.value)}{hint}")
+
+
+def _refuse_include(result: Translation, node: DocumentNode) -> None:
+    result.problem(node, f"{_BALANCER} refuses to include namespaces; give exclude")
+
+
+def exclude(names: Any) -> dict[str, Any]:
+    """Return the choice of all namespaces but some."""
+    return {"exclude": names}
+
+
+_ARGUMENTS: dict[str, Rule] = {
+    **TYPE,
+    "thresholds": keep,
+    "targetThresholds": keep,
+    "metricsUtilization": {
+        "metricsServer": keep,
+        "source": _check_source,
+        "prometheus": {"query": SOURCES},
+    },
+    "useDeviationThresholds": take("rebalance", "useDeviationThresholds"),
+    "numberOfNodes": take("rebalance", "numberOfNodes"),
+    "evictableNamespaces": {
+        "include": _refuse_include,
+        "exclude": take("rebalance", "evictableNamespaces", convert=exclude),
+    },
+    "evictionLimits": {"node": LIMITS["maxNoOfPodsToEvictPerNode"]},
+}
+
+
+def read_profiles(
+    result: Translation, node: DocumentNode, balancer: str, selector: Rule
+) -> Iterator[Profile]:
+    """Yield the profiles whose settings count: the one that moves pods by load, or else all.
+
+    Reports plugins that loadstream does not have, and takes over whether the balancer is enabled.
+    """
+    profiles: list[tuple[Profile, DocumentNode]] = []
+    given = node.child("profiles")
+    for _, item in given.children() if given.value is None or result.check(given, list) else ():
+        profile = Profile(_POINTS)
+        apply(result, item, {"name": keep, "nodeSelector": keep, **profile.rules})
+        profile.report_others(result, {balancer, *_EVICTORS})
+        profiles.append((profile, item.child("nodeSelector")))
+    balancing = [each for each in profiles if each[0].finds(balancer, "balance")]
+    places = [n.node for profile, _ in balancing if (n := profile.finds(balancer, "balance"))]
+    for place in places[1:]:
+        result.problem(place, f"found {balancer} in a second profile; loadstream has one: keep one")
+    if places:
+        result.put(("plugins", "balance"), ["LowNodeLoad"], places[0])
+    else:
+        note = f"the file does not enable {balancer}, so no pods are moved"
+        result.put(("plugins", "balance"), [], given, note)
+    for profile, node_selector in balancing[:1] or profiles:
+        apply(result, node_selector, selector)
+        yield profile
+
+
+def translate(result: Translation, node: DocumentNode) -> None:
+    """Translate a DeschedulerPolicy."""
+    selector = take("descheduling", "nodeSelector", convert=_read_selector)
+    rules: dict[str, Rule] = {
+        **TYPE,
+        "profiles": keep,
+        "nodeSelector": selector,
+        **LIMITS,
+        "gracePeriodSeconds": take(
+            "migration", "defaultDeleteOptions", convert=lambda value: {"gracePeriodSeconds": value}
+        ),
+        "metricsCollector": SOURCES,
+        "metricsProviders": SOURCES,
+        "evictionFailureEventNotification": say("handled elsewhere", "topic command-outcomes"),
+    }
+    if node.child("strategies").value is not None:
+        apply(result, node, {**rules, "strategies": _put_strategies, **_OLD_FLAGS})
+        return
+    apply(result, node, rules)
+    for profile in read_profiles(result, node, _BALANCER, selector):
+        profile.take_args(result, "DefaultEvictor")
+        named, args = profile.finds(_BALANCER, "balance"), profile.args.get(_BALANCER)
+        if named:
+            _put_balancer(result, args or named.node.child("args"))
+        elif args:
+            text = "it is not enabled, so its arguments have no effect"
+            result.report("handled elsewhere", args, text, _BALANCER)
+
+
+def _read_selector(text: Any) -> dict[str, Any]:
+    if not isinstance(text, str):
+        raise ValueError(f"found {describe(text)}; allowed is a label selector as text")  # noqa: TRY004
+    return parse_selector(text).model_dump(mode="json", exclude_defaults=True)
+
+
+def _put_balancer(result: Translation, args: DocumentNode) -> None:
+    """Take over the arguments of LowNodeUtilization, which evicts directly."""
+    apply(result, args, _ARGUMENTS)
+    metrics = args.child("metricsUtilization")
+    by_usage = bool(metrics.child("source").value or metrics.child("metricsServer").value)
+    note = "of real usage" if by_usage else "made for requests; here they hold for real usage"
+    query = str(metrics.child("prometheus", "query").value)
+    for theirs, ours in (("thresholds", "lowThresholds"), ("targetThresholds", "highThresholds")):
+        given = args.child(theirs)
+        if given.value is None:
+            text = f"{theirs} are missing: give {ours} in section rebalance"
+            result.report("lost", args, text, _BALANCER)
+        elif limits := _read_thresholds(result, given, query):
+            result.put(("rebalance", ours), limits, given, note)
+    result.report("taken over", args, _BY_USAGE if by_usage else _BY_REQUESTS, _BALANCER)
+    evict_directly(result, args)
+
+
+def evict_directly(result: Translation, node: DocumentNode) -> None:
+    """Make pods leave without a reservation, and report what loadstream does differently."""
+    note = "the descheduler evicts without a reservation"
+    result.put(("migration", "defaultJobMode"), "EvictDirectly", node, note)
+    text = "rebalance.anomalyCondition: a node is hot in 5 rounds before a pod leaves, not in one"
+    result.report("handled elsewhere", node, text, "rounds until a pod leaves")
+    text = "section migration limits how many pods of a node or workload move at once"
+    result.report("handled elsewhere", node, text, "limits of moves")
+
+
+def _read_thresholds(result: Translation, node: DocumentNode, query: str) -> dict[str, Any]:
+    """Return the thresholds of resources that loadstream measures."""
+    limits: dict[str, Any] = {}
+    for key, child in node.children() if result.check(node, dict) else ():
+        name = str(key)
+        if name in _RESOURCES:
+            limits[name] = child.value
+        elif name == "MetricResource" and (resource := _find_resource(query)):
+            limits[resource] = child.value
+            text = f"thresholds of {resource}, which the query {query!r} seems to measure"
+            result.report("taken over", child, text, name)
+        else:
+            text = f"its usage is not known; use thresholds of {', '.join(_RESOURCES)}"
+            result.report("lost", child, text, name)
+    return limits
+
+
+def _find_resource(query: str) -> str | None:
+    """Return the resource that a query of Prometheus measures, by its text."""
+    if "pressure" in query.lower():
+        return None
+    return next((name for name in ("cpu", "memory") if name[:3] in query.lower()), None)
+
+
+THRESHOLD_PRIORITY: dict[str, Rule] = {
+    "thresholdPriority": take("evictor", "priorityThreshold", convert=lambda at: {"value": at}),
+    "thresholdPriorityClassName": take(
+        "evictor", "priorityThreshold", convert=lambda name: {"name": name}
+    ),
+}
+_OLD_ARGUMENTS = "nodeResourceUtilizationThresholds"
+_OLD_PARAMS: dict[str, Rule] = {
+    _OLD_ARGUMENTS: keep,
+    "nodeFit": take("evictor", "nodeFit"),
+    "labelSelector": take("evictor", "labelSelector"),
+    "namespaces": take("rebalance", "evictableNamespaces"),
+    **THRESHOLD_PRIORITY,
+}
+_OLD_FLAGS: dict[str, Rule] = {
+    name: take("evictor", name)
+    for name in (
+        "evictFailedBarePods",
+        "evictLocalStoragePods",
+        "evictSystemCriticalPods",
+        "ignorePvcPods",
+    )
+}
+
+
+def _put_strategies(result: Translation, node: DocumentNode) -> None:
+    """Take over the strategies of a policy of v1alpha1."""
+    enabled = []
+    for key, strategy in node.children() if result.check(node, dict) else ():
+        apply(result, strategy, dict.fromkeys(("enabled", "weight", "params"), keep))
+        if not strategy.child("enabled").value:
+            continue
+        if key == _BALANCER:
+            enabled.append("LowNodeLoad")
+            apply(result, strategy.child("params"), _OLD_PARAMS)
+            _put_balancer(result, strategy.child("params", _OLD_ARGUMENTS))
+        else:
+            group, text = UNSUPPORTED.get(str(key), ("lost", "loadstream has no such strategy"))
+            result.report(group, strategy, text, str(key))
+    result.put(("plugins", "balance"), enabled, node)
+
+
+def translate_values(result: Translation, node: DocumentNode) -> None:
+    """Translate the Helm values beside a DeschedulerPolicy; only the interval matters."""
+    name = "deschedulingInterval"
+    apply(result, node.child(name), take("descheduling", name))

@@ -1,0 +1,106 @@
+"""Configurations of Koordinator: of its descheduler, and of the manager that collects metrics."""
+
+from typing import Any
+
+from connectors.policies.imports.descheduler import LIMITS, read_profiles
+from connectors.policies.imports.documents import COLOCATION, DocumentNode
+from connectors.policies.imports.translation import (
+    PROCESS,
+    TYPE,
+    Rule,
+    Translation,
+    apply,
+    keep,
+    say,
+    take,
+)
+
+#: Section `migration` if DefaultEvictor evicts in place of MigrationController: without its limits.
+_EVICT_DIRECTLY: dict[str, Any] = {
+    "defaultJobMode": "EvictDirectly",
+    "objectLimiters": {"workload": {"duration": "0s"}},
+    "skipEvictionGates": [
+        "ExpectedReplicas",
+        "MaxMigratingGlobally",
+        "MaxMigratingPerNode",
+        "MaxMigratingPerNamespace",
+        "MaxMigratingPerWorkload",
+        "MaxUnavailablePerWorkload",
+    ],
+}
+_COLLECT = (
+    "metricAggregateDurationSeconds",
+    "metricReportIntervalSeconds",
+    "metricAggregatePolicy",
+    "metricMemoryCollectPolicy",
+)
+_MANAGER = say("handled elsewhere", "Koordinator's manager and agent go on with it")
+_RECLAIM: dict[str, Rule] = dict.fromkeys(
+    (
+        "enable", "cpuReclaimThresholdPercent", "memoryReclaimThresholdPercent",
+        "cpuCalculatePolicy", "memoryCalculatePolicy", "degradeTimeMinutes",
+        "updateTimeThresholdSeconds", "resourceDiffThreshold", "midCPUThresholdPercent",
+        "midMemoryThresholdPercent", "midUnallocatedPercent", "batchCPUThresholdPercent",
+        "batchMemoryThresholdPercent", "allocationPolicy", "extensions",
+    ),
+    _MANAGER,
+)  # fmt: skip
+
+
+def translate(result: Translation, node: DocumentNode) -> None:
+    """Translate a DeschedulerConfiguration."""
+    result.compat = "koordinator"
+    selector = take("descheduling", "nodeSelector")
+    rules: dict[str, Rule] = {
+        **TYPE,
+        "profiles": keep,
+        "deschedulingInterval": take("descheduling", "deschedulingInterval"),
+        "dryRun": take("descheduling", "dryRun"),
+        "nodeSelector": selector,
+        **LIMITS,
+        **PROCESS,
+    }
+    apply(result, node, rules)
+    for profile in read_profiles(result, node, "LowNodeLoad", selector):
+        direct = profile.finds("DefaultEvictor", "evict")
+        if direct and not profile.finds("MigrationController", "evict"):
+            if "MigrationController" in profile.args:
+                message = (
+                    "found arguments of MigrationController, while plugins.evict enables "
+                    "DefaultEvictor in its place; keep one of the two"
+                )
+                result.problem(profile.args["MigrationController"], message)
+                continue
+            for field, value in _EVICT_DIRECTLY.items():
+                result.put(("migration", field), value, direct.node, "DefaultEvictor")
+            text = "section migration without the limits of MigrationController, as upstream"
+            result.report("taken over", direct.node, text, "DefaultEvictor")
+        for name in ("LowNodeLoad", "MigrationController", "DefaultEvictor"):
+            profile.take_args(result, name)
+
+
+def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
+    """Translate a key of the ConfigMap slo-controller-config."""
+    if kind == COLOCATION:
+        result.compat = "koordinator"
+        collect: dict[str, Rule] = {name: take("collect", name) for name in _COLLECT}
+        apply(result, node, {**collect, **_RECLAIM, "nodeConfigs": _put_pools})
+    else:
+        result.report("handled elsewhere", node, "Koordinator's agent goes on with it", kind)
+
+
+def _put_pools(result: Translation, node: DocumentNode) -> None:
+    """Take over collect policies of certain nodes as those of pools with the same names."""
+    pools = []
+    for _, item in node.children() if result.check(node, list) else ():
+        apply(
+            result, item, {**dict.fromkeys(("name", "nodeSelector", *_COLLECT), keep), **_RECLAIM}
+        )
+        given = {key: child.value for key, child in item.children() if key in ("name", *_COLLECT)}
+        if given.keys() - {"name"}:
+            pools.append(given)
+            text = "samples name the pool of their node: field pool of node-usage"
+            result.report("handled elsewhere", item.child("nodeSelector"), text)
+    if pools:
+        result.put(("collect", "pools"), pools, node)
+        result.report("taken over", node, "collect.pools")

@@ -1,0 +1,60 @@
+"""An imported policy as YAML, with the line that each value came from."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from connectors.policies.draft.document import comment, flow
+from connectors.policies.imports.translation import Translation
+from schemas.base.printable import one_line
+from schemas.policy import Policy
+from schemas.policy.errors import Path
+
+_COMPAT = {
+    "koordinator": "the file is Koordinator's: rebalancing does what Koordinator does",
+    "loadstream": "the file is not Koordinator's, so loadstream's own rules hold",
+}
+_MODE = "evictions are decided and marked dry; enforce carries them out"
+
+
+def write_policy(translation: Translation, name: str) -> str:
+    """Return the policy as text; `name` is that of the file that it came from."""
+    lines = [
+        *comment(
+            f"Imported from {one_line(name)}; comments name the lines there. Look it through, then "
+            "`loadstream policy apply`. What is not named here has its default."
+        ),
+        "",
+        f"mode: observe # {_MODE}",
+        f"compat: {translation.compat} # {_COMPAT[translation.compat]}",
+    ]
+    for field, info in Policy.model_fields.items():
+        section = info.alias or field
+        if section in translation.values:
+            value = {section: translation.values[section]}
+            lines += ["", *_write(translation, value, ())]
+    return "\n".join(lines) + "\n"
+
+
+def _write(translation: Translation, value: dict[str, Any], path: Path) -> Iterator[str]:
+    indent = "  " * len(path)
+    for key, child in value.items():
+        at = (*path, key)
+        remark = _remark(translation, at)
+        if isinstance(child, dict) and child:
+            yield f"{indent}{flow(key)}:{remark if ': ' in remark else ''}"
+            yield from _write(translation, child, at)
+        elif isinstance(child, list) and len(flow(child)) > 60:
+            yield f"{indent}{flow(key)}:{remark}"
+            yield from (f"{indent}  - {flow(item)}" for item in child)
+        else:
+            yield f"{indent}{flow(key)}: {flow(child)}{remark}"
+
+
+def _remark(translation: Translation, path: Path) -> str:
+    """Return a comment with the line of a value and the note about it, if there is one."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in translation.origins:
+            origin, note = translation.origins[path[:length]]
+            line = origin.child(*path[length:]).line
+            return f" # line {line}" + (f": {note}" if note and length == len(path) else "")
+    return ""

@@ -1,0 +1,202 @@
+"""Profiles of schedulers and deschedulers: their plugins, and arguments of plugins.
+
+Koordinator's arguments keep their names in a policy, so they are taken over as they are and
+checked with the policy.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connectors.policies.imports.documents import DocumentNode
+from connectors.policies.imports.translation import (
+    Rule,
+    Translation,
+    apply,
+    apply_to_items,
+    keep,
+    say,
+)
+from connectors.policies.imports.unsupported import BALANCE, UNSUPPORTED
+from schemas.policy import Policy
+from schemas.policy.parts import field_names, inner_model
+from schemas.policy.wording import describe, nearest
+
+#: By plugin: the section for its arguments, and rules for arguments that the section does not have.
+ARGUMENTS: dict[str, tuple[str, Mapping[str, Rule]]] = {
+    "LoadAwareScheduling": (
+        "loadAware",
+        {"estimator": say("handled elsewhere", "there is one estimator, Koordinator's default")},
+    ),
+    "NodeResourcesFit": (
+        "resourcesFit",
+        dict.fromkeys(
+            ("ignoredResources", "ignoredResourceGroups"),
+            say("lost", "the filter looks at every resource that a pod requests"),
+        ),
+    ),
+    "NodeResourcesBalancedAllocation": ("balancedAllocation", {}),
+    "LowNodeLoad": ("rebalance", {}),
+    "MigrationController": (
+        "migration",
+        {"maxConcurrentReconciles": say("handled elsewhere", "one writer decides for a cluster")},
+    ),
+    "DefaultEvictor": ("evictor", {}),
+}
+#: Fields that only loadstream has.
+_OURS = ("checkBoth",)
+_MODELS = {field.alias or name: inner_model(field.annotation) or Policy
+           for name, field in Policy.model_fields.items()}  # fmt: skip
+#: Fields with `include` and `exclude`, and words that people write for these.
+_NAMESPACES = ("evictableNamespaces", "namespaces")
+_MEANT = {"only": "include", "allow": "include", "except": "exclude", "ignore": "exclude"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePlugin:
+    """A plugin in a list of a profile."""
+
+    name: str
+    point: str
+    node: DocumentNode
+
+    @property
+    def weight(self) -> object:
+        """The weight that is given with it, if any."""
+        return self.node.child("weight").value
+
+
+class Profile:
+    """Plugins and arguments of one profile."""
+
+    def __init__(self, points: tuple[str, ...]) -> None:
+        self.points = points
+        self.enabled: list[ProfilePlugin] = []
+        self.disabled: list[ProfilePlugin] = []
+        self.args: dict[str, DocumentNode] = {}
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """Rules of `plugins` and `pluginConfig`."""
+        lists: dict[str, Rule] = {
+            "enabled": apply_to_items(self._read_enabled),
+            "disabled": apply_to_items(self._read_disabled),
+        }
+        return {
+            "plugins": dict.fromkeys(self.points, lists),
+            "pluginConfig": apply_to_items(self._read_args),
+        }
+
+    def finds(self, name: str, *points: str) -> ProfilePlugin | None:
+        """Return the entry that enables a plugin at one of these extension points, if any."""
+        return next((n for n in self.enabled if n.name == name and n.point in points), None)
+
+    def names(self) -> dict[str, DocumentNode]:
+        """Return the plugins that are enabled or have arguments, each with a place."""
+        return self.args | {named.name: named.node for named in reversed(self.enabled)}
+
+    def _read_enabled(self, result: Translation, node: DocumentNode) -> None:
+        self._read_name(result, node, self.enabled)
+
+    def _read_disabled(self, result: Translation, node: DocumentNode) -> None:
+        self._read_name(result, node, self.disabled)
+
+    def _read_name(
+        self, result: Translation, node: DocumentNode, names: list[ProfilePlugin]
+    ) -> None:
+        if not isinstance(node.value, str):
+            apply(result, node, {"name": keep, "weight": keep})
+        name = node.value if isinstance(node.value, str) else node.child("name").value
+        if isinstance(name, str):
+            names.append(ProfilePlugin(name, str(node.path[-3]), node))
+        elif isinstance(node.value, dict):
+            result.problem(node, "required, but not given: name")
+
+    def _read_args(self, result: Translation, node: DocumentNode) -> None:
+        if node.child("plugins").value is not None:
+            message = "unknown field; it belongs in the profile: indent it less"
+            result.problem(node.child("plugins"), message)
+        apply(result, node, {"name": keep, "args": keep, "plugins": keep})
+        name, args = node.child("name").value, node.child("args")
+        if not isinstance(name, str):
+            result.problem(node, "required, but not given: name, beside args")
+        elif self.args.setdefault(name, args).value != args.value:
+            message = (
+                f"found other arguments of {name}, the first are in line {self.args[name].line}"
+            )
+            result.problem(args, f"{message}; keep one")
+
+    def take_args(self, result: Translation, name: str) -> None:
+        """Take over the arguments of a plugin; the policy uses the same names."""
+        args = self.args.get(name)
+        if args is None or args.value is None or not result.check(args, dict):
+            return
+        section, special = ARGUMENTS[name]
+        kind = args.child("kind")
+        if kind.value not in (None, f"{name}Args"):
+            result.problem(kind, f"found {describe(kind.value)}; allowed here is {name}Args")
+        known = [field for field in field_names(_MODELS[section]) if field not in _OURS]
+        for step, node in args.children():
+            field = str(step)
+            if field in special:
+                apply(result, node, special[field])
+            elif field not in (*known, "apiVersion", "kind"):
+                result.problem(node, f"unknown field{_hint(field, section, known)}")
+            elif field in known and not _has_wrong_keys(result, node):
+                value = node.value
+                if field == "arbitrationArgs" and isinstance(value, dict):
+                    # Arbitration cannot be switched off, in Koordinator either.
+                    value = {key: inner for key, inner in value.items() if key != "enabled"}
+                result.put((section, field), value, node, name)
+        result.report("taken over", args, f"section {section}", name)
+
+    def report_others(self, result: Translation, ours: Iterable[str]) -> None:
+        """Report the plugins that loadstream does not have, enabled or only configured."""
+        known = {*ours, *UNSUPPORTED, *ARGUMENTS}
+        for name, node in self.names().items():
+            points = {named.point for named in self.enabled if named.name == name}
+            group, text = UNSUPPORTED.get(name, ("lost", "loadstream has no such plugin"))
+            if name not in known:
+                text += (
+                    _similar(name, known) or "; keep the system that has it for pods that need it"
+                )
+            if name in BALANCE and points == {"deschedule"}:
+                text = f"under deschedule it never runs, it is a balance plugin; {text}"
+            elif name in ours:
+                continue
+            elif not points:
+                text += " (it is configured here, and not enabled)"
+            result.report(group, node, text, name)
+        for named in self.disabled:
+            if named.name not in (*known, "*") and (hint := _similar(named.name, known)):
+                text = f"there is no such plugin, so nothing is disabled{hint}"
+                result.report("lost", named.node, text, named.name)
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """Return the name that was probably meant, as a question, or nothing."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _hint(field: str, section: str, known: list[str]) -> str:
+    """Return where a field belongs, or which name was probably meant."""
+    if field in ("name", "plugins"):
+        return "; it belongs beside args: indent it less"
+    for name, info in _MODELS[section].model_fields.items():
+        inner = inner_model(info.annotation)
+        if inner is not None and field in field_names(inner):
+            return f"; it belongs inside {info.alias or name}: indent it more"
+    return nearest(field, known)
+
+
+def _has_wrong_keys(result: Translation, node: DocumentNode) -> bool:
+    """Report keys of a choice of namespaces other than include and exclude."""
+    if node.path[-1] not in _NAMESPACES or not isinstance(node.value, dict):
+        return False
+    wrong = [key for key in node.value if key not in ("include", "exclude")]
+    for key in wrong:
+        meant = next((name for word, name in _MEANT.items() if word in key.lower()), None)
+        hint = f'; did you mean "{meant}"?' if meant else nearest(key, ("include", "exclude"))
+        result.problem(node.child(key), f"unknown field{hint}")
+    return bool(wrong)

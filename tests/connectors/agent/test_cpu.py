@@ -1,0 +1,92 @@
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.agent.cpu import (
+    CpuReading,
+    CpuTimes,
+    millicores,
+    parse_cpu_stat,
+    parse_cpu_times,
+    parse_cpuacct_usage,
+)
+
+_NS = st.integers(0, 2**62)
+
+
+def test_waiting_for_a_disk_and_stolen_time_are_no_use_and_guests_count_once() -> None:
+    text = "cpu  100 10 50 800 40 5 5 2 70 7\ncpu0 1 1 1 1\n"
+    assert parse_cpu_times(text) == CpuTimes(used=170, total=1012)
+
+
+def test_an_old_kernel_has_four_figures() -> None:
+    assert parse_cpu_times("cpu 1 2 3 4") == CpuTimes(used=6, total=10)
+
+
+@pytest.mark.parametrize("text", ["", "cpu0 1 2 3 4", "cpu 1 2", "intr 5"])
+def test_another_file_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a line that begins with cpu"):
+        parse_cpu_times(text)
+
+
+def test_ticks_become_time() -> None:
+    assert CpuTimes(used=os.sysconf("SC_CLK_TCK"), total=0).used_ns == 1_000_000_000
+
+
+def test_counters_of_cgroups_are_nanoseconds() -> None:
+    assert parse_cpuacct_usage("123456789\n") == 123_456_789
+    assert parse_cpu_stat("usage_usec 12\nuser_usec 5\n") == 12_000
+
+
+@pytest.mark.parametrize("text", ["user_usec 5\n", "usage_usec\n", "usage_usec x\n"])
+def test_a_counter_that_is_not_there_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"usage_usec|invalid literal"):
+        parse_cpu_stat(text)
+
+
+@given(
+    before=_NS, cores=st.integers(0, 1024), at=_NS, ms=st.integers(1, 3_600_000), off=st.integers()
+)
+def test_a_steady_load_has_its_rate_whatever_the_counter_and_the_clock_begin_with(
+    before: int, cores: int, at: int, ms: int, off: int
+) -> None:
+    passed_ns = ms * 1_000_000
+    now = CpuReading(before + cores * passed_ns, at + passed_ns)
+    assert millicores(CpuReading(before, at), now) == cores * 1_000
+
+
+@given(first=_NS, second=_NS, at=_NS, passed=st.integers(-(2**40), 2**40))
+def test_a_rate_is_never_negative_and_is_missing_rather_than_zero(
+    first: int, second: int, at: int, passed: int
+) -> None:
+    rate = millicores(CpuReading(first, at), CpuReading(second, at + passed))
+    if second < first or passed <= 0:
+        assert rate is None
+    else:
+        assert rate is not None
+        assert rate >= 0
+        assert abs(rate * passed - 1_000 * (second - first)) <= passed / 2
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 10**10), st.integers(1, 10**10)), min_size=1),
+)
+def test_rates_of_the_parts_of_a_time_add_up_to_what_was_spent(
+    steps: list[tuple[int, int]],
+) -> None:
+    spent = at = 0
+    total = 0.0
+    before = CpuReading(0, 0)
+    for more, passed in steps:
+        spent, at = spent + more, at + passed
+        rate = millicores(before, CpuReading(spent, at))
+        assert rate is not None
+        total += rate * passed / 1_000
+        before = CpuReading(spent, at)
+    assert abs(total - spent) <= at / 2_000 + 1
+
+
+def test_one_reading_has_no_rate() -> None:
+    assert millicores(None, CpuReading(5, 5)) is None

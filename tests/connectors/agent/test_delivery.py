@@ -1,0 +1,116 @@
+"""Samples on their way, with a broker, without one, and through a loss of it."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from connectors.agent import delivery as module
+from connectors.agent.delivery import SAMPLES_MAX, Delivery
+from connectors.brokers.embedded import EmbeddedBroker
+from connectors.brokers.server import KafkaServer
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import connect
+from schemas.messages.usage import NodeUsage
+from schemas.settings.announcement import announce
+from schemas.settings.connection import KafkaSettings
+from tests.conftest import (
+    KEEPS_OLD_RECORDS,
+    RunningBroker,
+    create_named,
+    eventually,
+    running,
+)
+
+_T0 = 1_795_000_000_000
+
+
+def _sample(second: int) -> NodeUsage:
+    return NodeUsage(
+        cluster="c", node="n", sampled_at_ms=_T0 + second * 1_000, usage={"cpu": second}
+    )
+
+
+def _nowhere() -> KafkaSettings:
+    return KafkaSettings.local("127.0.0.1:1", connect_timeout_s=0.3)
+
+
+def test_samples_arrive_in_order(embedded: RunningBroker) -> None:
+    delivered: list[int] = []
+    delivery = Delivery(embedded.settings, delivered.append)
+    delivery.start()
+    for second in range(120):
+        delivery.put(_sample(second))
+    assert eventually(lambda: delivery.backlog == 0)
+    delivery.stop()
+    assert delivered[-1] == _T0 + 119_000
+    past = Past(connect(embedded.settings), "node-usage", None, 1_000)
+    found = [message.sampled_at_ms for message in past.newest(Looked())]
+    assert found == [_T0 + second * 1_000 for second in range(119, -1, -1)]
+    assert delivery.dropped == 0
+
+
+@pytest.mark.broker
+def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
+    failures: list[str] = []
+    delivery = Delivery(_nowhere(), on_failure=failures.append, retry_s=0.05)
+    delivery.start()
+    for second in range(SAMPLES_MAX + 100):
+        delivery.put(_sample(second))
+    assert eventually(lambda: len(failures) >= 2)
+    assert "127.0.0.1:1" in failures[0]
+    assert delivery.backlog == SAMPLES_MAX
+    assert delivery.dropped == 100
+    delivery.stop()
+    assert not any(each.name == "delivery" for each in threading.enumerate())
+
+
+def test_bytes_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BYTES_MAX", 1_000)
+    delivery = Delivery(_nowhere())
+    for second in range(100):
+        delivery.put(_sample(second))
+    assert 0 < delivery.backlog < 20
+    assert delivery.dropped == 100 - delivery.backlog
+
+
+@pytest.mark.broker
+def test_what_was_measured_while_there_was_no_broker_arrives_when_there_is_one(cache: Path) -> None:
+    failures: list[str] = []
+    delivery = Delivery(KafkaSettings.local(""), on_failure=failures.append, retry_s=0.05)
+    delivery.start()
+    delivery.put(_sample(1))
+    assert eventually(lambda: len(failures) >= 2)
+    assert "no broker is known" in failures[0]
+    delivery.put(_sample(2))
+    with EmbeddedBroker() as server, announce(server.bootstrap_servers):
+        assert eventually(lambda: delivery.backlog == 0)
+        delivery.stop()
+        past = Past(connect(server.settings), "node-usage", None, 10)
+        found = [message.sampled_at_ms for message in past.newest(Looked())]
+    assert found == [_T0 + 2_000, _T0 + 1_000]
+    assert delivery.dropped == 0
+
+
+@pytest.mark.kafka
+def test_a_broker_that_is_killed_and_comes_back_gets_what_was_measured_meanwhile(
+    tmp_path: Path,
+) -> None:
+    with running(KafkaServer(tmp_path, properties=KEEPS_OLD_RECORDS)) as server:
+        create_named(server.settings, "node-usage")
+        delivery = Delivery(server.settings, retry_s=0.1)
+        delivery.start()
+        delivery.put(_sample(1))
+        assert eventually(lambda: delivery.backlog == 0)
+        server.kill_broker()
+        for second in range(2, 60):
+            delivery.put(_sample(second))
+        assert delivery.backlog > 0
+        server.start_broker()
+        assert eventually(lambda: delivery.backlog == 0)
+        delivery.stop()
+        past = Past(connect(server.settings), "node-usage", None, 1_000)
+        found = [message.sampled_at_ms for message in past.newest(Looked())]
+    # One may come twice: the broker was killed before it acknowledged.
+    assert list(dict.fromkeys(found)) == [_T0 + second * 1_000 for second in range(59, 0, -1)]
+    assert delivery.dropped == 0

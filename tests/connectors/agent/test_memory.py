@@ -1,0 +1,51 @@
+import pytest
+
+from connectors.agent.memory import (
+    Memory,
+    cgroup_readings,
+    node_readings,
+    parse_memory,
+    parse_memory_stat,
+)
+from tests.connectors.agent.trees import MEMINFO
+
+_V2 = (
+    "anon 1\ninactive_anon 10\nactive_anon 20\ninactive_file 300\nactive_file 400\nunevictable 5\n"
+)
+
+
+def test_memory_is_reported_in_bytes() -> None:
+    assert parse_memory(MEMINFO) == Memory(
+        total=1_024_000_000, available=614_400_000, free=204_800_000
+    )
+
+
+def test_a_missing_field_is_named() -> None:
+    with pytest.raises(ValueError, match="MemAvailable not found"):
+        parse_memory("MemTotal: 1000 kB\nMemFree: 100 kB\n")
+
+
+def test_a_node_has_the_readings_of_the_collect_policies() -> None:
+    readings = node_readings(Memory(total=100, available=60, free=20))
+    assert readings.usage_without_page_cache_bytes == 40
+    assert readings.usage_with_page_cache_bytes == 80
+
+
+def test_a_cgroup_of_v2_has_its_lists() -> None:
+    readings = cgroup_readings(parse_memory_stat(_V2))
+    assert readings is not None
+    assert readings.usage_without_page_cache_bytes == 35
+    assert readings.usage_with_page_cache_bytes == 735
+
+
+def test_a_cgroup_of_v1_has_those_of_all_below_it() -> None:
+    total = "".join(f"total_{line}\n" for line in _V2.splitlines())
+    own = "inactive_anon 1\nactive_anon 1\ninactive_file 1\nactive_file 1\nunevictable 1\n"
+    readings = cgroup_readings(parse_memory_stat(own + total))
+    assert readings is not None
+    assert readings.usage_without_page_cache_bytes == 35
+    assert readings.usage_with_page_cache_bytes == 735
+
+
+def test_without_all_lists_there_is_no_reading() -> None:
+    assert cgroup_readings(parse_memory_stat("anon 5\nfile 6\n")) is None

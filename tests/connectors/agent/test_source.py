@@ -1,0 +1,263 @@
+"""The agent on file trees of both cgroup versions and both drivers, and on this machine."""
+
+import asyncio
+import itertools
+import sys
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.agent.source import AgentSource, Places
+from connectors.process import wall_clock
+from schemas.messages.usage import NodeUsage, PodUsage
+from tests.connectors.agent.trees import (
+    MIB,
+    UID_A,
+    UID_B,
+    UID_STATIC,
+    Driver,
+    NodeFiles,
+    Version,
+)
+from tests.connectors.ports.usage_source_contract import UsageSourceContract, UsageSourceWorld
+
+_S = 1_000_000_000
+
+
+class _Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_ns = 7
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+class _Node:
+    """A node with files, its clock, and the agent on it."""
+
+    def __init__(self, root: Path, version: Version = "v2", driver: Driver = "systemd") -> None:
+        self.files = NodeFiles(root, version, driver)
+        self.clock = _Clock()
+
+    def agent(self, host_applications: dict[str, str] | None = None) -> AgentSource:
+        places = Places(self.files.proc, self.files.cgroup, self.files.pod_logs)
+        return AgentSource("c", "n", places, host_applications, self.clock)
+
+
+def _pods(sample: NodeUsage) -> dict[str, PodUsage]:
+    return {pod.uid: pod for pod in sample.pods}
+
+
+@pytest.mark.parametrize(
+    ("version", "driver"),
+    list(itertools.product(("v1", "v2", "hybrid"), ("systemd", "cgroupfs"))),
+)
+def test_a_sample_has_the_node_and_its_pods(
+    tmp_path: Path, version: Version, driver: Driver
+) -> None:
+    node = _Node(tmp_path, version, driver)
+    a, b = node.files.pod_path(UID_A, "burstable"), node.files.pod_path(UID_STATIC, "")
+    node.files.name(UID_A, "shop", "web-1")
+    node.files.name(UID_STATIC, "kube-system", "etcd-n")
+    node.files.write(a, 5 * _S, 100 * MIB, 50 * MIB)
+    node.files.write(b, 9 * _S, 10 * MIB, 5 * MIB)
+    agent = node.agent()
+    node.clock.now_ns += 10 * _S
+    node.files.tick(user=1_500, steal=900)
+    node.files.write(a, 5 * _S + 2_500_000_000, 120 * MIB, 60 * MIB)
+    node.files.write(b, 9 * _S, 10 * MIB, 5 * MIB)
+    sample = agent.sample()
+    assert sample.interval_ms == 10_000
+    assert sample.usage == {"cpu": 1_500, "memory": 400_000 * 1024}
+    assert sample.memory is not None
+    assert sample.memory.usage_with_page_cache_bytes == 800_000 * 1024
+    assert sample.system_usage is None
+    assert sample.pressure is not None
+    assert sample.source == "agent"
+    assert [(pod.namespace, pod.name, pod.uid) for pod in sample.pods] == [
+        ("kube-system", "etcd-n", UID_STATIC),
+        ("shop", "web-1", UID_A),
+    ]
+    found = _pods(sample)
+    assert found[UID_A].usage == {"cpu": 250, "memory": 120 * MIB}
+    readings = found[UID_A].memory
+    assert readings is not None
+    assert readings.usage_with_page_cache_bytes == 180 * MIB
+    assert found[UID_STATIC].usage == {"cpu": 0, "memory": 10 * MIB}
+    assert not agent.files.failures
+
+
+def test_pods_that_come_have_no_cpu_at_first_and_those_that_go_are_left_out(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    a, b = node.files.pod_path(UID_A, ""), node.files.pod_path(UID_B, "burstable")
+    node.files.name(UID_A, "shop", "a")
+    node.files.name(UID_B, "shop", "b")
+    node.files.write(a, _S, 8 * MIB, 4 * MIB)
+    agent = node.agent()
+    node.clock.now_ns += _S
+    node.files.write(b, _S, 8 * MIB, 4 * MIB)
+    rmtree(node.files.cgroup / a)
+    sample = agent.sample()
+    assert {pod.name: dict(pod.usage) for pod in sample.pods} == {"b": {"memory": 8 * MIB}}
+    assert not agent.files.failures
+
+
+def test_a_pod_that_comes_again_with_its_counter_at_zero_has_no_cpu(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    path = node.files.pod_path(UID_A, "")
+    node.files.name(UID_A, "shop", "a")
+    node.files.write(path, 50 * _S, 8 * MIB, 4 * MIB)
+    agent = node.agent()
+    node.clock.now_ns += _S
+    node.files.write(path, _S, 8 * MIB, 4 * MIB)
+    assert "cpu" not in _pods(agent.sample())[UID_A].usage
+    node.clock.now_ns += _S
+    node.files.write(path, 2 * _S, 8 * MIB, 4 * MIB)
+    assert _pods(agent.sample())[UID_A].usage["cpu"] == 1_000
+
+
+def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    path = node.files.pod_path(UID_A, "")
+    node.files.name(UID_A, "shop", "a")
+    node.files.write(path, _S, 8 * MIB, 4 * MIB)
+    agent = node.agent()
+    counter = node.files.cgroup / path / "cpu.stat"
+    text = counter.read_text()
+    counter.write_text("?")
+    node.clock.now_ns += _S
+    assert _pods(agent.sample())[UID_A].usage == {"memory": 8 * MIB}
+    assert agent.files.failures["pods"] == 1
+    counter.write_text(text)
+    node.clock.now_ns += _S
+    assert "cpu" not in _pods(agent.sample())[UID_A].usage
+
+
+def test_a_pod_without_a_name_is_counted_and_not_invented(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    node.files.write(node.files.pod_path(UID_A, ""), _S, 8 * MIB, 4 * MIB)
+    agent = node.agent()
+    assert agent.sample().pods == ()
+    assert agent.unnamed == 1
+    node.files.name(UID_A, "shop", "a")
+    assert [pod.name for pod in agent.sample().pods] == ["a"]
+    assert agent.unnamed == 0
+
+
+def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
+    node = _Node(tmp_path, "v1")
+    node.files.write("system.slice/proxy.service", _S, 8 * MIB, 4 * MIB)
+    agent = node.agent({"proxy": "system.slice/proxy.service", "gone": "system.slice/gone.service"})
+    node.clock.now_ns += _S
+    node.files.write("system.slice/proxy.service", _S + _S // 10, 8 * MIB, 4 * MIB)
+    (application,) = agent.sample().host_applications
+    assert (application.name, application.usage) == ("proxy", {"cpu": 100, "memory": 8 * MIB})
+    assert agent.unmeasured == {"gone": "system.slice/gone.service"}
+
+
+def test_what_cannot_be_read_of_a_node_is_missing(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    agent = node.agent()
+    node.clock.now_ns += _S
+    (node.files.proc / "stat").write_text("?")
+    sample = agent.sample()
+    assert (dict(sample.usage), sample.interval_ms) == ({"memory": 400_000 * 1024}, 0)
+    assert agent.files.failures["node"] == 1
+
+
+def test_a_folder_that_is_no_proc_is_named(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    places = Places(tmp_path / "nothing", node.files.cgroup, node.files.pod_logs)
+    with pytest.raises(OSError, match=r"found neither stat nor meminfo in .*nothing; expected"):
+        AgentSource("c", "n", places)
+
+
+def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
+    node = _Node(tmp_path)
+    agent = node.agent()
+    for name in ("stat", "meminfo"):
+        (node.files.proc / name).write_text("?")
+    with pytest.raises(OSError, match="nothing of the node can be read"):
+        agent.sample()
+    with pytest.raises(OSError, match="nothing of the node can be read"):
+        node.agent()
+
+
+def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = _Node(tmp_path)
+    agent = node.agent()
+    node.clock.now_ns += _S
+    with monkeypatch.context() as patched:
+        patched.setattr(wall_clock, "now_ms", lambda: 9_000)
+        with pytest.raises(OSError, match="its clock says 1970; samples must be from 2000 to 2100"):
+            agent.sample()
+    node.clock.now_ns += _S
+    assert agent.sample().interval_ms == 2_000
+
+
+@given(
+    looks=st.lists(
+        st.dictionaries(
+            st.sampled_from([UID_A, UID_B, UID_STATIC]), st.integers(0, 10 * _S), max_size=3
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
+    tmp_path_factory: pytest.TempPathFactory, looks: list[dict[str, int]]
+) -> None:
+    node = _Node(tmp_path_factory.mktemp("node"))
+    for uid in (UID_A, UID_B, UID_STATIC):
+        node.files.name(uid, "shop", uid)
+    agent = node.agent()
+    before: dict[str, int] = {}
+    for counters in looks:
+        rmtree(node.files.cgroup / "kubepods.slice", ignore_errors=True)
+        for uid, spent_ns in counters.items():
+            node.files.write(node.files.pod_path(uid, ""), spent_ns, 8 * MIB, 4 * MIB)
+        node.clock.now_ns += _S
+        found = _pods(agent.sample())
+        assert set(found) == set(counters)
+        for uid, pod in found.items():
+            spent_ns = counters[uid] // 1_000 * 1_000
+            known = uid in before and before[uid] <= spent_ns
+            assert ("cpu" in pod.usage) == known
+            if known:
+                assert abs(pod.usage["cpu"] - (spent_ns - before[uid]) / 1_000_000) <= 0.5
+        before = {uid: spent_ns // 1_000 * 1_000 for uid, spent_ns in counters.items()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_this_machine_can_be_measured(tmp_path: Path) -> None:
+    cgroup = NodeFiles(tmp_path, "v2", "systemd").cgroup
+    agent = AgentSource("c", "n", Places(cgroup=cgroup))
+    while "cpu" not in (sample := agent.sample()).usage:
+        pass  # the kernel's clock moves
+    assert sample.usage["memory"] > 0
+    assert agent.files.failures["node"] == agent.files.failures["pressure"] == 0
+
+
+class _World(UsageSourceWorld):
+    cluster, nodes = "c", ("n",)
+
+    def __init__(self, root: Path) -> None:
+        self._node = _Node(root)
+        self.source = self._node.agent()
+
+    async def pass_time(self) -> None:
+        self._node.clock.now_ns += _S
+        await asyncio.sleep(0.002)
+
+
+class TestAgentSource(UsageSourceContract):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> UsageSourceWorld:
+        return _World(tmp_path)

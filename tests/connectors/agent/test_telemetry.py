@@ -1,0 +1,36 @@
+from prometheus_client import generate_latest
+
+from connectors.agent.telemetry import AgentTelemetry
+
+
+def _shown(telemetry: AgentTelemetry) -> str:
+    return generate_latest(telemetry.registry).decode()
+
+
+def test_everything_is_there_before_anything_happened() -> None:
+    shown = _shown(AgentTelemetry())
+    assert "loadstream_agent_samples_total 0.0" in shown
+    assert 'loadstream_agent_read_errors_total{purpose="pods"} 0.0' in shown
+    assert "loadstream_agent_last_success_timestamp_seconds 0.0" in shown
+
+
+def test_what_others_count_is_shown_as_it_is_now() -> None:
+    telemetry = AgentTelemetry()
+    telemetry.measured(pods=30, unnamed=2)
+    telemetry.delivered(1_795_000_000_500)
+    telemetry.failed()
+    telemetry.totals({"pods": 3}, dropped=5, backlog=7)
+    telemetry.totals({"pods": 4, "node": 1}, dropped=5, backlog=6)
+    shown = _shown(telemetry)
+    for line in (
+        "samples_total 1.0",
+        "pods 30.0",
+        "unnamed_pods 2.0",
+        "last_success_timestamp_seconds 1.7950000005e+09",
+        "failed_samples_total 1.0",
+        'read_errors_total{purpose="pods"} 4.0',
+        'read_errors_total{purpose="node"} 1.0',
+        "dropped_samples_total 5.0",
+        "backlog_samples 6.0",
+    ):
+        assert f"loadstream_agent_{line}\n" in shown
