@@ -32,6 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 for group in (cluster, node, migration, policy, topic, partition, replay, kubernetes, schema):
     app.add_typer(group.app)
