@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="cluster",
     no_args_is_help=True,
-    help="Pause and resume a cluster, ask why nothing happens.",
+    help="Pause and resume a cluster, explain why nothing was evicted.",
 )
 
 
@@ -115,7 +115,7 @@ def pause(
     new: New = False,
     json: Json = False,
 ) -> None:
-    """Stop all commands of a cluster at once; requests wait. Its policy stays as it is."""
+    """Stop placements and evictions of a cluster at once; pending pods wait. The policy stays."""
     _switch(cluster, paused=True, comment=reason, wait=wait, new=new, json=json)
 
 
@@ -127,7 +127,7 @@ def resume(
     new: New = False,
     json: Json = False,
 ) -> None:
-    """Let a paused cluster go on under its policy, or one that was set apart after defects."""
+    """Resume a paused cluster, or retry one that was set apart after internal errors."""
     _switch(cluster, paused=False, comment=reason, wait=wait, new=new, json=json)
 
 

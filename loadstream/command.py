@@ -15,7 +15,7 @@ _Bootstrap = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,...",
-        help=f"Kafka's brokers. Else {_SERVERS}, else the local broker of `loadstream broker`.",
+        help=f"Kafka brokers. Default: {_SERVERS}, or the broker started by `loadstream broker`.",
     ),
 ]
 

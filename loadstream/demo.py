@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         plain: Plain = False,
         json: Json = False,
     ) -> None:
-        """Keep the load of a whole cluster even, on a broker and a worker of its own.
+        """Simulate a day of a cluster on a broker and a worker of its own, and compare schedulers.
 
         Then the same pods come again under kube-scheduler's scores and under Koordinator's policy,
         for comparison. The result depends on the options alone, how long it takes on the machine.

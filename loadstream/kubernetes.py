@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kubernetes",
     no_args_is_help=True,
-    help="Watch, measure, bind and evict on a real cluster: one process per cluster and duty.",
+    help="Watch, measure, bind and evict on a real cluster: one process per cluster and task.",
 )
 
 

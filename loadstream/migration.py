@@ -97,8 +97,8 @@ def start(
 ) -> None:
     """Ask for a pod to be moved to another node.
 
-    Protections, limits and disruption budgets hold as for any migration; in a cluster that only
-    observes, it is marked dry.
+    Protections, limits and disruption budgets hold as for any migration; if the policy's mode is
+    `observe`, the eviction is marked dry and not carried out.
     """
     named, ttl_ms = pod_name(pod), read_ttl_ms(ttl)
     _check_pod(*named, uid)

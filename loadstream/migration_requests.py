@@ -64,7 +64,8 @@ Why = Annotated[
     str, typer.Option("--reason", help="Why, in your words.", callback=_field("reason"))
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Follow the request to its answer, until it is done.")
+    bool,
+    typer.Option("--wait", help="Wait until the request has succeeded, failed or was refused."),
 ]
 
 

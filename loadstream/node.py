@@ -66,7 +66,7 @@ def drain(
 def undrain(
     cluster: Cluster, node: Node, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
-    """Let a node that was drained, or is being drained, take pods again."""
+    """Allow new pods again on a node that was drained or is being drained."""
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
     with as_messages():

@@ -9,7 +9,7 @@ from loadstream.arguments import Json
 from loadstream.command import command
 from loadstream.failures import as_messages, connect_as_configured
 
-app = typer.Typer(name="partition", no_args_is_help=True, help="Let a partition begin again.")
+app = typer.Typer(name="partition", no_args_is_help=True, help="Reset damaged partitions.")
 #: What to do after a reset.
 _NEXT = (
     "Start the workers. Watches of Kubernetes clusters list them again; let other producers send full "

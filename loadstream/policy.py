@@ -98,7 +98,7 @@ def apply(
     new: New = False,
     json: Json = False,
 ) -> None:
-    """Make a file the cluster's policy. A file with errors is not written; a pause stays."""
+    """Make a file the cluster's policy. A file with errors is not written. A paused cluster stays paused."""
     policy, document = _read(file)
     warnings = _show_warnings(policy)
     with as_messages():

@@ -41,7 +41,7 @@ Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
 ]
 New = Annotated[
-    bool, typer.Option("--new", help="Write it although nothing has named the cluster so far.")
+    bool, typer.Option("--new", help="Write it even if no record has named the cluster.")
 ]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    name="replay", no_args_is_help=True, help="Make recorded decisions again, and compare them."
+    name="replay", no_args_is_help=True, help="Recompute recorded decisions, and compare them."
 )
 
 
@@ -37,7 +37,10 @@ def _group() -> None:
 @command(app, "replay verify --cluster prod-eu-1 --from 2h")
 def verify(
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", min=0, help="Only these; else all.")
+        list[int] | None,
+        typer.Option(
+            "--partition", min=0, help="Partition to verify; may be repeated. Default: all."
+        ),
     ] = None,
     start: Annotated[
         str | None,
@@ -45,17 +48,17 @@ def verify(
             "--from", help="Compare from then on: a time ago or a time, as in `topic tail`."
         ),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Compare up to then.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="End of the compared time.")] = None,
     cluster: Annotated[
         str | None,
         typer.Option(help="Compare only this cluster's outputs and rows.", callback=cluster_name),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make all decisions of the journal again, and compare them with it byte for byte.
+    """Recompute all decisions of the journal, and compare them with it byte for byte.
 
-    Folds the recorded inputs in the recorded order, from the journal's first batch on or from a
-    checkpoint, and changes nothing. Times are those of the log's clock. Exit code 0: equal; 1:
+    Applies the recorded inputs in their recorded order, from the journal's first batch or from a
+    checkpoint. Writes nothing. Times are those of topic `clock`. Exit code 0: equal; 1:
     something differs; 3: it is not known, since a part of the history is gone.
     """
     with as_messages():

@@ -34,7 +34,8 @@ Cluster = Annotated[
     str | None, typer.Option(help="Only records about this cluster.", callback=cluster_name)
 ]
 Kind = Annotated[
-    str | None, typer.Option(help="Only records of this kind, such as round or move of status.")
+    str | None,
+    typer.Option(help="Only records of this kind, such as `round` or `move` (topic `status`)."),
 ]
 PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
 Number = Annotated[
@@ -65,8 +66,8 @@ def tail(
 ) -> None:
     """Show a topic's newest records as sentences, or those from a time on.
 
-    The order holds within a partition, so within a cluster. Without --follow it ends at the record
-    that is the newest one at its start.
+    Records are ordered within a partition, and so within a cluster. Without --follow it stops at the
+    record that was newest when the command started.
     """
     target = topic_of(topic)
     selection = _selection(target, cluster, pod, kind)

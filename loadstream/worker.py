@@ -39,7 +39,7 @@ def worker(
         bool, typer.Option(help="Check that all topics exist and are as they must be.")
     ] = True,
 ) -> None:
-    """Run the stages: windows and percentiles, placement decisions.
+    """Aggregate usage samples, and decide placements and evictions, until it is stopped.
 
     Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka,
     LOADSTREAM_WORKER_* how the worker runs, LOADSTREAM_LOG_* what it says.
