@@ -4,7 +4,8 @@ The worker checks its topics before it starts, because Faust silently reads noth
 topic.
 """
 
-import sys
+import logging
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,10 @@ def worker(
     except (SettingsError, OSError) as error:
         echo(f"loadstream worker: {error}", err=True)
         raise typer.Exit(2) from None
-    sys.exit(_run(app, settings.stop_timeout_s))
+    code = _run(app, settings.stop_timeout_s)
+    logging.shutdown()
+    # All is durable. Threads of native libraries may crash while the interpreter takes itself apart.
+    os._exit(code)
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:
