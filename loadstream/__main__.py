@@ -13,7 +13,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line."""
-    if sys.argv[1:2] and sys.argv[1] in _PROGRAMS:
+    if sys.argv[1:2] and sys.argv[1] in _PROGRAMS and sys.argv[2:3] != ["demo"]:
         # Until the program handles the signal itself.
         signal.signal(signal.SIGTERM, _stop_during_start)
     try:

@@ -1,8 +1,8 @@
 """The command `loadstream agent`: measures this node until it is ended.
 
 Exit codes: 1 the node cannot be measured, no broker is configured, or the metrics port is taken; 2
-an option is wrong; 0 SIGTERM has stopped it, 130 Ctrl-C. A broker that is away is no reason to end: samples wait, and
-standard error says so.
+an option is wrong; 0 SIGTERM has stopped it, 130 Ctrl-C. A broker that is away is no reason to end:
+samples wait, and standard error says so.
 """
 
 import socket

@@ -124,7 +124,7 @@ def _write_report(done: "Done", document: dict[str, object], output: Path) -> No
 
 
 def _lines(done: "Done", output: Path) -> Iterator[str]:
-    """What is printed at the end."""
+    """The lines that the demo prints at its end."""
     from simulation.closed_loop.report import LEGEND, format_lines, summarize
     from simulation.demo.runner import OUTPUT_FILES
 

@@ -43,7 +43,6 @@ def _field(name: str) -> Callable[[Any], Any]:
 
 
 Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", callback=_field("cluster"))]
-Node = Annotated[str, typer.Argument(help="Name of the node.", callback=_field("node"))]
 HowTo = Annotated[
     str | None,
     typer.Option(

@@ -166,13 +166,13 @@ def _replay_partition(
     from streams.replay.recorded import NotReplayable
     from streams.replay.report import ReplayResult
     from streams.replay.start import find_beginning, oldest_checkpoint
-    from streams.replay.verify import VerifiedSummary
+    from streams.replay.verify import ReplaySummary
 
     with _History(connection, number) as history:
         try:
             begun_at = find_beginning(history, number, window.from_ms)
         except NotReplayable as error:
-            return ReplayResult(number, VerifiedSummary(), problem=str(error))
+            return ReplayResult(number, ReplaySummary(), problem=str(error))
         result = _replay_from(begun_at, history, number, partitions, window)
         if not result.gone or begun_at is not None or window.from_ms is not None:
             return result
@@ -193,10 +193,10 @@ def _replay_from(
     """Replay what follows a checkpoint; none: from the first batch on."""
     from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import ReplayResult
-    from streams.replay.verify import Verification, VerifiedSummary
+    from streams.replay.verify import ReplaySummary, Verification
     from streams.stage.journal import TOPIC, JournalDamaged
 
-    summary = VerifiedSummary()
+    summary = ReplaySummary()
     try:
         verification = Verification(number, partitions, window, checkpoint)
         summary, beginning = verification.summary, verification.beginning

@@ -21,7 +21,7 @@ from loadstream.tail import tail
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kafka.extents import Extent
-    from connectors.kafka.produce import Produced
+    from connectors.kafka.produce import ProduceSummary
     from connectors.kafka.topics import Finding, FoundTopic
 
 app = typer.Typer(
@@ -141,7 +141,7 @@ def produce(
         raise typer.Exit(1)
 
 
-def _print_summary(topic: str, summary: "Produced", *, json: bool) -> None:
+def _print_summary(topic: str, summary: "ProduceSummary", *, json: bool) -> None:
     if json:
         whole = {each.name: getattr(summary, each.name) for each in fields(summary)}
         unknown = {str(field): lines for field, lines in summary.unknown.items()}

@@ -2,8 +2,7 @@
 
 A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
 warned of, since most are mistyped. Its key, partition and timestamp come from the message
-(`schemas.topics.records`). What is refused is reported with the number of the line and never
-sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
+(`schemas.topics.records`). A refused line is reported with its number and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
 nothing, but producing a file twice does.
 """
 
@@ -34,7 +33,7 @@ class Rejection:
 
 
 @dataclass(slots=True)
-class Produced:
+class ProduceSummary:
     """The outcome of a run."""
 
     lines: int = 0
@@ -61,7 +60,7 @@ def produce_lines(
     on_error: Literal["stop", "skip"] = "stop",
     on_rejection: Callable[[Rejection], None] = lambda rejection: None,
     on_progress: Callable[[int, int], None] = lambda lines, bytes_read: None,
-) -> Produced:
+) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
     `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
@@ -69,7 +68,7 @@ def produce_lines(
     within 30 s; its message says which lines were not.
     """
     partitions = partitions_of(connection, topic.name)
-    summary = Produced()
+    summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
     bytes_read = sent = 0

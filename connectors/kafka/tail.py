@@ -182,7 +182,7 @@ _KEYS_WITH_CLUSTER = ("cluster", "cluster/node", "source topic")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is wanted; without any it is everything."""
+    """Filters of records; without any filter all records are taken."""
 
     cluster: str | None = None
     pod: tuple[str, str] | None = None

@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Let SIGTERM end what is done here as Ctrl-C does, but without an error: it was asked for."""
+def terminable(code: int = 0) -> Iterator[None]:
+    """Let SIGTERM end what is done here as Ctrl-C does, and then the process with an exit code."""
     terminated = False
 
     def stop(*_: Any) -> None:
@@ -29,6 +29,7 @@ def terminable() -> Iterator[None]:
         if not terminated:
             raise
         echo("stopped by SIGTERM", err=True)
+        raise SystemExit(code) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

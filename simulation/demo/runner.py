@@ -70,7 +70,7 @@ def run(
     Raises ProcessDied, WorkerSilent or BrokerUnavailable, and ImpossibleScenario.
     """
     scenario = draw_scenario(parameters, seed, traces, CLUSTER)
-    with terminable():
+    with terminable(code=130):  # there is no result, as after Ctrl-C
         ours, digest, refused = _run_ours(scenario, output, display)
         others: list[Contender] = [
             contenders([BY_REQUESTS], ())[BY_REQUESTS](),

@@ -6,7 +6,7 @@ from typing import Any
 
 from streams.replay.diff import NOTHING, PATHS_MAX, shown
 from streams.replay.first_difference import Mismatch
-from streams.replay.verify import Difference, VerifiedSummary
+from streams.replay.verify import Difference, ReplaySummary
 from streams.stage.records import InputRecord
 
 #: Most outputs, most dead letters and most rows of one batch that are shown.
@@ -21,7 +21,7 @@ class ReplayResult:
     """The result of the replay of one partition."""
 
     partition: int
-    summary: VerifiedSummary
+    summary: ReplaySummary
     difference: Difference | None = None
     problem: str | None = None
     """Why it cannot be replayed, or not to its end."""

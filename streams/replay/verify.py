@@ -37,7 +37,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class VerifiedSummary:
+class ReplaySummary:
     """What was compared and found equal."""
 
     batches: int = 0
@@ -102,7 +102,7 @@ class Verification:
         self._rows: dict[str, bytes] = {}
         """As the journal has them, which is not packed."""
         self._digest = sha256()
-        self.summary = VerifiedSummary()
+        self.summary = ReplaySummary()
         self.beginning = Beginning()
         """Where the recording must begin."""
         self._ended = False

@@ -100,7 +100,7 @@ class AppliedBatch:
     result: StageResult
 
 
-#: Rows of one partition by key.
+#: Rows of one partition by key; longer values may be compressed (`compress`).
 PartitionRows = dict[str, bytes]
 
 

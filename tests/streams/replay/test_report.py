@@ -7,14 +7,14 @@ import pytest
 
 from streams.replay.diff import TEXT_CHARS_MAX
 from streams.replay.report import MISMATCHES_MAX, ReplayResult, as_lines, as_object, exit_code
-from streams.replay.verify import Difference, VerifiedSummary
+from streams.replay.verify import Difference, ReplaySummary
 from tests.streams.cluster.builders import metric, node, request, tick
 from tests.streams.cluster.harness import Log
 from tests.streams.journaled import Journaled, altered
 
-_SOME = VerifiedSummary(batches=1)
+_SOME = ReplaySummary(batches=1)
 _EQUAL = ReplayResult(0, _SOME)
-_EMPTY = ReplayResult(1, VerifiedSummary())
+_EMPTY = ReplayResult(1, ReplaySummary())
 _DIFFERENT = ReplayResult(2, _SOME, Difference(0, 1, None, "outputs differ"))
 _GONE = ReplayResult(3, _SOME, problem="offset 3 is gone")
 
@@ -49,7 +49,7 @@ def _different() -> ReplayResult:
 
 def test_what_cannot_be_replayed_says_what_was_equal_before() -> None:
     assert as_lines(_GONE)[1].startswith("  equal until then: 1 batches, ")
-    nothing = ReplayResult(3, VerifiedSummary(), problem="offset 0 is gone")
+    nothing = ReplayResult(3, ReplaySummary(), problem="offset 0 is gone")
     assert as_lines(nothing)[1] == "  nothing was compared before"
 
 
