@@ -123,8 +123,8 @@ class Collector:
             self._nodes_version = directory.nodes_version
             self._precedence.keep_only(directory.nodes)
         node, source = directory.nodes.get(message.node), self._sources[index]
-        if node is not None and isinstance(message, NodeUsage):
-            possible = keep_possible(message, node.capacity, source.health)
+        if isinstance(message, NodeUsage):
+            possible = keep_possible(message, node.capacity if node else {}, source.health)
             if possible is None:
                 return None
             message = possible
@@ -145,16 +145,22 @@ class Collector:
 def keep_possible(
     message: NodeUsage, capacity: Mapping[str, int], health: SourceHealth
 ) -> NodeUsage | None:
-    """Return a sample without pods that used more than the node has; None: the node itself did."""
-    impossible = find_impossible(message.usage, capacity)
+    """Return a sample without pods that used no memory, as when they die, or more than the node has;
+    None: so did the node itself."""
+    if message.usage.get("memory") == 0:
+        impossible: str | None = "memory: 0 was measured; every node uses some"
+    else:
+        impossible = find_impossible(message.usage, capacity)
     if impossible is not None:
         health.failed(SourceFailed("impossible", impossible), message.node)
         return None
-    pods = tuple(pod for pod in message.pods if find_impossible(pod.usage, capacity) is None)
+    alive = [pod for pod in message.pods if pod.usage.get("memory") != 0]
+    pods = [pod for pod in alive if find_impossible(pod.usage, capacity) is None]
     if len(pods) == len(message.pods):
         return message
-    health.counts["pods_impossible"] += len(message.pods) - len(pods)
-    return message.model_copy(update={"pods": pods})
+    health.counts["pods_zero"] += len(message.pods) - len(alive)
+    health.counts["pods_impossible"] += len(alive) - len(pods)
+    return message.model_copy(update={"pods": tuple(pods)})
 
 
 def _failure(error: Exception) -> OSError:

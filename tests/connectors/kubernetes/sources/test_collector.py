@@ -109,16 +109,17 @@ async def test_samples_carry_what_the_node_has_and_impossible_ones_are_rejected_
     given.directory.set_nodes(
         [KnownNode("n1", {}, 10250, labels, {"cpu": 8_000, "memory": 0, "pods": 110}, 7_000)]
     )
-    used = iter((154_000, 8_401, 8_400))
+    used = iter(((154_000, 1), (8_401, 1), (100, 0), (8_400, 1)))
 
     def found() -> list[NodeUsage]:
-        cpu = next(used, 100)
+        cpu, memory = next(used, (100, 1))
         pods = (
             PodUsage(namespace="a", name="fine", uid="fine", usage={"cpu": 50}),
             PodUsage(namespace="a", name="wrong", uid="wrong", usage={"cpu": 9_000}),
+            PodUsage(namespace="a", name="dying", uid="dying", usage={"cpu": 0, "memory": 0}),
         )
         sample = _sample("n1", now_ms())
-        return [sample.model_copy(update={"usage": {"cpu": cpu, "memory": 1}, "pods": pods})]
+        return [sample.model_copy(update={"usage": {"cpu": cpu, "memory": memory}, "pods": pods})]
 
     source = _Source(given, "first", found)
     async with given.server, Collector(given, [source]) as collector:
@@ -129,8 +130,8 @@ async def test_samples_carry_what_the_node_has_and_impossible_ones_are_rejected_
     assert [pod.name for pod in message.pods] == ["fine"]
     assert (message.capacity, message.node_created_at_ms) == ({"cpu": 8_000}, 7_000)
     assert message.pool == "batch"
-    assert report.failures == {"impossible": 2}
-    assert report.counts["pods_impossible"] == 1
+    assert report.failures == {"impossible": 3}
+    assert (report.counts["pods_impossible"], report.counts["pods_zero"]) == (1, 1)
 
 
 @pytest.mark.parametrize("source", ["kubelet_resource", "kubelet_summary", "metrics_api"])
