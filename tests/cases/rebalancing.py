@@ -141,7 +141,7 @@ def divide_by_the_raw_allocatable_in_the_filter() -> str:
 @case(
     "25",
     "all nodes between 50 and 90 %, low 30: no target",
-    right="no node is low (lowest is n4 at 50 %)",
+    right="no node is below all low thresholds: the lowest is n4 at cpu 50.0 %",
 )
 def name_the_lowest_node_without_a_target() -> str:
     cluster = Cluster(moving(), n1=90, n2=60, n3=55, n4=50)
