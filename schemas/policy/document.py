@@ -41,7 +41,8 @@ class Policy(PolicyPart):
     mode: Literal["observe", "enforce"] = "observe"
     """observe: evictions are decided and marked dry; enforce: they are commands."""
     compat: Compat = "loadstream"
-    """koordinator: rebalancing does what Koordinator does, also where that surprises."""
+    """koordinator: filter, score, estimation and rebalancing do what Koordinator does, also where
+    that surprises."""
     plugins: PluginChoice = Field(default_factory=PluginChoice, validate_default=True)
     overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
         default_factory=OverutilizationRiskArgs
