@@ -1,5 +1,7 @@
 """`skipEvictionGates`: names of the checks before an eviction that a policy may pass over.
 
+`DoNotDisrupt`, `JobFailures` and `ScalingDown` are ours; the others are upstream's.
+
 What is always checked has no name here: that the pod is there and where it was, that it is not
 moving already, the limits on commands, disruption budgets, maintenance windows.
 """
@@ -22,6 +24,9 @@ EvictionGate = Literal[
     "MaxMigratingPerNamespace",
     "MaxMigratingPerWorkload",
     "MaxUnavailablePerWorkload",
+    "DoNotDisrupt",
+    "JobFailures",
+    "ScalingDown",
 ]
 
 #: What each gate checks; skipping it lifts exactly that.
@@ -41,5 +46,8 @@ GATES: dict[EvictionGate, str] = {
     "MaxMigratingPerNamespace": "maxMigratingPerNamespace",
     "MaxMigratingPerWorkload": "maxMigratingPerWorkload",
     "MaxUnavailablePerWorkload": "maxUnavailablePerWorkload",
+    "DoNotDisrupt": 'annotations of Karpenter and cluster-autoscaler, and evict: "false"',
+    "JobFailures": "pods whose eviction counts as a failure of their Job",
+    "ScalingDown": "workloads whose replicas were lowered in the last 5 minutes",
 }
 EVICTION_GATES: tuple[str, ...] = get_args(EvictionGate)

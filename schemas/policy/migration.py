@@ -31,6 +31,9 @@ BUILT_IN_CLASSES = {
     "system-node-critical": 2_000_001_000,
 }
 
+#: Schedulers whose pods ask loadstream for a node: the name that `kubernetes watch` places, and upstream's.
+DEFAULT_SCHEDULERS = ("loadstream", "koord-scheduler")
+
 _PERCENTAGE = re.compile(r"(0|[1-9][0-9]{0,8})%", re.ASCII)
 _SHARE_ALLOWED = 'an integer from 0, or a percentage such as "10%"'
 _QPS_ALLOWED = 'a number above 0 (also as text: "10")'
@@ -147,4 +150,4 @@ class MigrationControllerArgs(PolicyPart):
     @field_validator("scheduler_names")
     @classmethod
     def _fill_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return names or ("koord-scheduler",)
+        return names or DEFAULT_SCHEDULERS
