@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 Outcome = Callable[[], object]
 
@@ -46,20 +47,16 @@ def case(
 
 
 def cases(
-    number: str,
-    *situations: tuple[str, object, str],
-    open: str = "",
+    number: str, *situations: tuple[str, object, str] | tuple[str, object, str, str]
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Register a function of a value for several situations: text of the input, value, outcome."""
+    """Register a function of a value for several situations: text of the input, value, right outcome,
+    and why the outcome is still wrong, if it is."""
 
     def register(function: Callable[..., object]) -> Callable[..., object]:
-        for index, (situation, value, right) in enumerate(situations):
+        for index, (situation, value, right, *reason) in enumerate(situations):
             letter = chr(ord("a") + index)
-            CASES.append(
-                Case(
-                    f"{number}{letter}", situation, right, lambda value=value: function(value), open
-                )
-            )
+            outcome = partial(function, value)
+            CASES.append(Case(f"{number}{letter}", situation, right, outcome, "".join(reason)))
         return function
 
     return register

@@ -233,14 +233,18 @@ def keep_off_nodes_that_are_taken_down() -> str:
 @cases(
     "2.taint",
     *(
-        (f"n1 hot; n2 5 % with taint {key}:{effect}; n3 25 %", (key, effect), "a n1->n3")
+        (
+            f"n1 hot; n2 5 % with taint {key}:{effect}; n3 25 %",
+            (key, effect),
+            "a n1->n3",
+            "PreferNoSchedule does not keep moves away",
+        )
         for key, effect in (
             ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule"),
             ("karpenter.sh/disrupted", "PreferNoSchedule"),
             ("example.com/slow", "PreferNoSchedule"),
         )
     ),
-    open="PreferNoSchedule does not keep moves away",
 )
 def never_move_to_a_node_that_others_avoid(taint: object) -> str:
     key, effect = taint  # type: ignore[misc]
