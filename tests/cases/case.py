@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 Outcome = Callable[[], object]
 
@@ -47,12 +48,12 @@ def case(
 
 
 def cases(
-    number: str, *situations: tuple[str, object, str] | tuple[str, object, str, str]
-) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    number: str, *situations: tuple[str, Any, str] | tuple[str, Any, str, str]
+) -> Callable[[Callable[[Any], object]], Callable[[Any], object]]:
     """Register a function of a value for several situations: text of the input, value, right outcome,
     and why the outcome is still wrong, if it is."""
 
-    def register(function: Callable[..., object]) -> Callable[..., object]:
+    def register(function: Callable[[Any], object]) -> Callable[[Any], object]:
         for index, (situation, value, right, *reason) in enumerate(situations):
             letter = chr(ord("a") + index)
             outcome = partial(function, value)

@@ -84,10 +84,11 @@ def do_not_prefer_a_node_whose_exporter_is_down() -> str:
 @cases(
     "12",
     ("p95 over 30m asked (65), NodeMetric has 5m p95 = 88 %", "p95 over 5m",
-     "waiting: cpu usage exceed threshold; judged by p95 over 5m"),
+     "waiting: cpu usage exceed threshold; judged by p95 over 5m",
+     "a window that is not filled falls back to estimates alone"),
     ("the same under compat: koordinator: estimates, as upstream", "koordinator", "n1"),
 )  # fmt: skip
-def fall_back_to_the_next_shorter_window(mode: object) -> str:
+def fall_back_to_the_next_shorter_window(mode: str) -> str:
     policy = with_changes(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
                           "usageAggregationType: p95, usageAggregatedDuration: 30m}}")  # fmt: skip
     cluster = Cluster(policy + ("compat: koordinator\n" if mode == "koordinator" else ""), n1=88)
@@ -109,7 +110,7 @@ def fall_back_to_the_next_shorter_window(mode: object) -> str:
     ("the same with enableScheduleWhenNodeMetricsExpired", True,
      "n3; without n3: n2; without vk-1: n2; moves none"),
 )  # fmt: skip
-def place_past_nodes_without_fresh_metric(enabled: object) -> str:
+def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     policy = moving(f"loadAware: {{nodeMetricExpirationSeconds: 300, "
                     f"enableScheduleWhenNodeMetricsExpired: {str(enabled).lower()}}}\n"
                     "plugins: {score: [LoadAwareScheduling]}")  # fmt: skip
@@ -142,11 +143,11 @@ def _prod_sample(cluster: Cluster, seconds: int, priority_class: str = "") -> No
 @cases(
     "1.prod",
     ("a prod pod (priority 9500) uses 92 % and no class is reported; prodUsageThresholds 50", "",
-     "prod cpu usage exceed threshold"),
+     "prod cpu usage exceed threshold", "a pod without a reported class counts as not prod"),
     ("the same, reported as koord-batch: the class that a metric reports counts", "koord-batch", "n1"),
     ("the same without a class under compat: koordinator: not prod", "koordinator", "n1"),
 )  # fmt: skip
-def measure_prod_usage(priority_class: object) -> str:
+def measure_prod_usage(priority_class: str) -> str:
     policy = with_changes(LOAD_AWARE, "loadAware: {usageThresholds: {cpu: 0}, "
                           "prodUsageThresholds: {cpu: 50}}")  # fmt: skip
     koordinator = priority_class == "koordinator"
@@ -156,7 +157,7 @@ def measure_prod_usage(priority_class: object) -> str:
         feed(
             cluster,
             seconds,
-            _prod_sample(cluster, seconds, "" if koordinator else str(priority_class)),
+            _prod_sample(cluster, seconds, "" if koordinator else priority_class),
         )
     decision = cluster.decide(make_pod("p", priority=9500))
     return decision.node or why(decision)[0]
@@ -246,8 +247,8 @@ def refuse_an_impossible_sample() -> str:
         "a metric beyond the node's capacity is believed",
     ),
 )
-def refuse_a_metric_beyond_capacity(cpu: object) -> str:
-    cluster = Cluster(moving(), n1=float(str(cpu)), n2=10)
+def refuse_a_metric_beyond_capacity(cpu: float) -> str:
+    cluster = Cluster(moving(), n1=cpu, n2=10)
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     return f"{'refused' if cluster.refusals() else 'taken'}; hot: {cluster.hot('n1') is not None}"
@@ -263,10 +264,9 @@ def refuse_a_metric_beyond_capacity(cpu: object) -> str:
     ),
     ("the same by three samples", 3, "hot"),
 )
-def judge_by_enough_samples(count: object) -> str:
+def judge_by_enough_samples(count: int) -> str:
     cluster = Cluster(moving(), n1=None, n2=None)
     cluster.pod("a", "n1")
-    assert isinstance(count, int)
     for number in range(count):
         seconds = 60 + 60 * number // max(1, count - 1)
         a = PodUsage(namespace="default", name="a", uid="a", usage={"cpu": 2000, "memory": MEMORY})
