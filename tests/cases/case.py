@@ -48,7 +48,7 @@ def case(
 
 
 def cases(
-    number: str, *situations: tuple[str, Any, str] | tuple[str, Any, str, str]
+    number: str, *situations: tuple[Any, ...]
 ) -> Callable[[Callable[[Any], object]], Callable[[Any], object]]:
     """Register a function of a value for several situations: text of the input, value, right outcome,
     and why the outcome is still wrong, if it is."""

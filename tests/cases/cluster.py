@@ -351,7 +351,7 @@ def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> d
     annotations, labels = fields.pop("annotations", {}), fields.pop("labels", {})
     kind, uid = fields.pop("owner", ("ReplicaSet", name))
     owner = {"kind": kind, "name": uid, "uid": uid, "controller": True}
-    times = {each: "2025-10-08T08:53:20Z" for each in ("PodScheduled", "Initialized", "Ready")}
+    times = dict.fromkeys(("PodScheduled", "Initialized", "Ready"), "2025-10-08T08:53:20Z")
     conditions = [
         {"type": each, "status": "True", "lastTransitionTime": time} for each, time in times.items()
     ]
