@@ -20,7 +20,7 @@ from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amount
 from schemas.messages.migrations import LIVE
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.plugins import OVERUTILIZATION_RISK
+from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:

@@ -7,7 +7,7 @@ from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
-from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 #: Hot nodes, pods and gates that an answer names; the others are counted.
 NAMED_MAX = 5
