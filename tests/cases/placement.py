@@ -199,11 +199,12 @@ def give_freed_room_to_the_oldest() -> str:
 )  # fmt: skip
 def end_the_back_off_by_an_event(event: str) -> str:
     cluster = _full() if event in ("pod", "node") else Cluster("", n1=5)
-    before: dict[str, Any] | None = {
+    changes: dict[str, dict[str, Any]] = {
         "taint": {"taints": (Taint(key="k", effect="NoSchedule"),)},
         "cordon": {"unschedulable": True},
         "label": {"labels": {"disk": "hdd"}},
-    }.get(event)
+    }
+    before = changes.get(event)
     if before:
         cluster.node("n1", 5, **before)
     selector = {"disk": "ssd"} if event == "label" else {}
