@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 Outcome = Callable[[], object]
 
@@ -46,20 +48,16 @@ def case(
 
 
 def cases(
-    number: str,
-    *situations: tuple[str, object, str],
-    open: str = "",
-) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Register a function of a value for several situations: text of the input, value, outcome."""
+    number: str, *situations: tuple[Any, ...]
+) -> Callable[[Callable[[Any], object]], Callable[[Any], object]]:
+    """Register a function of a value for several situations: text of the input, value, right outcome,
+    and why the outcome is still wrong, if it is."""
 
-    def register(function: Callable[..., object]) -> Callable[..., object]:
-        for index, (situation, value, right) in enumerate(situations):
+    def register(function: Callable[[Any], object]) -> Callable[[Any], object]:
+        for index, (situation, value, right, *reason) in enumerate(situations):
             letter = chr(ord("a") + index)
-            CASES.append(
-                Case(
-                    f"{number}{letter}", situation, right, lambda value=value: function(value), open
-                )
-            )
+            outcome = partial(function, value)
+            CASES.append(Case(f"{number}{letter}", situation, right, outcome, "".join(reason)))
         return function
 
     return register

@@ -9,6 +9,10 @@ from typing import Any
 
 import yaml
 
+from connectors.kubernetes.watch.claims import Claims
+from connectors.kubernetes.watch.kinds import KINDS
+from connectors.kubernetes.watch.objects import Objects
+from connectors.kubernetes.watch.pod_reporter import PodReporter
 from connectors.whynot.evidence import Evidence
 from connectors.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter
@@ -95,6 +99,10 @@ class Cluster:
         self.metrics: dict[str, NodeMetric] = {}
         self.pods: dict[str, tuple[str, Pod, dict[str, float]]] = {}
         """Node, pod and shares by uid, of pods that are measured."""
+        self._reporters: dict[str, Any] = {
+            "pods": PodReporter(CLUSTER, ["loadstream"], Claims(), lambda: at(self.seconds)),
+            **{path.rpartition("/")[2]: Objects(CLUSTER, kind) for path, kind in KINDS.items()},
+        }
         refused = [
             each
             for each in self.apply(policy_record(policy), tick())
@@ -159,6 +167,26 @@ class Cluster:
         if cpu is not None:
             self.pods[uid] = (node, made, {"cpu": cpu, "memory": memory})
         return made
+
+    def see(self, kind: str, found: dict[str, Any], cpu: float | None = None) -> list[Any]:
+        """An object as the API server writes it is seen by the watch; `kind` is that of its path.
+
+        Returns what the stages answer. A pod on a node may be measured.
+        """
+        reporter = self._reporters[kind]
+        records = list(reporter.changed(reporter.key(found), found, None))
+        for _, message in records:
+            if cpu is not None and isinstance(message, PodLifecycle):
+                node, pod = message.pod.node or "", message.pod
+                self.pods[pod.uid] = (node, pod, {"cpu": cpu, "memory": 1})
+        return [answer for topic, message in records for answer in self.apply(message, topic=topic)]
+
+    def schedule(self, found: dict[str, Any]) -> str:
+        """A pod that waits for a node is seen; returns its node, or the outcome with its message."""
+        decisions = [
+            each for each in self.see("pods", found) if isinstance(each, PlacementDecision)
+        ]
+        return describe(decisions[-1]) if decisions else "no decision"
 
     def end(self, uid: str) -> None:
         """A pod is deleted, and no metric names it any more."""
@@ -280,8 +308,7 @@ class Cluster:
 
     def place(self, pod: Pod) -> str:
         """Ask for a node; returns it, or the outcome with its message."""
-        decision = self.decide(pod)
-        return decision.node or f"{decision.outcome}: {decision.message}"
+        return describe(self.decide(pod))
 
     def decide(self, pod: Pod) -> PlacementDecision:
         """Ask for a node."""
@@ -308,6 +335,44 @@ class Cluster:
             migrations=tuple(reversed(self.of(MigrationStatus))),
         )
         return list(about_node(evidence, node).sentences)
+
+
+def describe(decision: PlacementDecision) -> str:
+    """The node of a decision, or its outcome and message."""
+    return decision.node or f"{decision.outcome}: {decision.message}"
+
+
+def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> dict[str, Any]:
+    """A pod as the API server writes it: on a node it runs since yesterday, else it waits.
+
+    `fields` are those of its spec, but for `annotations`, `labels`, `owner` (kind and uid) and
+    `status`.
+    """
+    annotations, labels = fields.pop("annotations", {}), fields.pop("labels", {})
+    kind, uid = fields.pop("owner", ("ReplicaSet", name))
+    owner = {"kind": kind, "name": uid, "uid": uid, "controller": True}
+    times = dict.fromkeys(("PodScheduled", "Initialized", "Ready"), "2025-10-08T08:53:20Z")
+    conditions = [
+        {"type": each, "status": "True", "lastTransitionTime": time} for each, time in times.items()
+    ]
+    running = {"phase": "Running", "conditions": conditions}
+    status = {**(running if node else {"phase": "Pending"}), **fields.pop("status", {})}
+    return {
+        "metadata": {
+            "name": name, "namespace": "default", "uid": name, "annotations": annotations,
+            "labels": labels, "ownerReferences": [owner] if kind else [],
+            "creationTimestamp": "2025-10-08T08:53:20Z",
+        },
+        "spec": {
+            "schedulerName": "loadstream",
+            "containers": [
+                {"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}}
+            ],
+            **({"nodeName": node} if node else {}),
+            **fields,
+        },
+        "status": status,
+    }  # fmt: skip
 
 
 def amounts(shares: Mapping[str, float]) -> dict[str, int]:

@@ -34,8 +34,8 @@ def counts(cluster: Cluster) -> str:
         "a n1->n2; high 1, low 2, skipped 1; cpu above 53.33",
     ),
 )  # fmt: skip
-def move_past_a_node_without_metric(policy: object) -> str:
-    cluster = Cluster(str(policy), n1=85, n2=20, n3=25, n4=None)
+def move_past_a_node_without_metric(policy: str) -> str:
+    cluster = Cluster(policy, n1=85, n2=20, n3=25, n4=None)
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     high = cluster.round.pools[0].thresholds.high["cpu"]
@@ -93,8 +93,7 @@ def count_pods_that_are_there() -> str:
     ("n1 20 %, n2 cordoned 85 %: a cordoned node may be a source",
      {"n1": 20, "n2": 85, "n3": 60}, "b n2->n1; hot n2"),
 )  # fmt: skip
-def keep_cordoned_nodes_from_being_targets(used: object) -> str:
-    assert isinstance(used, dict)
+def keep_cordoned_nodes_from_being_targets(used: dict[str, float]) -> str:
     cluster = Cluster(moving())
     for name, cpu in used.items():
         cluster.node(name, cpu, unschedulable=name == "n2")
@@ -112,10 +111,10 @@ def keep_cordoned_nodes_from_being_targets(used: object) -> str:
      '{"cpu":"16"}', "97 % of 16000"),
     ("the same, the annotation cannot be read: allocatable counts", "{cpu", "not hot"),
 )  # fmt: skip
-def divide_by_the_raw_allocatable(raw: object) -> str:
+def divide_by_the_raw_allocatable(raw: str) -> str:
     cluster = Cluster(moving(), n2=10)
     cluster.node("n1", 155, allocatable={"cpu": "32", "memory": "40Gi", "pods": "110"},
-                 annotations={RAW_ALLOCATABLE: str(raw)})  # fmt: skip
+                 annotations={RAW_ALLOCATABLE: raw})  # fmt: skip
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     hot = cluster.hot("n1")
@@ -233,19 +232,23 @@ def keep_off_nodes_that_are_taken_down() -> str:
 @cases(
     "2.taint",
     *(
-        (f"n1 hot; n2 5 % with taint {key}:{effect}; n3 25 %", (key, effect), "a n1->n3")
+        (
+            f"n1 hot; n2 5 % with taint {key}:{effect}; n3 25 %",
+            (key, effect),
+            "a n1->n3",
+            "PreferNoSchedule does not keep moves away",
+        )
         for key, effect in (
             ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule"),
             ("karpenter.sh/disrupted", "PreferNoSchedule"),
             ("example.com/slow", "PreferNoSchedule"),
         )
     ),
-    open="PreferNoSchedule does not keep moves away",
 )
-def never_move_to_a_node_that_others_avoid(taint: object) -> str:
-    key, effect = taint  # type: ignore[misc]
+def never_move_to_a_node_that_others_avoid(taint: tuple[str, str]) -> str:
+    key, effect = taint
     cluster = Cluster(moving(), n1=85, n3=25)
-    cluster.node("n2", 5, taints=(Taint(key=key, effect=effect),))
+    cluster.node("n2", 5, taints=(Taint.model_validate({"key": key, "effect": effect}),))
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     return cluster.moves()
@@ -261,12 +264,12 @@ def never_move_to_a_node_that_others_avoid(taint: object) -> str:
     ("the same node does not say its GPUs", None, "none"),
     ("the same node with 2 GPUs, both used: hot", "2", "a n1->n2"),
 )
-def do_not_judge_by_unknown_capacity(gpus: object) -> str:
+def do_not_judge_by_unknown_capacity(gpus: str | None) -> str:
     gpu = "nvidia.com/gpu"
     cluster = Cluster(moving(f"rebalance: {{lowThresholds: {{{gpu}: 60}}, "
                              f"highThresholds: {{{gpu}: 70}}}}"))  # fmt: skip
     whole = {"cpu": "10", "memory": "40Gi", "pods": "110"}
-    cluster.node("n1", 20, allocatable=whole | ({} if gpus is None else {gpu: str(gpus)}),
+    cluster.node("n1", 20, allocatable=whole | ({} if gpus is None else {gpu: gpus}),
                  used={gpu: 2})  # fmt: skip
     cluster.node("n2", 10, allocatable=whole | {gpu: "2"}, used={gpu: 0})
     cluster.pod("a", "n1", 10)
