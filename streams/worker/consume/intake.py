@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,18 +38,19 @@ class Stretch:
 
 
 def split_at_gaps(
-    records: Iterable[InputRecord], partitions: Partitions, empty: EmptyOffsets
+    records: Iterable[InputRecord], first_offset: Callable[[str, int], int], empty: EmptyOffsets
 ) -> tuple[Stretch, ...]:
     """Split records of one partition where records are missing, and drop those applied before.
 
-    Only the first stretch has nothing missing.
+    `first_offset` says from which offset of a topic and partition records are wanted. Only the first
+    stretch has nothing missing.
     """
     following: dict[str, int] = {}
     stretches = [Stretch()]
     for record in records:
         topic, partition = record.topic, record.partition
         if topic not in following:
-            following[topic] = partitions.following(topic, partition)
+            following[topic] = first_offset(topic, partition)
         expected = following[topic]
         while (behind := empty.get((topic, partition, expected))) is not None:
             expected = behind
@@ -165,7 +166,7 @@ class Intake:
 
         However many are missing, no more than a piece of them is in memory.
         """
-        first, *others = split_at_gaps(records, self.partitions, empty)
+        first, *others = split_at_gaps(records, self.partitions.following, empty)
         rest = first.records
         for stretch in others:
             if rest:
