@@ -41,7 +41,7 @@ def policy_of(args: Json) -> Policy:
         PolicyError: they are refused.
     """
     ours = {name: value for name, value in args.items() if name != "estimator"}
-    return Policy(load_aware=load_aware_args(ours), plugins=_PLUGINS)
+    return Policy(compat="koordinator", load_aware=load_aware_args(ours), plugins=_PLUGINS)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from schemas.messages.pods import NodeRequirement
 from streams.placement.columns import Interned
 from streams.stage.arrays import BoolArray, IntArray
