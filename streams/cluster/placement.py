@@ -191,15 +191,21 @@ class Placement:
         context, pending = self.inventory.context, self.pending
         if not opened or not pending.kinds:
             return []
-        single = len(opened) == 1 and not self.inventory.layout_stale
-        few = pending.kinds <= KINDS_AT_ONCE_MAX
-        if not single or not few or not context.begun or context.paused or pending.has_woken():
+        name, change = next(iter(opened.items()))
+        node = self.inventory.nodes.get(name)
+        at_once = (
+            len(opened) == 1
+            and node is not None
+            and node.row >= 0
+            and pending.kinds <= KINDS_AT_ONCE_MAX
+            and context.begun
+            and not context.paused
+            and not pending.has_woken()
+        )
+        if node is None or not at_once:
             self._wake(opened)
             return []
-        ((name, change),) = opened.items()
-        node = self.inventory.nodes.get(name)
-        if node is None or node.row < 0:
-            return []
+        self.inventory.lay_out()
         return self._try_on(node, change, cause)
 
     def note_openings(self) -> None:
@@ -331,9 +337,7 @@ class Placement:
             return None
         self._forget(waiting.request.pod.uid)
         decisions.append(self._place(waiting, row, ranking, cause))
-        # There is room, if too little for all: the next attempt is soon, after those due longer.
-        group.failures, group.retry_at_ms, group.version = 0, cause.now_ms, NEW
-        self.pending.group_changed(group)
+        self.pending.try_soon(group, cause.now_ms)
         return self.pending.next_of(group)
 
     def _place(self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause) -> OutputMessage:

@@ -237,6 +237,12 @@ class PendingRequests:
         """Number of groups."""
         return len(self._groups)
 
+    def try_soon(self, group: KindGroup, now_ms: int) -> None:
+        """There was room for a pod of a group, if too little for all: it is tried again soon."""
+        group.failures, group.retry_at_ms, group.version = 0, now_ms, NEW
+        self._some_woken = True
+        self.group_changed(group)
+
     def group_changed(self, group: KindGroup) -> None:
         """What is known of a group's chances is something else now."""
         self._changed_groups[group.kind.key] = None
