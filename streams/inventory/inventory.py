@@ -100,6 +100,7 @@ class Inventory:
     def set_policy(self, policy: Policy) -> None:
         """Use another policy; nodes are judged again if a part that they depend on has changed."""
         parts = (
+            policy.compat,
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -112,7 +113,7 @@ class Inventory:
             self._judge_anew(policy)
 
     def _judge_anew(self, policy: Policy) -> None:
-        self.estimator = Estimator(policy.load_aware)
+        self.estimator = Estimator(policy.load_aware, policy.compat)
         self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds

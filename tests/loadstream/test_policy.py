@@ -16,7 +16,7 @@ from connectors.kafka.topics import changelog_name
 from connectors.policies import unmet
 from connectors.process import wall_clock
 from loadstream.commands import app
-from loadstream.policy_records import wait_until_applied
+from loadstream.policy.records import wait_until_applied
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick

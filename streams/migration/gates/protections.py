@@ -18,7 +18,7 @@ protects the pod, and the verdict says what is missing.
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
+from schemas.policy.sections.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.migration.gates.named import NamespaceRows, PriorityClasses
 from streams.pods.held import Held
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost

@@ -9,10 +9,10 @@ from schemas.policy import (
     NodeResourceLimitsAwareArgs,
     OverutilizationRiskArgs,
 )
-from schemas.policy.evictor import DefaultEvictorArgs
-from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.parts import PolicyPart
-from schemas.policy.resourcesfit import (
+from schemas.policy.sections.evictor import DefaultEvictorArgs
+from schemas.policy.sections.migration import MigrationControllerArgs
+from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )

@@ -10,8 +10,8 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
-from loadstream.failures import as_messages, connect_as_configured
+from loadstream.cli.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
+from loadstream.cli.command import as_messages, connect_as_configured
 from schemas.base.printable import json_text, one_line
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""Files that commands around policies read and write, and the errors in them."""
+"""Files that commands read and write: errors in them, and a progress bar."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import typer
 
@@ -47,3 +48,38 @@ def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     count = len(problems)
     echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)
+
+
+#: Called with how many lines and bytes have been read so far.
+Report = Callable[[int, int], None]
+
+
+@contextmanager
+def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]:
+    """The stream to read and the function to report how far it has been read."""
+    if file is None or str(file) == "-":
+        with _bar(total=None) as report:
+            yield sys.stdin.buffer, report
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot read {file}: {error.strerror}", param_hint="FILE"
+        ) from None
+    with stream, _bar(total=file.stat().st_size) as report:
+        yield stream, report
+
+
+@contextmanager
+def _bar(total: int | None) -> Iterator[Report]:
+    if not sys.stderr.isatty():
+        yield lambda lines, bytes_read: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total, lines=0)
+        yield lambda lines, bytes_read: progress.update(task, completed=bytes_read, lines=lines)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 
-from schemas.policy.lownodeload import Compat
 from schemas.policy.parts import Conflict, Items, Name, PolicyPart, refuse, whole
+from schemas.policy.sections.rebalance import Compat
 from schemas.policy.wording import nearest
 
 #: Largest weight of a score: totals stay far inside 64 bits.

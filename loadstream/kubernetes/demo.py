@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo
-from loadstream.arguments import make_directory, number
-from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
+from loadstream.cli.arguments import make_directory, number
+from loadstream.kubernetes.arguments import Context, Kubeconfig, Sources, read_source_file
 
 if TYPE_CHECKING:
     from simulation.kubernetes_demo.summary import Summary

@@ -13,11 +13,10 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.arguments import Json, as_field, length_ms, pod_name
-from loadstream.cluster_warnings import NOTHING_FOUND, warn, warn_first
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.migration_requests import (
+from loadstream.cli.arguments import Json, as_field, length_ms, pod_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.migration.requests import (
     Cluster,
     HowTo,
     Ttl,

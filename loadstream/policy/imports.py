@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json
-from loadstream.policy_files import print_problems, read_file, write_new
+from loadstream.cli.arguments import Json
+from loadstream.cli.files import print_problems, read_file, write_new
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:

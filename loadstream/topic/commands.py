@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, topic_names, topic_of
-from loadstream.cluster_warnings import warn
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.tail import tail
+from loadstream.cli.arguments import Json, topic_names, topic_of
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import warn
+from loadstream.topic.tail import tail
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -109,8 +108,8 @@ def produce(
     target = topic_of(topic)
     with as_messages():
         from connectors.kafka.produce import Rejection, produce_lines
-        from loadstream.consumer_reading import read_as_consumer
-        from loadstream.progress import opened_with_progress
+        from loadstream.cli.files import opened_with_progress
+        from loadstream.topic.consumer_reading import read_as_consumer
 
         def report(rejection: Rejection) -> None:
             echo(f"line {rejection.line}: {rejection.reason}", err=True)

@@ -15,8 +15,8 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import as_field, length_ms
-from loadstream.cluster_warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.arguments import as_field, length_ms
+from loadstream.cli.warnings import NOTHING_FOUND, warn_first
 
 if TYPE_CHECKING:
     from connectors.kafka.backwards import Arrivals

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo
-from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics
-from loadstream.command import command
-from loadstream.kubernetes_arguments import Context, Kubeconfig, Sources, read_source_file
-from loadstream.kubernetes_demo import demo
+from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics
+from loadstream.cli.command import command
+from loadstream.kubernetes.arguments import Context, Kubeconfig, Sources, read_source_file
+from loadstream.kubernetes.demo import demo
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -178,7 +178,7 @@ def _run(
 ) -> None:
     """Run the duties until the process is ended."""
     check_metrics(metrics_host, metrics_port)
-    from loadstream.failures import as_messages
+    from loadstream.cli.command import as_messages
 
     with as_messages():
         from connectors.kafka.client import connect

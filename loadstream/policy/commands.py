@@ -12,14 +12,13 @@ import typer
 from connectors.policies.entries import TOPIC, newest_entry, read_entries_of
 from connectors.policies.history import as_json, as_line
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, cluster_name
-from loadstream.cluster_warnings import NOTHING_FOUND, warn, warn_first
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.policy_draft import init
-from loadstream.policy_files import print_problems, read_file
-from loadstream.policy_import import import_
-from loadstream.policy_records import Cluster, New, Reason, Wait, check_named, write_record
+from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.files import print_problems, read_file
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.policy.draft import init
+from loadstream.policy.imports import import_
+from loadstream.policy.records import Cluster, New, Reason, Wait, check_named, write_record
 from schemas.base.printable import json_text, one_line, yaml_text
 
 if TYPE_CHECKING:

@@ -1,13 +1,21 @@
-"""How a command is declared: with an example in its help, and `--bootstrap` if it talks to Kafka."""
+"""How a command is declared, with an example in its help; how it connects to Kafka; how it fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from connectors.process.terminal import echo
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
-
-import typer
 
 #: The setting that the option takes the place of (`schemas.settings.connection`, which is heavy).
 _SERVERS = "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"
@@ -68,3 +76,48 @@ def _environment(name: str, value: str | None) -> Iterator[None]:
     finally:
         os.environ.pop(name, None)
         os.environ |= {} if before is None else {name: before}
+
+
+def connect_as_configured() -> "Connection":
+    """A connection to the broker that the environment names. Raises BrokerUnavailable."""
+    from connectors.kafka.client import connect
+    from schemas.settings.connection import KafkaSettings
+
+    return connect(KafkaSettings.from_environment())
+
+
+@contextmanager
+def as_messages() -> Iterator[None]:
+    """Expected failures end in a sentence on standard error and exit code 1; Ctrl-C in code 130.
+
+    Anything else is a fault of ours and keeps its traceback.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Failures that a sentence says; imported only where something has failed."""
+    from connectors.kafka.admin import TopicsRefused
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.kafka.partition_reset import ResetRefused
+    from connectors.process.metrics_endpoint import PortUnusable
+    from schemas.settings.announcement import AlreadyAnnounced, NotAnnounced
+    from schemas.settings.connection import SettingsError
+
+    return (
+        AlreadyAnnounced,
+        BrokerUnavailable,
+        NotAnnounced,
+        PortUnusable,
+        ResetRefused,
+        SettingsError,
+        TopicsRefused,
+    )

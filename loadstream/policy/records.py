@@ -13,8 +13,8 @@ import typer
 from connectors.policies.entries import TOPIC
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.arguments import as_field
-from loadstream.cluster_warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.arguments import as_field
+from loadstream.cli.warnings import NOTHING_FOUND, warn_first
 from schemas.base.printable import one_line
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, cluster_name, length_ms
-from loadstream.cluster_warnings import NOTHING_FOUND, warn_first
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.policy_files import write_new
+from loadstream.cli.arguments import Json, cluster_name, length_ms
+from loadstream.cli.command import as_messages, connect_as_configured
+from loadstream.cli.files import write_new
+from loadstream.cli.warnings import NOTHING_FOUND, warn_first
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
