@@ -199,10 +199,10 @@ class Cluster:
     def measure(self, *names: str) -> None:
         """Nodes report what they use."""
         for name in names or self.used:
-            self.metrics[name] = self._metric(name)
+            self.metrics[name] = self.metric(name)
             self.apply(self.metrics[name])
 
-    def _metric(self, name: str) -> NodeMetric:
+    def metric(self, name: str) -> NodeMetric:
         pods = [each for each in self.pods.values() if each[0] == name]
         used = self.used[name]
         own = {

@@ -94,7 +94,7 @@ def fall_back_to_the_next_shorter_window(mode: str) -> str:
     cluster = Cluster(policy + ("compat: koordinator\n" if mode == "koordinator" else ""), n1=88)
     cluster.seconds += 60
     five = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 8800, "memory": MEMORY}})
-    cluster.apply(cluster._metric("n1").model_copy(update={"aggregated": (five,)}))
+    cluster.apply(cluster.metric("n1").model_copy(update={"aggregated": (five,)}))
     cluster.minutes(measured=False)
     decision = cluster.decide(make_pod("p"))
     if decision.node:

@@ -8,11 +8,11 @@ from connectors.kubernetes.watch.records import values_of
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import Taint
-from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.pods import Pod
 from streams.pods.demand import pod_demand
 from tests.cases.case import case, cases
-from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
-from tests.streams.cluster.builders import CLUSTER, container, tick
+from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, pod_object, with_changes
+from tests.streams.cluster.builders import container, tick
 
 # --- what a pod counts for -----------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def warn_of_nothing_on_a_healthy_node() -> str:
     cluster = Cluster(policy, n1=20)
     cluster.seconds += 60
     p95 = AggregatedUsage(duration_ms=600_000, usage={"p95": {"cpu": 2000, "memory": 4 * 2**30}})
-    cluster.apply(cluster._metric("n1").model_copy(update={"aggregated": (p95,)}))
+    cluster.apply(cluster.metric("n1").model_copy(update={"aggregated": (p95,)}))
     cluster.minutes(measured=False)
     found = cluster.decide(make_pod("p"))
     judged = "yes" if found.judged_by_estimates else "no"
@@ -310,25 +310,3 @@ def release_the_room_of_a_rejected_pod() -> str:
         "pods", pod_object("p", "n1", cpu="7", status={"phase": "Failed", "reason": "OutOfcpu"})
     )
     return f"first on {first}, second on {cluster.schedule(pod_object('q', cpu='7'))}"
-
-
-@case(
-    "32.kin",
-    "maxMigratingPerNode 2: pods of another owner, still pending, do not count as moving (no deadlock)",
-    right="2 commands, then 4",
-)
-def count_only_what_moves() -> str:
-    cluster = Cluster(moving("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5)
-    for number in range(10):
-        cluster.pod(f"p{number}", "n1", 9)
-    cluster.minutes()
-    first = cluster.commands()
-    for command in first:
-        cluster.answer(command, "done")
-        _, pod, _ = cluster.pods[command.pod.uid]
-        cluster.end(pod.uid)
-        new = pod.model_copy(update={"uid": f"{pod.uid}-2", "name": f"{pod.uid}-2", "node": "n2"})
-        cluster.decide(new.model_copy(update={"node": None, "phase": "Pending", "ready": False}))
-        cluster.apply(PodLifecycle(cluster=CLUSTER, event="running", pod=new))
-    cluster.minutes(2)
-    return f"{len(first)} commands, then {len(cluster.commands())}"
