@@ -11,6 +11,9 @@ from streams.stage.records import Stage
 
 logger = logging.getLogger(__name__)
 
+#: Topic, partition and first offset of offsets without a record, to the offset behind them.
+EmptyOffsets = Mapping[tuple[str, int, int], int]
+
 
 class Notices:
     """What is wrong with a stage's surroundings now, such as its clock or its consumer group.
@@ -62,10 +65,27 @@ class Partitions:
         self.assigned_at_s = 0.0
         """When Faust assigned partitions last, by the monotonic clock."""
         self.notices = Notices(stage)
+        self._passed: dict[tuple[str, int], tuple[int, int]] = {}
+        """A position, and the offset up to which no record follows it, by topic and partition."""
 
     def position(self, topic: str, partition: int) -> int:
         """Offset applied last of a topic; -1: none."""
         return self.stages[partition].positions.get(topic, -1)
+
+    def following(self, topic: str, partition: int) -> int:
+        """Offset behind the last record applied and the offsets without a record after it.
+
+        Markers of transactions and compacted records are such offsets.
+        """
+        position = self.position(topic, partition)
+        valid_at, following = self._passed.get((topic, partition), (position, 0))
+        return max(position + 1, following if valid_at == position else 0)
+
+    def pass_over(self, empty: EmptyOffsets) -> None:
+        """Note offsets without a record where they follow on what was applied or passed over."""
+        for (topic, partition, first), following in empty.items():
+            if partition in self.stages and self.following(topic, partition) == first:
+                self._passed[topic, partition] = self.position(topic, partition), following
 
     def select(self, assigned: Iterable[Any]) -> set[int]:
         """Partitions of the inputs among the given topic partitions."""

@@ -26,7 +26,8 @@ from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 
 #: Checks before an eviction that a policy may pass over. Always checked, and so without a name here: that
 #: the pod is there and where it was, that it is not moving already, the limits on commands,
-#: disruption budgets, maintenance windows.
+#: disruption budgets, maintenance windows. `DoNotDisrupt`, `JobFailures` and `ScalingDown` are ours, the
+#: others upstream's.
 EvictionGate = Literal[
     "Namespaces",
     "LabelSelector",
@@ -43,6 +44,9 @@ EvictionGate = Literal[
     "MaxMigratingPerNamespace",
     "MaxMigratingPerWorkload",
     "MaxUnavailablePerWorkload",
+    "DoNotDisrupt",
+    "JobFailures",
+    "ScalingDown",
 ]
 
 #: What each gate checks; skipping it lifts exactly that.
@@ -62,6 +66,9 @@ GATES: dict[EvictionGate, str] = {
     "MaxMigratingPerNamespace": "maxMigratingPerNamespace",
     "MaxMigratingPerWorkload": "maxMigratingPerWorkload",
     "MaxUnavailablePerWorkload": "maxUnavailablePerWorkload",
+    "DoNotDisrupt": 'annotations of Karpenter and cluster-autoscaler, and evict: "false"',
+    "JobFailures": "pods whose eviction counts as a failure of their Job",
+    "ScalingDown": "workloads whose replicas were lowered in the last 5 minutes",
 }
 EVICTION_GATES: tuple[str, ...] = get_args(EvictionGate)
 
@@ -70,6 +77,9 @@ BUILT_IN_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
+
+#: Schedulers whose pods ask loadstream for a node: the name that `kubernetes watch` places, and upstream's.
+DEFAULT_SCHEDULERS = ("loadstream", "koord-scheduler")
 
 _PERCENTAGE = re.compile(r"(0|[1-9][0-9]{0,8})%", re.ASCII)
 _SHARE_ALLOWED = 'an integer from 0, or a percentage such as "10%"'
@@ -187,4 +197,4 @@ class MigrationControllerArgs(PolicyPart):
     @field_validator("scheduler_names")
     @classmethod
     def _fill_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return names or ("koord-scheduler",)
+        return names or DEFAULT_SCHEDULERS

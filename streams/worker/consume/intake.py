@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
-from streams.worker.partitions import Partitions
+from streams.worker.partitions import EmptyOffsets, Partitions
 from streams.worker.reader import read_pieces
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.pipeline import Pipeline, UnderWay
@@ -38,22 +38,28 @@ class Stretch:
 
 
 def split_at_gaps(
-    records: Iterable[InputRecord], positions: Mapping[str, int]
+    records: Iterable[InputRecord], first_offset: Callable[[str, int], int], empty: EmptyOffsets
 ) -> tuple[Stretch, ...]:
-    """Split records of one partition where offsets are missing, and drop those applied before.
+    """Split records of one partition where records are missing, and drop those applied before.
 
-    `positions` are the offsets applied last, by topic. Only the first stretch has nothing missing.
+    `first_offset` says from which offset of a topic and partition records are wanted. Only the first
+    stretch has nothing missing.
     """
-    following = {topic: offset + 1 for topic, offset in positions.items()}
+    following: dict[str, int] = {}
     stretches = [Stretch()]
     for record in records:
-        expected = following.get(record.topic, 0)
+        topic, partition = record.topic, record.partition
+        if topic not in following:
+            following[topic] = first_offset(topic, partition)
+        expected = following[topic]
+        while (behind := empty.get((topic, partition, expected))) is not None:
+            expected = behind
         if record.offset < expected:
             continue
         if record.offset > expected:
-            stretches.append(Stretch((record.topic, expected, record.offset)))
+            stretches.append(Stretch((topic, expected, record.offset)))
         stretches[-1].records.append(record)
-        following[record.topic] = record.offset + 1
+        following[topic] = record.offset + 1
     return tuple(stretches)
 
 
@@ -91,7 +97,7 @@ class Intake:
                 if record.partition in self.partitions.stages:
                     by_partition[record.partition].append(record)
             complete = {
-                partition: await self._fill_gaps(partition, records)
+                partition: await self._fill_gaps(partition, records, batch.empty)
                 for partition, records in by_partition.items()
             }
             await self._pipeline.wait_for_room()
@@ -100,6 +106,7 @@ class Intake:
                 for partition, records in complete.items()
                 if records
             ]
+            self.partitions.pass_over(batch.empty)
             report = partial(self._report, applied, batch)
             self._pipeline.add(UnderWay(applied, began_s, report))
 
@@ -123,7 +130,7 @@ class Intake:
         count = self._metrics.count_undelivered if undelivered else self._metrics.count_read_ahead
         if self.partitions.generation != generation:
             return False  # the partition may be another worker's by now
-        first = self.partitions.position(topic, partition) + 1
+        first = self.partitions.following(topic, partition)
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
                 async with self._applying:
@@ -140,6 +147,11 @@ class Intake:
                     if records:
                         await self._apply_alone(partition, records)
                         count(self.partitions.stage, topic, len(records))
+        if self.partitions.generation != generation:
+            return False
+        following = self.partitions.following(topic, partition)
+        if following < end:
+            self.partitions.pass_over({(topic, partition, following): end})
         return True
 
     async def settle(self) -> None:
@@ -147,12 +159,14 @@ class Intake:
         async with self._applying:
             await self._pipeline.settle()
 
-    async def _fill_gaps(self, partition: int, records: list[InputRecord]) -> list[InputRecord]:
+    async def _fill_gaps(
+        self, partition: int, records: list[InputRecord], empty: EmptyOffsets
+    ) -> list[InputRecord]:
         """Apply the records up to the last gap; return those after it.
 
         However many are missing, no more than a piece of them is in memory.
         """
-        first, *others = split_at_gaps(records, self.partitions.stages[partition].positions)
+        first, *others = split_at_gaps(records, self.partitions.following, empty)
         rest = first.records
         for stretch in others:
             if rest:

@@ -155,7 +155,7 @@ class Observer:
                 # Partitions can be lost while the brokers are asked.
                 if partition in owned.stages and (topic, partition) in spans:
                     first, end = spans[topic, partition]
-                    following = owned.position(topic, partition) + 1
+                    following = owned.following(topic, partition)
                     lags[owned.stage, topic, partition] = max(0, end - max(first, following))
             counted = {(owned.stage, partition) for owned, _, partition in places}
             self._health.heard(sum(lags.values()), counted)

@@ -24,7 +24,7 @@ def test_migration_has_upstreams_defaults() -> None:
     args = validated(MigrationControllerArgs, {})
     assert args.default_job_mode == "ReservationFirst"
     assert args.default_job_ttl_ms == 300_000
-    assert args.scheduler_names == ("koord-scheduler",)
+    assert args.scheduler_names == ("loadstream", "koord-scheduler")
     assert (args.evict_qps, args.evict_burst, args.eviction_policy) == (10, 1, "Eviction")
     assert args.max_migrating_per_node == 2
     assert args.max_migrating_globally is None

@@ -52,10 +52,12 @@ class Applied:
         self._pipeline = Pipeline(NoBroker())
         self._intake = Intake(partitions, self._pipeline, kafka, self._metrics)
 
-    async def give(self, offsets: Iterable[int]) -> None:
-        """Records with these offsets come, in this order."""
+    async def give(self, offsets: Iterable[int], empty: Iterable[tuple[int, int]] = ()) -> None:
+        """Records with these offsets come, in this order; no record is at offsets in `empty`."""
         working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
-        await self._intake.apply_batch(Batch([_record(offset) for offset in offsets]))
+        batch = Batch([_record(offset) for offset in offsets])
+        batch.empty |= {(_TOPIC, 0, first): following for first, following in empty}
+        await self._intake.apply_batch(batch)
         await self._intake.settle()
         working.cancel()
 
@@ -114,3 +116,16 @@ async def test_whatever_is_passed_over_and_repeated_every_record_is_applied_once
             last = max(last, given[-1])
             await applied.give(given)
         assert applied.offsets == list(range(last + 1))
+
+
+async def test_offsets_that_a_fetch_found_without_a_record_are_not_read_again(
+    embedded: RunningBroker,
+) -> None:
+    await _write(embedded.settings)
+    applied = Applied(embedded.settings)
+    await applied.give([0, 1, 4, 7], [(2, 4), (5, 6), (6, 7), (8, 9)])
+    await applied.give([], [(9, 20)])
+    await applied.give([20], [(21, 22)])
+    assert (applied.offsets, applied.healed) == ([0, 1, 4, 7, 20], 0)
+    await applied.give([23])
+    assert (applied.offsets, applied.healed) == ([0, 1, 4, 7, 20, 22, 23], 1)
