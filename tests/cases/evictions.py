@@ -36,8 +36,8 @@ def kept(cluster: Cluster, *words: str, uid: str = "a") -> str:
 @cases(
     "38.",
     *(
-        (f"n1 hot; its pod has the annotation {name}: {value}", (name, value), right, *reason)
-        for name, value, right, *reason in (
+        (f"n1 hot; its pod has the annotation {name}: {value}", (name, value), right)
+        for name, value, right in (
             ("karpenter.sh/do-not-disrupt", "true", "stays: karpenter.sh/do-not-disrupt"),
             ("karpenter.sh/do-not-disrupt", "false", "leaves"),
             ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false",

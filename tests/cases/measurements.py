@@ -51,7 +51,7 @@ def keep_the_last_value_with_its_own_time() -> str:
 
 @case(
     "7",
-    "n1 reports memory and no cpu, n2 the same and cpu 70 %, filter cpu 75: which has room?",
+    "n1 reports memory and no cpu, n2 the same and cpu 40 %, score by usage: n1 is not the emptiest",
     right="n2",
     open="a resource that a metric lacks counts as 0 used",
 )
@@ -59,7 +59,7 @@ def treat_a_missing_resource_as_unknown() -> str:
     cluster = Cluster(LOAD_AWARE)
     cluster.node("n1", None)
     cluster.used["n1"] = {"memory": 12}
-    cluster.node("n2", 70, 12)
+    cluster.node("n2", 40, 12)
     cluster.minutes()
     return cluster.place(make_pod("p"))
 
@@ -84,7 +84,7 @@ def do_not_prefer_a_node_whose_exporter_is_down() -> str:
 @cases(
     "12",
     ("p95 over 30m asked (65), NodeMetric has 5m p95 = 88 %", "p95 over 5m",
-     "waiting: cpu usage exceed threshold; judged by p95 over 5m",
+     "waiting: cpu aggregated usage exceed threshold; judged by p95 over 5m",
      "a window that is not filled falls back to estimates alone"),
     ("the same under compat: koordinator: estimates, as upstream", "koordinator", "n1"),
 )  # fmt: skip
@@ -143,7 +143,7 @@ def _prod_sample(cluster: Cluster, seconds: int, priority_class: str = "") -> No
 @cases(
     "1.prod",
     ("a prod pod (priority 9500) uses 92 % and no class is reported; prodUsageThresholds 50", "",
-     "prod cpu usage exceed threshold", "a pod without a reported class counts as not prod"),
+     "cpu usage exceed threshold", "a pod without a reported class counts as not prod"),
     ("the same, reported as koord-batch: the class that a metric reports counts", "koord-batch", "n1"),
     ("the same without a class under compat: koordinator: not prod", "koordinator", "n1"),
 )  # fmt: skip
