@@ -189,7 +189,7 @@ class PoolTurn:
         if not self.outcome.names:
             return "the pool has no node"
         if not self.names:
-            return f"no node of the pool has {fresh_metric(self.nodes.resources)}"
+            return f"no node of the pool has {fresh_metric(self.nodes.resources, 'or')}"
         if not self.outcome.hot:
             return "no node is above a high threshold"
         if not any(self.acting.values()):
