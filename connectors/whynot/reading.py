@@ -103,10 +103,7 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
 
 
 def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
-    for metric in newest("node-metrics"):
-        if metric.node == node:
-            evidence.metrics[node] = metric
-            break
+    _read_metric(evidence, node, newest)
     looked = Looked()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
@@ -125,6 +122,12 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
             break
     evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
     evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
+
+
+def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
+    metric = next((each for each in newest("node-metrics") if each.node == node), None)
+    if metric is not None:
+        evidence.metrics[node] = metric
 
 
 def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
@@ -150,6 +153,9 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision
             break
+    node = evidence.node_of(namespace, name)
+    if node is not None and node not in evidence.metrics:
+        _read_metric(evidence, node, newest)
 
 
 def _moves(newest: _Newest, wanted: Callable[[MoveOutcome], bool]) -> tuple[MoveOutcome, ...]:

@@ -348,7 +348,7 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
     named = hot_node(0, cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
     recorded.write("status", [a_round(0).model_copy(update={"pools": (by_risk,)})])
-    metric = metric_of_web().model_copy(update={"node": "n9"})
+    metric = metric_of_web().model_copy(update={"node": "n9", "updated_at_ms": ASKED_MS})
     recorded.write("node-metrics", [metric])
     recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
     assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
@@ -504,10 +504,29 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
+    recorded.write("node-metrics", [fresh])
     recorded.write("pod-lifecycle", [seen_pod("running")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
+
+
+def test_the_answer_for_a_pod_on_a_node_that_is_unknown_says_so(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
+    recorded.write("pod-lifecycle", [seen_pod("running")])
+    old = metric_of_web().model_copy(update={"pods": ()})
+    recorded.write("node-metrics", [old])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1, which is unknown: its metric is 7m30s old, at most 3m." in said
+    assert "not hot" not in said
+
+
+def test_a_resource_that_the_metric_of_a_node_lacks_is_named(recorded: Recorded) -> None:
+    by_memory = ThresholdsInForce(high={"cpu": 70.0, "memory": 85.0})
+    pool = PoolRound(pool="web", nodes={"skipped": 1}, thresholds=by_memory)
+    said = hot_by_its_metric(recorded, 0, pool)
+    assert "Its metric lacks memory, which LowNodeLoad in pool web judges." in said
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
