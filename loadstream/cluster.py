@@ -11,11 +11,10 @@ import typer
 from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, cluster_name, length_ms, node_name, pod_name
-from loadstream.cluster_warnings import NOTHING_FOUND
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.policy_records import (
+from loadstream.cli.arguments import Json, cluster_name, length_ms, node_name, pod_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.policy.records import (
     Cluster,
     New,
     Reason,

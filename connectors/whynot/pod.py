@@ -10,6 +10,7 @@ from connectors.whynot.wording import (
     move_lines,
     readings_text,
     rounds_hot_text,
+    strategy_text,
     verdict_text,
 )
 
@@ -105,11 +106,11 @@ def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
     if pod is None:
         return
     yield (
-        f"{_was(evidence, newest)} on node {hot.node} of pool {newest.pool.pool}, {rounds_hot_text(hot, newest.pool)}: "
+        f"{_was(evidence, newest)} on node {hot.node}, judged by {strategy_text(newest.pool)}: {rounds_hot_text(hot, newest.pool)}; "
         f"{readings_text(hot)}."
     )
     if not pod.gate:
-        yield f"Nothing stopped it: {verdict_text(pod)}."
+        yield f"Nothing stopped it: {verdict_text(pod, hot)}."
         return
     yield f"What stopped it first: {pod.gate}."
     rounds = {each.rounds_ago: each for each in reversed(found)}
@@ -183,7 +184,8 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
 def _on_hot(found: RoundNode) -> Iterator[str]:
     hot, pool = found.node, found.pool
     yield (
-        f"It is on node {hot.node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"
+        f"It is on node {hot.node}, judged by {strategy_text(pool)}: {rounds_hot_text(hot, pool)}; "
+        f"{readings_text(hot)}"
         f"{f'. What stopped the node: {hot.gate}' if hot.gate else ''}."
     )
     if hot.pods_left_out:

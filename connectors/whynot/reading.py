@@ -17,6 +17,7 @@ from connectors.whynot.evidence import Evidence, is_about
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
@@ -58,12 +59,20 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
         policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
+        evidence.metric_max_age_ms = _metric_max_age_ms(policy)
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
     if question.node is not None:
         _about_node(evidence, question.node, newest)
     if question.pod is not None:
         _about_pod(evidence, *question.pod, newest)
     return evidence
+
+
+def _metric_max_age_ms(record: PolicyRecord) -> int:
+    from schemas.policy import read_policy
+
+    # No worker has refused the record.
+    return 1_000 * read_policy(record.document).rebalance.node_metric_expiration_seconds
 
 
 _Newest = Callable[..., Iterator[Any]]

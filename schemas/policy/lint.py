@@ -11,7 +11,7 @@ from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.errors import Path
 from schemas.policy.parts import is_default
-from schemas.policy.plugins import (
+from schemas.policy.sections.plugins import (
     BALANCED_ALLOCATION,
     LIMITS_AWARE,
     LOAD_AWARE,
@@ -19,7 +19,7 @@ from schemas.policy.plugins import (
     OVERUTILIZATION_RISK,
     RESOURCES_FIT,
 )
-from schemas.policy.resourcesfit import LEAST_ALLOCATED
+from schemas.policy.sections.resources_fit import LEAST_ALLOCATED
 from schemas.policy.windows import open_minutes
 
 Finding = tuple[Path, str]

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
-from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
+from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held
@@ -41,7 +41,7 @@ def policy_of(args: Json) -> Policy:
         PolicyError: they are refused.
     """
     ours = {name: value for name, value in args.items() if name != "estimator"}
-    return Policy(load_aware=load_aware_args(ours), plugins=_PLUGINS)
+    return Policy(compat="koordinator", load_aware=load_aware_args(ours), plugins=_PLUGINS)
 
 
 def differences(expected: Json, found: Json) -> Iterator[str]:

@@ -14,7 +14,7 @@ from connectors.policies.draft.load import HOT, Load
 from connectors.policies.draft.summary import ClusterSummary
 from connectors.units import duration_text
 from schemas.policy import RiskMoveArgs
-from schemas.policy.plugins import OVERUTILIZATION_RISK, PluginChoice
+from schemas.policy.sections.plugins import OVERUTILIZATION_RISK, PluginChoice
 
 #: By how much a move by risk lowers the sum of nodes' costs at least: the default, which evicts no
 #: more in the closed loop than Koordinator does. With less more pods leave, for less each.

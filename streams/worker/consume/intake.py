@@ -52,20 +52,20 @@ class Stretch:
 
 def split_at_gaps(
     records: Iterable[InputRecord],
-    find_following: Callable[[str, int], int],
+    first_offset: Callable[[str, int], int],
     empty: EmptyOffsets,
 ) -> tuple[Stretch, ...]:
     """Split records of one partition where records are missing, and drop those applied before.
 
-    `find_following` returns the offset that follows in a topic and partition. Only the first stretch has nothing
-    missing.
+    `first_offset` says from which offset of a topic and partition records are wanted. Only the first
+    stretch has nothing missing.
     """
     following: dict[str, int] = {}
     stretches = [Stretch()]
     for record in records:
         topic, partition = record.topic, record.partition
         if topic not in following:
-            following[topic] = find_following(topic, partition)
+            following[topic] = first_offset(topic, partition)
         expected = following[topic]
         while (behind := empty.get((topic, partition, expected))) is not None:
             expected = behind

@@ -10,11 +10,11 @@ from schemas.policy import (
     Policy,
     PolicyError,
     effective_yaml,
-    moving,
     read_policy,
 )
 from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.reader import NODE_POOLS_MAX
+from schemas.policy.sections import moving_thresholds
 from tests.schemas.policy.harness import lines
 
 
@@ -238,14 +238,14 @@ def test_a_policy_has_a_bounded_number_of_pools() -> None:
 
 def test_an_entry_is_looked_at_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    conflicts = moving._pool_conflicts
+    conflicts = moving_thresholds._pool_conflicts
 
     def counted(entry: Any, pool: Any, at: Any) -> Any:
         looked.append(pool.name)
         return conflicts(entry, pool, at)
 
-    monkeypatch.setattr(moving, "_pool_conflicts", counted)
-    monkeypatch.setattr(moving.MovingThresholds, "of_pool", None)
+    monkeypatch.setattr(moving_thresholds, "_pool_conflicts", counted)
+    monkeypatch.setattr(moving_thresholds.MovingThresholds, "of_pool", None)
     read_policy(_pools(40))
     assert looked == [f"p{number}" for number in range(40)]
     looked.clear()

@@ -14,7 +14,7 @@ from connectors.policies.draft.document import document
 from connectors.policies.draft.load import Load
 from connectors.policies.draft.summary import ClusterSummary
 from schemas.policy import read_policy
-from schemas.policy.plugins import PluginChoice
+from schemas.policy.sections.plugins import PluginChoice
 
 HOUR_MS = 3_600_000
 #: A score by risk, and moves by thresholds, whatever the default is.

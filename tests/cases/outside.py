@@ -1,0 +1,3 @@
+"""Situations that are not run here, with the reason."""
+
+NOT_RUN: dict[str, str] = {}
