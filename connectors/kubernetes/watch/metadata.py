@@ -16,6 +16,7 @@ _OF_PODS = frozenset(
         "controller.kubernetes.io/pod-deletion-cost",
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "gang.scheduling.koordinator.sh/name",
         "kubernetes.io/config.mirror",
         "kubernetes.io/config.source",
     }
