@@ -12,8 +12,8 @@ from connectors.kafka.client import Connection
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pods import PodLifecycle
 from schemas.policy import Policy
-from schemas.policy.migration import BUILT_IN_CLASSES
-from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
+from schemas.policy.sections.migration import BUILT_IN_CLASSES
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 #: Records of `pod-lifecycle` that are looked at, newest first.
 RECORDS_MAX = 20_000

@@ -68,6 +68,8 @@ class Evidence:
     """Other clusters that these records are about."""
     policy: str | None = None
     """The cluster's policy in a few words; none: it has none, and the default one holds."""
+    metric_max_age_ms: int = 180_000
+    """Age from which on rounds do not judge a node by its metric."""
     paused: bool = False
     """The newest policy record that no worker has refused says so."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from connectors.whynot.evidence import Evidence, is_about
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
@@ -58,12 +59,20 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
         policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
+        evidence.metric_max_age_ms = _metric_max_age_ms(policy)
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
     if question.node is not None:
         _about_node(evidence, question.node, newest)
     if question.pod is not None:
         _about_pod(evidence, *question.pod, newest)
     return evidence
+
+
+def _metric_max_age_ms(record: PolicyRecord) -> int:
+    from schemas.policy import read_policy
+
+    # No worker has refused the record.
+    return 1_000 * read_policy(record.document).rebalance.node_metric_expiration_seconds
 
 
 _Newest = Callable[..., Iterator[Any]]
@@ -94,10 +103,7 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
 
 
 def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
-    for metric in newest("node-metrics"):
-        if metric.node == node:
-            evidence.metrics[node] = metric
-            break
+    _read_metric(evidence, node, newest)
     looked = Looked()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
@@ -116,6 +122,12 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
             break
     evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
     evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
+
+
+def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
+    metric = next((each for each in newest("node-metrics") if each.node == node), None)
+    if metric is not None:
+        evidence.metrics[node] = metric
 
 
 def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
@@ -141,6 +153,9 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision
             break
+    node = evidence.node_of(namespace, name)
+    if node is not None and node not in evidence.metrics:
+        _read_metric(evidence, node, newest)
 
 
 def _moves(newest: _Newest, wanted: Callable[[MoveOutcome], bool]) -> tuple[MoveOutcome, ...]:

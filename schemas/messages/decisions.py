@@ -140,6 +140,12 @@ class PlacementDecision(Message):
     judged_by_estimates: Counts | None = None
     """How many nodes were judged by the estimates of their pods, by the statistic that the policy
     asks for and their metrics do not record, as "p95 over 15m"; none: no node."""
+    judged_by_other_statistics: Counts | None = None
+    """How many nodes were judged by another statistic, by both, as "p95 over 30m: p95 over 5m" or
+    "p95 over 30m: mean"; none: no node."""
+    unknown_usage: Counts | None = None
+    """How many nodes have a metric that lacks a resource, by resource; they count for it as nodes
+    without a metric; none: no node."""
     as_of: AsOf
     """The state that it was computed from."""
 

@@ -173,7 +173,7 @@ class Pod(PodRef):
     initialized_at_ms: EpochMs | None = None
     """lastTransitionTime of the condition Initialized=True."""
     deleting_at_ms: EpochMs | None = None
-    """metadata.deletionTimestamp: the pod is terminating."""
+    """metadata.deletionTimestamp: the pod is terminating, and is to be gone by then."""
     ready: bool = False
     """Condition Ready=True."""
 

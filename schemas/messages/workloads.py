@@ -37,6 +37,8 @@ class WorkloadState(Message):
     """Its name."""
     replicas: Pods = 0
     """Pods that it wants (spec.replicas; of a Job, those at once of its completions that are left)."""
+    evictions_allowed: Pods | None = None
+    """Of a Job: pods that may be evicted before that counts as a failure that matters; none: any."""
     removed: bool = False
     """It is there no more."""
     list_id: ListId | None = None
@@ -99,6 +101,9 @@ class DisruptionBudget(Message):
     """status.desiredHealthy."""
     expected_pods: Pods = 0
     """status.expectedPods."""
+    unhealthy_pod_eviction_policy: Literal["IfHealthyBudget", "AlwaysAllow"] = "IfHealthyBudget"
+    """Whether a running pod that is not ready may always be evicted, or only while as many pods as
+    are desired are healthy."""
     removed: bool = False
     """It is there no more."""
     list_id: ListId | None = None

@@ -12,25 +12,25 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from schemas.policy.collecting import CollectPolicies
-from schemas.policy.descheduling import DeschedulingLimits
 from schemas.policy.errors import Problem
-from schemas.policy.evictor import DefaultEvictorArgs
-from schemas.policy.loadaware import LoadAwareSchedulingArgs
-from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
-from schemas.policy.maintenance import MaintenanceArgs
-from schemas.policy.migration import MigrationControllerArgs
-from schemas.policy.moves import MoveArgs
-from schemas.policy.moving import MovingThresholds, moving_conflicts
-from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.policy.parts import Conflict, PolicyPart, is_default, refuse, whole
-from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK, PluginChoice
-from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
-from schemas.policy.resourcesfit import (
+from schemas.policy.sections.collect import CollectPolicies
+from schemas.policy.sections.descheduling import DeschedulingLimits
+from schemas.policy.sections.evictor import DefaultEvictorArgs
+from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
+from schemas.policy.sections.maintenance import MaintenanceArgs
+from schemas.policy.sections.migration import MigrationControllerArgs
+from schemas.policy.sections.moves import MoveArgs
+from schemas.policy.sections.moving_thresholds import MovingThresholds, moving_conflicts
+from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK, PluginChoice
+from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs
+from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
+from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from schemas.policy.riskmoves import RiskMoveArgs
+from schemas.policy.sections.risk_moves import RiskMoveArgs
 
 _DAY_S = 86_400
 
@@ -41,7 +41,8 @@ class Policy(PolicyPart):
     mode: Literal["observe", "enforce"] = "observe"
     """observe: evictions are decided and marked dry; enforce: they are commands."""
     compat: Compat = "loadstream"
-    """koordinator: rebalancing does what Koordinator does, also where that surprises."""
+    """koordinator: filter, score, estimation and rebalancing do what Koordinator does, also where
+    that surprises."""
     plugins: PluginChoice = Field(default_factory=PluginChoice, validate_default=True)
     overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
         default_factory=OverutilizationRiskArgs

@@ -160,7 +160,12 @@ class ClusterState:
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
-                return self.migrations.workload(message, self.inventory.numbers.sequence) or []
+                return (
+                    self.migrations.workload(
+                        message, self.inventory.numbers.sequence, self.inventory.now_ms
+                    )
+                    or []
+                )
             case DisruptionBudget():
                 return self.migrations.budget(message, self.inventory.numbers.sequence) or []
             case NamespaceState():

@@ -111,17 +111,26 @@ class Inventory:
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
+        self._average_ms = max(
+            each.of_node.average_ms for each in policy.collect.by_section.values()
+        )
+        """The longest window of means."""
         if parts != self._policy_parts:
             self._policy_parts = parts
             self._judge_anew(policy)
 
     def _judge_anew(self, policy: Policy) -> None:
-        self.estimator = Estimator(policy.load_aware)
+        self.estimator = Estimator(policy.load_aware, policy.compat)
         self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
+        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.judge_anew(
-            filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
+            filtered=policy.plugins.filters(LOAD_AWARE),
+            scored=policy.plugins.scores(LOAD_AWARE),
+            at_risk=tuple(each.name for each in policy.overutilization_risk.resources)
+            if by_risk
+            else (),
         )
         self.index.judge_anew(self.nodes.values())
         self._set_fleet(policy)
@@ -237,7 +246,9 @@ class Inventory:
             again: the metric was applied before, and the state is restored from rows.
         """
         node = self.node(metric.node)
-        if node.set_metric(None if metric.removed else metric, extend=not again):
+        if node.set_metric(
+            None if metric.removed else metric, average_ms=self._average_ms, extend=not again
+        ):
             self.changed_lifetimes[node.name] = None
         self.freshness.expect(node)
         self.freshness.judge(node, self.now_ms)
@@ -379,8 +390,8 @@ class Inventory:
         node = None if name is None else self.nodes.get(name)
         if node is None:
             return None
-        metric_time_ms = node.usage.metric_time_ms
-        held = node.release(uid)
+        metric_time_ms, gone = node.usage.metric_time_ms, node.gone
+        held = node.release(uid, self.now_ms)
         if held is None:
             return None
         self.held_pods -= 1
@@ -388,7 +399,7 @@ class Inventory:
             del self.where[uid]
             self.owners.drop(uid)
         self.changed_pods[node.name, uid] = None
-        if node.usage.metric_time_ms != metric_time_ms:
+        if node.usage.metric_time_ms != metric_time_ms or node.gone is not gone:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
         self._forget_empty(node)

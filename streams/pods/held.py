@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from schemas.messages.pods import Pod
 from streams.pods.demand import PodDemand
 
+#: A pod is to be gone this long after its time to end is over, in ms.
+REMOVAL_MS = 30_000
+
+
+def is_overdue(pod: Pod, now_ms: int) -> bool:
+    """Tell whether a pod still terminates although its grace period is over: it may never go."""
+    return pod.deleting_at_ms is not None and now_ms - pod.deleting_at_ms > REMOVAL_MS
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from schemas.base.message import INT64_MAX
 from schemas.messages.pods import Pod
-from schemas.policy import LoadAwareSchedulingArgs
+from schemas.policy import Compat, LoadAwareSchedulingArgs
 from streams.pods.demand import PodDemand
 from streams.pods.kind import Kind
 from streams.pods.priority import FLAT, PriorityClass, translate_resource
@@ -54,8 +54,10 @@ class Estimate(NamedTuple):
 class Estimator:
     """Estimates pods under one set of arguments, as vectors over one list of resources."""
 
-    def __init__(self, args: LoadAwareSchedulingArgs) -> None:
+    def __init__(self, args: LoadAwareSchedulingArgs, compat: Compat = "loadstream") -> None:
         self.args = args
+        self.follows_koordinator = compat == "koordinator"
+        """Usage, filter and score do what Koordinator's do, also where that surprises."""
         self.resources: tuple[str, ...] = args.resources
         """Names in ascending order: the axis of every vector."""
         self.thresholds = read_policy_thresholds(args)
@@ -71,8 +73,10 @@ class Estimator:
     def counts_like(self, other: "Estimator") -> bool:
         """Tell whether both estimate every pod alike, over the same resources."""
         mine, theirs = self.args, other.args
-        return self.resources == other.resources and all(
-            getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY
+        return (
+            self.resources == other.resources
+            and self.follows_koordinator == other.follows_koordinator
+            and all(getattr(mine, field) == getattr(theirs, field) for field in _COUNTED_BY)
         )
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:

@@ -415,7 +415,7 @@ def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
         result = run(*arguments)
         assert result.exit_code == 0
         assert (
-            "none of 3 pods is of a scheduler of migration.schedulerNames (koord-scheduler); theirs: "
+            "none of 3 pods is of a scheduler of migration.schedulerNames (loadstream, koord-scheduler); theirs: "
             "default-scheduler (2), volcano (1)" in result.stderr
         )
 

@@ -18,6 +18,7 @@ def disruption_budget(found: Json) -> Json:
             current_healthy=status.get("currentHealthy"),
             desired_healthy=status.get("desiredHealthy"),
             expected_pods=status.get("expectedPods"),
+            unhealthy_pod_eviction_policy=spec.get("unhealthyPodEvictionPolicy"),
         ),
         **_selector(spec.get("selector")),
     }

@@ -26,7 +26,7 @@ from streams.stage.arrays import BoolArray, IntArray
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
 from streams.usage.rounding import UNBOUNDED
-from streams.usage.vectors import Vector
+from streams.usage.vectors import UNKNOWN, Vector
 
 EXPIRED = "node(s) nodeMetric expired"
 
@@ -188,9 +188,14 @@ class LoadAwareFilter(Filter):
 
 
 def _room(most: Vector, used: Vector) -> Vector:
-    """What may still be used; without limit where there is none."""
+    """What may still be used; without limit where there is none, or where the usage is unknown."""
     pairs = zip(most, used, strict=True)
-    return tuple([limit if limit == UNBOUNDED else limit - amount for limit, amount in pairs])
+    return tuple(
+        [
+            UNBOUNDED if limit == UNBOUNDED or amount == UNKNOWN else limit - amount
+            for limit, amount in pairs
+        ]
+    )
 
 
 def _both(one: _Limits, other: _Limits) -> _Limits:

@@ -125,6 +125,7 @@ class Evictions:
             self.pool.nodes.which,
             columns.universe,
             self.given.rules.leaving if own_leaving else (),
+            self.given.now_ms,
         )
         used = self.pool.readings.used(phase)[:, chosen].copy()
         if own_leaving:

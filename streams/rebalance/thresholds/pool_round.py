@@ -189,7 +189,7 @@ class PoolTurn:
         if not self.outcome.names:
             return "the pool has no node"
         if not self.names:
-            return f"no node of the pool has {fresh_metric(self.nodes.resources)}"
+            return f"no node of the pool has {fresh_metric(self.nodes.resources, 'or')}"
         if not self.outcome.hot:
             return "no node is above a high threshold"
         if not any(self.acting.values()):
@@ -206,10 +206,28 @@ class PoolTurn:
             self.targets = self.targets[:0]
             return ""
         if not count:
-            return "no node is below all low thresholds"
+            return self._explain_no_target()
         return (
             f"{count} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
         )
+
+    def _explain_no_target(self) -> str:
+        """The node that is nearest to being a target, and what it lacks."""
+        nodes, low = self.nodes, self.limits.low
+        excess = (nodes.usage - low) / np.maximum(nodes.capacity, 1)
+        distance = excess.max(axis=0)
+        distance[(distance > 0) & ~nodes.schedulable] += UNLIMITED
+        lowest = int(distance.argmin())
+        name, over = self.names[lowest], excess[:, lowest] > 0
+        if not over.any():
+            why = "was hot a short while ago" if nodes.schedulable[lowest] else "is cordoned"
+            return f"no node below all low thresholds takes pods: {name} {why}"
+        shares = 100 * nodes.usage[over, lowest] / np.maximum(nodes.capacity[over, lowest], 1)
+        resources = compress(nodes.resources, over.tolist())
+        used = " and ".join(
+            f"{each} {share:.1f} %" for each, share in zip(resources, shares, strict=True)
+        )
+        return f"no node is below all low thresholds: the lowest is {name} at {used}"
 
     def _count(self, phase: Phase, code: int) -> None:
         """Count the round for nodes that are over, and for those that no longer are."""

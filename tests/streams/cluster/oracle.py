@@ -58,7 +58,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
         (node for node in inventory.nodes.values() if node.state is not None),
         key=lambda node: node.name,
     )
-    estimator = Estimator(policy.load_aware)
+    estimator = Estimator(policy.load_aware, policy.compat)
     filters, scores = enabled(policy, estimator)
     refused_by = [0] * len(filters)
     reasons: Counter[str] = Counter()

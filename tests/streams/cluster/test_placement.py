@@ -95,7 +95,8 @@ def test_where_all_nodes_are_overloaded_a_pod_goes_to_the_least_bad() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["whenOverloaded: wait", "compat: koordinator", "compat: koordinator\nmode: enforce"]
+    "document",
+    ["whenOverloaded: wait", "compat: koordinator", "compat: koordinator\nmode: enforce"],
 )
 def test_a_pod_waits_for_load_to_fall_where_the_policy_says_so(document: str) -> None:
     run = cluster(node(), metric(cpu=7900), policy_record(document))

@@ -27,7 +27,6 @@ from tests.streams.cluster.builders import (
 )
 from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
 
-
 PORT = container({"cpu": "1"}, host_ports=(HostPort(port=80),))
 PORT_OF_ALL = container({"cpu": "8"}, host_ports=(HostPort(port=80),))
 

@@ -57,8 +57,10 @@ def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields:
 def workload(uid: str = "web", replicas: int = 3, **fields: Any) -> WorkloadState:
     """An owner and what it wants."""
     return WorkloadState(
-        cluster=CLUSTER, uid=uid, owner_kind="ReplicaSet", namespace="default", name=uid,
-        replicas=replicas, **fields,
+        **{
+            "cluster": CLUSTER, "uid": uid, "owner_kind": "ReplicaSet", "namespace": "default",
+            "name": uid, "replicas": replicas, **fields,
+        }
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from connectors.policies.draft.document import document
 from connectors.policies.draft.load import Load
 from connectors.policies.draft.summary import ClusterSummary
 from schemas.policy import read_policy
-from schemas.policy.plugins import PluginChoice
+from schemas.policy.sections.plugins import PluginChoice
 
 HOUR_MS = 3_600_000
 #: A score by risk, and moves by thresholds, whatever the default is.
@@ -56,7 +56,7 @@ def reasons(of: ClusterSummary) -> dict[str, str]:
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
     found = values(summary())
     assert found["loadAware.usageThresholds.cpu"] == 75
-    assert found["loadAware.usageThresholds.memory"] == 85
+    assert found["loadAware.usageThresholds.memory"] == 80
     assert found["rebalance.highThresholds.cpu"] == 75
     assert found["rebalance.lowThresholds.cpu"] == 30
     assert found["mode"] == "observe"

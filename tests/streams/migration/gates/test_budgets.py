@@ -103,7 +103,7 @@ def test_budgets_of_one_selector_are_one_question() -> None:
             cluster="test", namespace="shop", name=f"b-{number:03}", selector=everything
         )
         budgets.apply(named, 1)
-    pod = Pod(namespace="shop", name="p", uid="p")
+    pod = Pod(namespace="shop", name="p", uid="p", phase="Running")
     assert str(budgets.exhausted(pod)).startswith(
         "1000 disruption budgets cover the pod (b-000, b-001, b-002)"
     )

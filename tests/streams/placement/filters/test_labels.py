@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import NodeRequirement
-from streams.placement.filters.labels import LabelColumn
-from streams.placement.filters.labels import NAME_FIELD, OneOf, equals, on_field, on_label
+from streams.placement.filters.labels import (
+    NAME_FIELD,
+    LabelColumn,
+    OneOf,
+    equals,
+    on_field,
+    on_label,
+)
 from tests.streams.cluster.strategies import requirements
 from tests.streams.placement.builders import expression
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.policy.durations import Duration
-from schemas.policy.migration import PriorityThreshold
 from schemas.policy.parts import Conflict, Count, Items, PolicyPart
+from schemas.policy.sections.migration import PriorityThreshold
 from schemas.policy.selectors import LabelSelector, SelectorText
 
 DefaultProtection = Literal[

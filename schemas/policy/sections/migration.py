@@ -7,13 +7,12 @@ replicas (features of the controller, not of this reader).
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.policy.durations import Duration, PositiveDuration
-from schemas.policy.gates import EvictionGate
 from schemas.policy.parts import (
     INT32_MAX,
     Conflict,
@@ -25,11 +24,62 @@ from schemas.policy.parts import (
 )
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 
+#: Checks before an eviction that a policy may pass over. Always checked, and so without a name here: that
+#: the pod is there and where it was, that it is not moving already, the limits on commands,
+#: disruption budgets, maintenance windows. `DoNotDisrupt`, `JobFailures` and `ScalingDown` are ours, the
+#: others upstream's.
+EvictionGate = Literal[
+    "Namespaces",
+    "LabelSelector",
+    "NodeSelector",
+    "NodeFit",
+    "BarePods",
+    "LocalStoragePods",
+    "SystemCriticalPods",
+    "PVCPods",
+    "PriorityThreshold",
+    "ExpectedReplicas",
+    "MaxMigratingGlobally",
+    "MaxMigratingPerNode",
+    "MaxMigratingPerNamespace",
+    "MaxMigratingPerWorkload",
+    "MaxUnavailablePerWorkload",
+    "DoNotDisrupt",
+    "JobFailures",
+    "ScalingDown",
+]
+
+#: What each gate checks; skipping it lifts exactly that.
+GATES: dict[EvictionGate, str] = {
+    "Namespaces": "migration.namespaces",
+    "LabelSelector": "labelSelector of migration and evictor",
+    "NodeSelector": "nodeSelector of migration and evictor",
+    "NodeFit": "nodeFit of migration and evictor",
+    "BarePods": "pods without an owner",
+    "LocalStoragePods": "pods with volumes of type emptyDir or hostPath",
+    "SystemCriticalPods": "pods of priority 2000000000 and above",
+    "PVCPods": "pods with volume claims",
+    "PriorityThreshold": "priorityThreshold of migration and evictor",
+    "ExpectedReplicas": "workloads with as few replicas as may move at once",
+    "MaxMigratingGlobally": "maxMigratingGlobally",
+    "MaxMigratingPerNode": "maxMigratingPerNode",
+    "MaxMigratingPerNamespace": "maxMigratingPerNamespace",
+    "MaxMigratingPerWorkload": "maxMigratingPerWorkload",
+    "MaxUnavailablePerWorkload": "maxUnavailablePerWorkload",
+    "DoNotDisrupt": 'annotations of Karpenter and cluster-autoscaler, and evict: "false"',
+    "JobFailures": "pods whose eviction counts as a failure of their Job",
+    "ScalingDown": "workloads whose replicas were lowered in the last 5 minutes",
+}
+EVICTION_GATES: tuple[str, ...] = get_args(EvictionGate)
+
 #: Priority classes that every cluster has, and their values.
 BUILT_IN_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
+
+#: Schedulers whose pods ask loadstream for a node: the name that `kubernetes watch` places, and upstream's.
+DEFAULT_SCHEDULERS = ("loadstream", "koord-scheduler")
 
 _PERCENTAGE = re.compile(r"(0|[1-9][0-9]{0,8})%", re.ASCII)
 _SHARE_ALLOWED = 'an integer from 0, or a percentage such as "10%"'
@@ -124,7 +174,7 @@ class MigrationControllerArgs(PolicyPart):
     max_unavailable_per_workload: Share | None = None
     skip_check_expected_replicas: bool = False
     skip_eviction_gates: Items[EvictionGate] = ()
-    """Checks that are passed over, by upstream's names; `schemas.policy.gates` lists them."""
+    """Checks that are passed over, by upstream's names (`GATES`)."""
     object_limiters: dict[Literal["workload", "namespace"], ObjectLimiter] = Field(
         default_factory=dict, validate_default=True
     )
@@ -147,4 +197,4 @@ class MigrationControllerArgs(PolicyPart):
     @field_validator("scheduler_names")
     @classmethod
     def _fill_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return names or ("koord-scheduler",)
+        return names or DEFAULT_SCHEDULERS

@@ -22,8 +22,6 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.base.message import ResourceName
-from schemas.policy.loadaware import LoadAwareSchedulingArgs
-from schemas.policy.lownodeload import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
@@ -34,6 +32,8 @@ from schemas.policy.parts import (
     is_false,
     whole,
 )
+from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
+from schemas.policy.sections.rebalance import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
 
 #: Most rounds whose mean usage is remembered.

@@ -16,7 +16,7 @@ from schemas.policy.parts import (
     PolicyPart,
     repeated,
 )
-from schemas.policy.resourcelimits import ResourceWeight
+from schemas.policy.sections.resource_limits import ResourceWeight
 
 #: The strategy that there is.
 LEAST_ALLOCATED: Final = "LeastAllocated"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.policy import Compat, LowNodeLoadArgs, PolicyError, low_node_load_args
-from schemas.policy.lownodeload import DEFAULT_POOL
+from schemas.policy.sections.rebalance import DEFAULT_POOL
 from tests.schemas.policy.harness import problems
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "lownodeload.jsonl.gz"
