@@ -53,7 +53,7 @@ _PLACES = ("node", "address", "port")
 #: What to do where kubelets have the certificates that kubeadm leaves them with.
 _OWN_CERTIFICATES = (
     "in the file that --sources names; kubelets of kubeadm sign their own certificates unless "
-    "serverTLSBootstrap is on (docs/kubernetes.md)"
+    "serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
 )
 #: Fields that only a connection with TLS goes by, and a connection to a kubelet itself.
 _OF_TLS = ("ca_file", "insecure", "send_credentials")
