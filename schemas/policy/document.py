@@ -76,6 +76,11 @@ class Policy(PolicyPart):
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that another scheduler places, where room is to be reserved first: left alone, as
     upstream does, or evicted without a reservation."""
+    when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
+        None
+    )
+    """What becomes of a pod that the load filter alone keeps from every node: it is placed on the
+    best of them all the same, or waits; none: as `compat` says."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
@@ -108,6 +113,13 @@ class Policy(PolicyPart):
         if hot is None or plugins.names_load_aware or not plugins.scores(OVERUTILIZATION_RISK):
             return args
         return args.refusing_from(hot)
+
+    @field_validator("when_overloaded")
+    @classmethod
+    def _resolve_when_overloaded(
+        cls, given: Literal["leastBad", "wait"] | None, info: ValidationInfo
+    ) -> Literal["leastBad", "wait"]:
+        return given or ("wait" if info.data.get("compat") == "koordinator" else "leastBad")
 
     @field_validator("rebalance")
     @classmethod

@@ -129,9 +129,12 @@ class ClusterState:
         if isinstance(message, ClockTick):
             with self.inventory.numbers.if_asked():
                 answer = self._tick(message, position)
+            self.placement.note_openings()
         else:
             self.inventory.numbers.begin()
             answer = self._apply(message, position)
+            if self.inventory.opened and not isinstance(answer, Refusal):
+                answer = [*answer, *self.placement.use_openings(self._cause(position))]
         said = self.migrations.take()
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 

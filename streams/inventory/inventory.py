@@ -68,6 +68,8 @@ class Inventory:
         """Number of pods that take room; a pod that does so on two nodes counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing read them last."""
+        self.opened: dict[str, int] = {}
+        """Changes since placement read them last that may let a node take more, as bits, by node."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -101,6 +103,7 @@ class Inventory:
         """Use another policy; nodes are judged again if a part that they depend on has changed."""
         parts = (
             policy.compat,
+            policy.when_overloaded,
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -334,8 +337,10 @@ class Inventory:
             node.cordoned = cordoned
             self._touch(node, Change.STATE)
 
-    def _touch(self, node: Node, change: int) -> None:
+    def _touch(self, node: Node, change: int, *, opens: bool = True) -> None:
         self.touched[node.name] = None
+        if opens:
+            self.opened[node.name] = self.opened.get(node.name, 0) | change
         if node.row >= 0:
             if change != Change.PODS:
                 self.freshness.judge_missing(node)
@@ -365,7 +370,7 @@ class Inventory:
         node = self._register(name, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
-        self._touch(node, Change.PODS)
+        self._touch(node, Change.PODS, opens=False)
 
     def _register(self, name: str, held: Held) -> Node:
         """Note where a pod is about to be held; return the node."""

@@ -222,7 +222,11 @@ def _pool_conflicts(
     """Rules between the maps of one pool; what it inherits both sides of was reported at the top
     level."""
     holder = ("nodePools",) if at else ()
+    # Distances to both sides of a mean need not be ordered.
+    apart = compat == "loadstream" and pool.use_deviation_thresholds
     for field, bound in _AT_MOST:
+        if apart and field.endswith("low_thresholds") and bound.endswith("high_thresholds"):
+            continue
         if getattr(given, field) is None and getattr(given, bound) is None:
             continue
         limits: dict[str, float] = getattr(pool, bound) or {}

@@ -56,7 +56,7 @@ def reasons(of: ClusterSummary) -> dict[str, str]:
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
     found = values(summary())
     assert found["loadAware.usageThresholds.cpu"] == 75
-    assert found["loadAware.usageThresholds.memory"] == 85
+    assert found["loadAware.usageThresholds.memory"] == 80
     assert found["rebalance.highThresholds.cpu"] == 75
     assert found["rebalance.lowThresholds.cpu"] == 30
     assert found["mode"] == "observe"
