@@ -32,7 +32,7 @@ def why(decision: PlacementDecision) -> list[str]:
 )
 def keep_the_last_value_with_its_own_time() -> str:
     policy = moving(
-        "loadAware: {usageThresholds: {cpu: 80}}\nplugins: {score: [LoadAwareScheduling]}"
+        "loadAware: {usageThresholds: {cpu: 80}}\nplugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait"
     )
     cluster = Cluster(policy, n1=92, n2=85)
     cluster.pod("a", "n2", 20)
@@ -110,7 +110,7 @@ def fall_back_to_the_next_shorter_window(mode: str) -> str:
 def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     policy = moving(f"loadAware: {{nodeMetricExpirationSeconds: 300, "
                     f"enableScheduleWhenNodeMetricsExpired: {str(enabled).lower()}}}\n"
-                    "plugins: {score: [LoadAwareScheduling]}")  # fmt: skip
+                    "plugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait")  # fmt: skip
     cluster = Cluster(policy, n2=95)
     cluster.pod("a", "n2", 30)
     cluster.measure("n2")
