@@ -41,7 +41,7 @@ from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
-from streams.usage.metric import check_amounts
+from streams.usage.metric import check_amounts, check_capacity
 
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
@@ -181,7 +181,12 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or check_amounts(metric) or check_lifetime_columns(metric)
+        wrong = (
+            self._early(metric)
+            or check_amounts(metric)
+            or check_lifetime_columns(metric)
+            or self._foreign(metric)
+        )
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
@@ -198,6 +203,20 @@ class ClusterState:
             return None
         limit_ms = self.policy.metric_future_seconds * 1000
         return from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
+
+    def _foreign(self, metric: NodeMetric) -> Refusal | None:
+        """Refuse what the node cannot have used, or an earlier node of its name has used."""
+        node = self.inventory.nodes.get(metric.node)
+        if node is None or node.state is None or self.policy.compat == "koordinator":
+            return None
+        created_ms, updated_ms = node.state.created_at_ms, metric.updated_at_ms
+        if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
+            return Refusal(
+                "late",
+                f"updated_at_ms is {updated_ms}, before the node was created at {created_ms}: it is "
+                "of another node of its name",
+            )
+        return check_capacity(metric, node.installed)
 
     def _request(self, request: SchedulingRequest, position: Position) -> Answer:
         cause = self._cause(position)

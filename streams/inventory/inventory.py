@@ -259,6 +259,9 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_place(node)
         node.describe(None)
+        node.forget_usage()
+        if self.fleet is not None:
+            self.changed_lifetimes[node.name] = None
         self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
