@@ -260,8 +260,7 @@ def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
 @cases(
     "2.koordinator",
     *(
-        (f"a pod with {kind} {name}: refused by name", (kind, name, value), "refused by name",
-         "not refused by name")
+        (f"a pod with {kind} {name}: refused by name", (kind, name, value), "refused by name")
         for kind, name, value in (
             ("label", "pod-group.scheduling.sigs.k8s.io", "gang-a"),
             ("annotation", "gang.scheduling.koordinator.sh/name", "gang-a"),
