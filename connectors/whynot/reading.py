@@ -17,7 +17,6 @@ from connectors.whynot.evidence import Evidence, is_about
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
@@ -59,7 +58,7 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
         policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
-        evidence.metric_max_age_ms = _metric_max_age_ms(policy)
+        evidence.metric_max_age_ms = _metric_max_age_ms(policy.document, evidence.metric_max_age_ms)
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
     if question.node is not None:
         _about_node(evidence, question.node, newest)
@@ -68,11 +67,14 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     return evidence
 
 
-def _metric_max_age_ms(record: PolicyRecord) -> int:
-    from schemas.policy import read_policy
+def _metric_max_age_ms(document: str, default_ms: int) -> int:
+    from schemas.policy import PolicyError, read_policy
 
-    # No worker has refused the record.
-    return 1_000 * read_policy(record.document).rebalance.node_metric_expiration_seconds
+    try:
+        seconds = read_policy(document).rebalance.node_metric_expiration_seconds
+    except PolicyError:  # no worker has refused it yet
+        return default_ms
+    return 1_000 * seconds
 
 
 _Newest = Callable[..., Iterator[Any]]

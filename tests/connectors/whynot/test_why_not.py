@@ -650,6 +650,16 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     assert "The cluster is paused" not in ask(BLUE).stdout
 
 
+def test_a_policy_that_no_worker_has_looked_at_yet_may_have_errors(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="colect: {}", applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("status", story())
+    recorded.write("node-metrics", [metric_of_web()])
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        "n1 is unknown: its metric is 7m30s old, at most 3m."
+    )
+
+
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
