@@ -8,7 +8,7 @@ from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from tests.cases.case import case, cases
 from tests.cases.cluster import CPU, LOAD_AWARE, MEMORY, Cluster, make_pod, moving, with_changes
-from tests.streams.cluster.builders import CLUSTER, at, tick
+from tests.streams.cluster.builders import CLUSTER, at, container, tick
 
 _GPU = "nvidia.com/gpu"
 
@@ -126,6 +126,43 @@ def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
         decision = cluster.decide(make_pod(f"without-{name}"))
         found.append(f"without {name}: {decision.node or why(decision)[0]}")
     return f"{'; '.join(found)}; moves {cluster.moves()}"
+
+
+_RISK = "the score by risk counts what is not measured as if its pods' requests were all of it"
+
+
+@cases(
+    "13.default",
+    ("default policy: n1 without any metric, n2 at 40 %", None, "n2", _RISK),
+    ("default policy: n1's metric lacks cpu, n2 at 40 %", {"memory": 12}, "n2", _RISK),
+    ("default policy: n1 at 20 %, n2 at 40 %", {"cpu": 20, "memory": 10}, "n1"),
+)
+def prefer_what_is_known(used: dict[str, float] | None) -> str:
+    cluster = Cluster("", n1=None, n2=40)
+    if used is not None:
+        cluster.used["n1"] = used
+    return cluster.minutes(3).place(make_pod("p", cpu="1"))
+
+
+@cases(
+    "1.target",
+    ("by thresholds: n1 hot, n2 25 %, n3's metric lacks memory, which has thresholds", (
+        "rebalance: {lowThresholds: {cpu: 30, memory: 50}, highThresholds: {cpu: 70, memory: 80}}",
+        {"cpu": 5}), "a n1->n2"),
+    ("by risk: n3's metric lacks cpu", (
+        "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}", {"memory": 5}),
+     "a n1->n2"),
+    ("by risk: n3 has no metric", (
+        "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}", None), "a n1->n2"),
+)  # fmt: skip
+def never_move_to_the_unknown(given: tuple[str, dict[str, float] | None]) -> str:
+    policy, used = given
+    cluster = Cluster(moving(policy), n1=85, n2=25, n3=None)
+    if used is not None:
+        cluster.used["n3"] = used
+    for uid in ("a", "b", "c", "d"):
+        cluster.pod(uid, "n1", 20, containers=(container({"cpu": "2"}),))
+    return cluster.minutes().moves()
 
 
 # --- usage of prod pods, unknown pods ------------------------------------------------------------
