@@ -61,6 +61,10 @@ _KOORDINATOR = "compat: koordinator\n"
      "warning: highThresholds"),
     ("high 80 above the placement threshold 75",
      (_LOW_HIGH.format(30, 80) + "loadAware: {usageThresholds: {cpu: 75}}", "highThresholds"), "accepted"),
+    ("hotPercent 60 of moves by risk below the placement threshold 75", (
+        "overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}\nplugins: {balance: "
+        "[OverutilizationRisk]}\nloadAware: {usageThresholds: {cpu: 75}}", "hotPercent"),
+     "warning: hotPercent", "thresholds of moves by risk are not compared with those of placement"),
     ("maxMigratingPerWorkload 100% with single replicas",
      ("migration: {maxMigratingPerWorkload: 100%}", "maxMigratingPerWorkload"),
      "warning: maxMigratingPerWorkload"),
