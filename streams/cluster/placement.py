@@ -344,6 +344,7 @@ class Placement:
         """Decide, and take the room at once, on the best node that the owner may go to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
+            ranking = self.placer.rank_to_place(waiting.kind, excluded)
             allowed = excluded.best(ranking)
             if allowed is None:
                 return self.excluded_requests.wait(

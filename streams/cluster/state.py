@@ -74,7 +74,7 @@ class ClusterState:
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
-        exclusions = Exclusions(self.memory.moves, self.inventory.nodes)
+        exclusions = Exclusions(self.memory.moves, self.inventory)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)

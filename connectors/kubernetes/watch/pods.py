@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from connectors.kubernetes.watch.affinity import node_selector_terms
+from connectors.kubernetes.watch.affinity import anti_affinity_terms, node_selector_terms
 from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.containers import containers
 from connectors.kubernetes.watch.metadata import Json, given, pod_annotations, time_ms
@@ -58,9 +58,10 @@ def pod(found: Json, claims: Claims) -> Json:
         deleting_at_ms=time_ms(meta.get("deletionTimestamp")),
         **_conditions(status),
     )
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    if (required := affinity.get(_REQUIRED)) is not None:
-        values["required_node_affinity"] = node_selector_terms(required)
+    if affinity := spec.get("affinity"):
+        values |= given(required_anti_affinity=anti_affinity_terms(affinity))
+        if (required := (affinity.get("nodeAffinity") or {}).get(_REQUIRED)) is not None:
+            values["required_node_affinity"] = node_selector_terms(required)
     return values
 
 

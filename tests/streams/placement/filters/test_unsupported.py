@@ -35,7 +35,10 @@ def test_a_refusal_names_each_requirement_once(
         ({"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}, "a gang"),
         ({"annotations": {"gang.scheduling.koordinator.sh/name": "g"}}, "a gang"),
         ({"labels": {"quota.scheduling.koordinator.sh/name": "q"}}, "an elastic quota"),
-        ({"annotations": {"scheduling.koordinator.sh/reservation-affinity": "{}"}}, "a reservation"),
+        (
+            {"annotations": {"scheduling.koordinator.sh/reservation-affinity": "{}"}},
+            "a reservation",
+        ),
         ({"labels": {"koordinator.sh/qosClass": "LSR"}}, "cpu binding"),
         (
             {"annotations": {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
