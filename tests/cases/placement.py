@@ -11,7 +11,7 @@ from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod
 from streams.pods.demand import pod_demand
 from tests.cases.case import case, cases
-from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, pod_object, with_changes
+from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
 from tests.streams.cluster.builders import container, tick
 
 # --- what a pod counts for -----------------------------------------------------------------------
@@ -244,8 +244,7 @@ _BESIDE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
 
 @cases(
     "2.anti-affinity",
-    ("a pod on n1 requires no pod app=web beside it; a pod app=web asks", {"app": "web"}, "n2",
-     "required anti-affinity of running pods is not looked at"),
+    ("a pod on n1 requires no pod app=web beside it; a pod app=web asks", {"app": "web"}, "n2"),
     ("a pod app=db asks", {"app": "db"}, "n1"),
 )  # fmt: skip
 def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
@@ -255,6 +254,24 @@ def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
     cluster.minutes()
     cluster.see("pods", pod_object("alone", "n1", affinity=_BESIDE))
     return cluster.schedule(pod_object("p", labels=labels))
+
+
+@cases(
+    "2.anti-affinity target",
+    ("by thresholds: n1 hot by a pod app=web; on n2 (10 %) a pod requires none beside it; n3 20 %",
+     "", "a n1->n3", "targets of moves by thresholds do not heed it"),
+    ("the same by risk",
+     "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0, maxMovesPerRound: 1}",
+     "a n1->n3", "targets of moves by risk do not heed it"),
+)  # fmt: skip
+def never_move_beside_pods_that_forbid_it(policy: str) -> str:
+    cluster = Cluster(moving(policy), n1=85)
+    for name, cpu in (("n2", 10), ("n3", 20)):
+        cluster.node(name, cpu, labels={"kubernetes.io/hostname": name})
+    cluster.see("pods", pod_object("alone", "n2", affinity=_BESIDE), cpu=1)
+    for name in ("a", "b", "c", "d"):
+        cluster.see("pods", pod_object(name, "n1", cpu="2", labels={"app": "web"}), cpu=20)
+    return cluster.minutes().moves()
 
 
 @cases(
