@@ -25,11 +25,8 @@ def why(decision: PlacementDecision) -> list[str]:
     return [each.reason.removeprefix("node(s) ") for each in decision.reasons]
 
 
-@case(
-    "1",
-    "n1 92 % at 10:00, no sample after it; filter threshold 80; a pod each minute to 10:04",
-    right="cpu usage exceed threshold x2, nodeMetric expired; target of moves: none",
-)
+@case("1", "n1 92 % at 10:00, no sample after it; filter threshold 80; a pod each minute to 10:04",
+      right="cpu usage exceed threshold x2, nodeMetric expired; target of moves: none")  # fmt: skip
 def keep_the_last_value_with_its_own_time() -> str:
     policy = moving(
         "loadAware: {usageThresholds: {cpu: 80}}\nplugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait"
@@ -49,11 +46,8 @@ def keep_the_last_value_with_its_own_time() -> str:
     return f"{text}; target of moves: {' '.join(moves)}"
 
 
-@case(
-    "7",
-    "n1 reports memory and no cpu, n2 the same and cpu 40 %, score by usage: n1 is not the emptiest",
-    right="n2",
-)
+@case("7", "n1 reports memory and no cpu, n2 the same and cpu 40 %, score by usage: n1 is not the emptiest",
+      right="n2")  # fmt: skip
 def treat_a_missing_resource_as_unknown() -> str:
     cluster = Cluster(LOAD_AWARE)
     cluster.node("n1", None)
@@ -63,11 +57,8 @@ def treat_a_missing_resource_as_unknown() -> str:
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "1.gpu",
-    "n1 uses both GPUs and its exporter is down, n2 uses 1 of 2; score by gpu",
-    right="n2",
-)
+@case("1.gpu", "n1 uses both GPUs and its exporter is down, n2 uses 1 of 2; score by gpu",
+      right="n2")  # fmt: skip
 def do_not_prefer_a_node_whose_exporter_is_down() -> str:
     cluster = Cluster(with_changes(
         LOAD_AWARE, f"loadAware: {{resourceWeights: {{{_GPU}: 1}}, usageThresholds: {{{_GPU}: 95}}, "
@@ -197,11 +188,8 @@ def measure_prod_usage(priority_class: str) -> str:
     return decision.node or why(decision)[0]
 
 
-@case(
-    "1.unknown pods",
-    "n1 65 % by pods that no record names, n2 30 % by pods that are known; default policy",
-    right="n2",
-)
+@case("1.unknown pods", "n1 65 % by pods that no record names, n2 30 % by pods that are known; default policy",
+      right="n2")  # fmt: skip
 def count_usage_of_unknown_pods() -> str:
     cluster = Cluster("", n1=None, n2=None)
     cluster.pod("known", "n2", 25)
@@ -216,11 +204,8 @@ def count_usage_of_unknown_pods() -> str:
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "1.unknown target",
-    "n1 85 %, n2 80 % by pods that no record names, n3 25 %; low 30: n2 is no target",
-    right="a n1->n3; high 2, low 1",
-)
+@case("1.unknown target", "n1 85 %, n2 80 % by pods that no record names, n3 25 %; low 30: n2 is no target",
+      right="a n1->n3; high 2, low 1")  # fmt: skip
 def never_move_to_a_node_full_of_unknown_pods() -> str:
     cluster = Cluster(moving(), n1=85, n2=80, n3=25)
     cluster.pod("a", "n1", 20)
@@ -250,11 +235,8 @@ def _idle_with_one_peak(peak: float, policy: str) -> Cluster:
     return cluster
 
 
-@case(
-    "1.peak",
-    "an idle node of 10 cores reports 192 cores for one scrape (a factor of 30); high 70",
-    right="0 rounds hot, 0 commands, 1 sample refused",
-)
+@case("1.peak", "an idle node of 10 cores reports 192 cores for one scrape (a factor of 30); high 70",
+      right="0 rounds hot, 0 commands, 1 sample refused")  # fmt: skip
 def refuse_an_impossible_sample() -> str:
     cluster = _idle_with_one_peak(1920, moving("rebalance: {highThresholds: {cpu: 50}}"))
     rounds = cluster.of(RebalanceRound)
@@ -293,11 +275,8 @@ def judge_by_enough_samples(count: int) -> str:
     return "hot" if cluster.hot("n1") else "not hot"
 
 
-@case(
-    "1.re-added",
-    "n1 90 % is removed and added again under its name without a metric; filter 75",
-    right="waiting before, n1 after; unknown",
-)
+@case("1.re-added", "n1 90 % is removed and added again under its name without a metric; filter 75",
+      right="waiting before, n1 after; unknown")  # fmt: skip
 def start_unknown_after_a_removal() -> str:
     cluster = Cluster(LOAD_AWARE, n1=90)
     cluster.minutes()
@@ -310,12 +289,9 @@ def start_unknown_after_a_removal() -> str:
     return f"{before.outcome} before, {after.node} after; {known}"
 
 
-@case(
-    "1.window 60",
-    "the average window becomes 60 s instead of 300 s: 10 nodes with known lives of pods",
-    right="10 of 10 nodes report lives of pods after it",
-    open="a shorter window forgets lives of pods",
-)
+@case("1.window 60", "the average window becomes 60 s instead of 300 s: 10 nodes with known lives of pods",
+      right="10 of 10 nodes report lives of pods after it",
+      open="a shorter window forgets lives of pods")  # fmt: skip
 def keep_lives_when_the_window_gets_shorter() -> str:
     cluster = Cluster("", **{f"n{number}": None for number in range(10)})
     for number in range(10):

@@ -18,11 +18,8 @@ from tests.streams.cluster.builders import container, tick
 # --- what a pod counts for -----------------------------------------------------------------------
 
 
-@case(
-    "16",
-    "32 cores at 60 %, threshold 65, 10 pods of 2 CPU in a second; compat: koordinator: 65.3 rounds to 65",
-    right="1 placed, 9 refused: cpu usage exceed threshold",
-)
+@case("16", "32 cores at 60 %, threshold 65, 10 pods of 2 CPU in a second; compat: koordinator: 65.3 rounds to 65",
+      right="1 placed, 9 refused: cpu usage exceed threshold")  # fmt: skip
 def count_a_burst() -> str:
     more = "compat: koordinator\nloadAware: {usageThresholds: {cpu: 65}}"
     cluster = Cluster(with_changes(LOAD_AWARE, more))
@@ -107,11 +104,8 @@ def place_on_the_least_bad(policy: str) -> str:
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "44",
-    "a healthy node with a fresh metric: the decision warns of nothing",
-    right="n1, 0 stale, judged by estimates: no",
-)
+@case("44", "a healthy node with a fresh metric: the decision warns of nothing",
+      right="n1, 0 stale, judged by estimates: no")  # fmt: skip
 def warn_of_nothing_on_a_healthy_node() -> str:
     policy = with_changes(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
                           "usageAggregationType: p95, usageAggregatedDuration: 10m}}")  # fmt: skip
@@ -159,11 +153,8 @@ def _first_placed(cluster: Cluster, known: int) -> str:
     return "none in 60 s"
 
 
-@case(
-    "2.priority",
-    "priority 1,000,000 waits 150 s; its room is freed; a second later a pod of priority 0 asks",
-    right="urgent at once",
-)
+@case("2.priority", "priority 1,000,000 waits 150 s; its room is freed; a second later a pod of priority 0 asks",
+      right="urgent at once")  # fmt: skip
 def give_freed_room_to_the_highest_priority() -> str:
     cluster = _full()
     cluster.decide(make_pod("urgent", cpu="9", priority=1_000_000))
@@ -175,11 +166,8 @@ def give_freed_room_to_the_highest_priority() -> str:
     return _first_placed(cluster, known)
 
 
-@case(
-    "2.oldest",
-    "two pods of one priority and other sizes wait 100 and 50 s; room for one of them is freed",
-    right="old at once",
-)
+@case("2.oldest", "two pods of one priority and other sizes wait 100 and 50 s; room for one of them is freed",
+      right="old at once")  # fmt: skip
 def give_freed_room_to_the_oldest() -> str:
     cluster = _full()
     cluster.decide(make_pod("old", cpu="8"))
@@ -224,12 +212,9 @@ def end_the_back_off_by_an_event(event: str) -> str:
 # --- room of others ------------------------------------------------------------------------------
 
 
-@case(
-    "2.nominated",
-    "a pod of default-scheduler, 9 cores, is nominated to n1 of 10 cores; 9 pods of 1 core ask",
-    right="placed 1 of 9",
-    open="status.nominatedNodeName holds no room",
-)
+@case("2.nominated", "a pod of default-scheduler, 9 cores, is nominated to n1 of 10 cores; 9 pods of 1 core ask",
+      right="placed 1 of 9",
+      open="status.nominatedNodeName holds no room")  # fmt: skip
 def keep_the_room_of_a_nominated_pod() -> str:
     cluster = Cluster("", n1=5)
     cluster.minutes()
@@ -314,11 +299,8 @@ def place_on_avoided_nodes_last(key: str) -> str:
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "2.OutOfcpu",
-    "our pod is rejected by the kubelet (OutOfcpu) after its binding: its room is free again",
-    right="first on n1, second on n1",
-)
+@case("2.OutOfcpu", "our pod is rejected by the kubelet (OutOfcpu) after its binding: its room is free again",
+      right="first on n1, second on n1")  # fmt: skip
 def release_the_room_of_a_rejected_pod() -> str:
     cluster = Cluster("", n1=5)
     cluster.minutes()

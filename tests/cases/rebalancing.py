@@ -102,11 +102,8 @@ def do_not_judge_by_unknown_capacity(gpus: dict[str, str]) -> str:
     return cluster.minutes().moves()
 
 
-@case(
-    "9",
-    "control plane with 2899Mi of 1.18Gi allocatable memory (capacity 3.65Gi), static pods only",
-    right="245 % of allocatable; mirror or static pod: True; 0 commands in 6 rounds",
-)
+@case("9", "control plane with 2899Mi of 1.18Gi allocatable memory (capacity 3.65Gi), static pods only",
+      right="245 % of allocatable; mirror or static pod: True; 0 commands in 6 rounds")  # fmt: skip
 def accept_usage_above_allocatable() -> str:
     thresholds = "rebalance: {lowThresholds: {memory: 30}, highThresholds: {memory: 60}}"
     cluster = Cluster(moving(thresholds), n2=10)
@@ -125,11 +122,8 @@ def accept_usage_above_allocatable() -> str:
     return f"{share}; mirror or static pod: {mirror}; {commands} commands in 6 rounds"
 
 
-@case(
-    "11",
-    "100 cores, high 70; pods 30+25+20, system 5; after the first eviction the mean still says 76",
-    right="a n1->n2, then none",
-)
+@case("11", "100 cores, high 70; pods 30+25+20, system 5; after the first eviction the mean still says 76",
+      right="a n1->n2, then none")  # fmt: skip
 def count_pods_that_are_there() -> str:
     cluster = Cluster(moving(), n1=80, n2=10)
     for uid, cpu in (("a", 30), ("b", 25), ("c", 20)):
@@ -155,11 +149,8 @@ def name_the_lowest_node_without_a_target() -> str:
     return make(moving(), {"n1": 90, "n2": 60, "n3": 55, "n4": 50}, _A).gate()
 
 
-@case(
-    "28",
-    "memory low 25, high 70; a pod of 80 % of a node, others at 20 %: it would overheat any node",
-    right="0 commands in 10 rounds; big: no target",
-)
+@case("28", "memory low 25, high 70; a pod of 80 % of a node, others at 20 %: it would overheat any node",
+      right="0 commands in 10 rounds; big: no target")  # fmt: skip
 def leave_a_pod_that_no_node_can_take() -> str:
     thresholds = "lowThresholds: {cpu: null, memory: 25}, highThresholds: {cpu: null, memory: 70}"
     cluster = Cluster(moving(f"rebalance: {{{thresholds}}}"))

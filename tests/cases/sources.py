@@ -92,11 +92,8 @@ def _of(node: str, value: Any) -> tuple[dict[str, str], Any]:
     return {"instance": node}, value
 
 
-@case(
-    "1.source",
-    'polls answer 92 %, 503, an empty vector, "abc": the last one is not written again, nor a 0',
-    right="n1 9200, n1 None, no sample, n1 None",
-)
+@case("1.source", 'polls answer 92 %, 503, an empty vector, "abc": the last one is not written again, nor a 0',
+      right="n1 9200, n1 None, no sample, n1 None")  # fmt: skip
 def take_no_answer_for_zero() -> str:
     memory = [_of("n1", 1)]
     outcomes, _ = _ask(
@@ -153,11 +150,8 @@ def join_by_any_address(instance: str) -> str:
     return _show(found)
 
 
-@case(
-    "8.timeout",
-    "the query of GPUs times out, those of cpu and memory answer",
-    right="n1 1000",
-)
+@case("8.timeout", "the query of GPUs times out, those of cpu and memory answer",
+      right="n1 1000")  # fmt: skip
 def go_on_without_one_query() -> str:
     gpu = {"nvidia.com/gpu": None}
     (found,), _ = _ask({"cpu": [_of("n1", 1)], "memory": [_of("n1", 1)], **gpu})
@@ -206,12 +200,9 @@ def take_no_rate_over_a_restart(given: tuple[float, float, float]) -> str:
     return _kubelet(_a(0, first, 100 << 20, 1.7e9), _a(60, second, 100 << 20, start))[1]
 
 
-@case(
-    "4",
-    "a pod's points: t=30 {cpu 35.1 s, 60Mi}, t=40 {0, 0}, t=20 again {34.9 s, 60Mi}, t=60 {36.6 s, 60Mi}",
-    right="-/-, -/-, 50/60Mi",
-    open="of a point that goes back in time the CPU alone is dropped, not the memory",
-)
+@case("4", "a pod's points: t=30 {cpu 35.1 s, 60Mi}, t=40 {0, 0}, t=20 again {34.9 s, 60Mi}, t=60 {36.6 s, 60Mi}",
+      right="-/-, -/-, 50/60Mi",
+      open="of a point that goes back in time the CPU alone is dropped, not the memory")  # fmt: skip
 def skip_points_of_dying_pods() -> str:
     mebi = 60 << 20
     found = _kubelet(
@@ -221,11 +212,8 @@ def skip_points_of_dying_pods() -> str:
     return ", ".join(found[1:])
 
 
-@case(
-    "4.node",
-    "/stats/summary of a kubelet that has just started: node cpu 0 and memory 0",
-    right="no sample",
-)
+@case("4.node", "/stats/summary of a kubelet that has just started: node cpu 0 and memory 0",
+      right="no sample")  # fmt: skip
 def skip_zero_points_of_nodes() -> str:
     settings = KubeletSettings.model_validate({"source": "kubelet_summary"})
     source = KubeletSummary(
@@ -272,11 +260,8 @@ def reject_rates_beyond_capacity(cpu: int) -> str:
 # --- credentials ---------------------------------------------------------------------------------
 
 
-@case(
-    "40",
-    "the token file of a Prometheus appears after the first poll; then nothing listens at its url",
-    right="credentials, then unreachable",
-)
+@case("40", "the token file of a Prometheus appears after the first poll; then nothing listens at its url",
+      right="credentials, then unreachable")  # fmt: skip
 def read_the_token_at_each_poll() -> str:
     with tempfile.TemporaryDirectory() as folder:
         token = Path(folder, "token")
