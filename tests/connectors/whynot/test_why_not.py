@@ -830,6 +830,51 @@ def test_a_node_that_risk_does_not_call_hot_is_said_to_be_judged_by_risk(
     assert "OverutilizationRisk judges by what is expected of its pods, not by one metric." in said
 
 
+CAPACITY = {"cpu": "16", "memory": "64Gi"}
+
+
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [
+        (
+            {"capacity": CAPACITY},
+            "cpu: 154000 was measured and the node has 16000; believed is at most 105 % of that",
+        ),
+        ({"created_at_ms": ASKED_MS}, "it is of an earlier node of this name"),
+    ],
+)
+def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
+    recorded: Recorded, state: dict[str, Any], refused: str
+) -> None:
+    recorded.write("status", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added", **state)])
+    recorded.write(
+        "node-metrics",
+        [NodeMetric(cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - 1, usage={"cpu": 154_000})],
+    )
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        f"n1 is unknown: its metric was refused, {refused}."
+    )
+    if "capacity" in state:
+        before = NodeMetric(
+            cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - MINUTE_MS, usage={"cpu": 400}
+        )
+        impossible = before.model_copy(
+            update={"updated_at_ms": ASKED_MS, "usage": {"cpu": 154_000}}
+        )
+        recorded.write("node-metrics", [before, impossible])
+        said = ask(BLUE, "--node", "n1").stdout
+        assert f"it uses cpu 0.4.\nA newer metric was refused: {refused}." in said
+
+
+def test_a_metric_of_too_few_samples_is_said_to_be_none_to_judge_by(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0)])
+    metric = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS, "samples": 2})
+    recorded.write("node-metrics", [metric])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "It is the mean of 2 samples; LowNodeLoad judges a node by 3 or more." in said
+
+
 def test_the_usage_of_a_pod_is_called_measured_by_thresholds_and_expected_by_risk(
     recorded: Recorded,
 ) -> None:
