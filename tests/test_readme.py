@@ -40,7 +40,7 @@ def _printed(beginning: str) -> re.Pattern[str]:
 
 def test_the_demo_of_kubernetes_takes_as_long_wherever_it_is_said() -> None:
     help_text = CliRunner().invoke(app, ["kubernetes", "demo", "--help"]).output
-    pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/kubernetes.md")]
+    pages = [(ROOT / each).read_text("utf-8") for each in ("Makefile", "docs/how-to/kubernetes.md")]
     for text in (*pages, _part("Try it by hand"), help_text):
         assert "two to four minutes" in " ".join(text.split())
 

@@ -104,7 +104,7 @@ class Policy(PolicyPart):
         cls, args: LoadAwareSchedulingArgs, info: ValidationInfo
     ) -> LoadAwareSchedulingArgs:
         # Beside the score by risk a lower threshold than the share from which that calls a node hot
-        # costs evictions (docs/closed-loop.md). Upstream's is for those who name upstream's plugin.
+        # costs evictions (docs/explanation/closed-loop.md). Upstream's is for those who name upstream's plugin.
         plugins: PluginChoice | None = info.data.get("plugins")
         risk: OverutilizationRiskArgs | None = info.data.get("overutilization_risk")
         if plugins is None or risk is None or info.data.get("compat") != "loadstream":

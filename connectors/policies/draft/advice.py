@@ -85,7 +85,7 @@ def advise(summary: ClusterSummary, plugins: PluginChoice | None = None) -> Advi
     """The policy for a cluster of which there is enough to go by.
 
     `plugins` are those that decide; none: those that are on by default, which keep nodes coolest in
-    the closed loop (docs/closed-loop.md).
+    the closed loop (docs/explanation/closed-loop.md).
     """
     chosen = plugins or PluginChoice()
     scores = [each.name for each in chosen.score]

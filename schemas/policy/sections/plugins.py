@@ -61,7 +61,7 @@ BUILT_IN = KnownPlugins(
 )
 
 #: What is on where a policy does not say: what leaves nodes coolest in the closed loop
-#: (docs/closed-loop.md).
+#: (docs/explanation/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
 #: The same with `compat: koordinator`.

@@ -62,7 +62,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "rebalancing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "rebalancing.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
