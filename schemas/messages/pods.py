@@ -140,6 +140,8 @@ class Pod(PodRef):
 
     node: NodeName | None = None
     """spec.nodeName: the node that it is bound to."""
+    nominated_node: NodeName | None = None
+    """status.nominatedNodeName of an unbound pod: another scheduler holds room for it there."""
     required_node: NodeName | None = None
     """A node that an unbound pod insists on."""
     scheduler: _Text = ""
@@ -148,6 +150,8 @@ class Pod(PodRef):
     """spec.priority: higher goes first; none: 0."""
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
     """status.phase."""
+    failure: _Text = ""
+    """status.reason of a failed pod: OutOfcpu, Evicted ..."""
     qos_class: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
     """status.qosClass; none: computed from requests and limits."""
     labels: StringMap = Field(default_factory=dict)

@@ -43,6 +43,19 @@ from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.metric import check_amounts, check_capacity
 
+#: Reasons for which a kubelet rejects a pod that does not fit beside the pods it has.
+REJECTIONS = frozenset(
+    {
+        "NodeAffinity",
+        "NodePorts",
+        "OutOfcpu",
+        "OutOfephemeral-storage",
+        "OutOfmemory",
+        "OutOfpods",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
@@ -269,6 +282,15 @@ class ClusterState:
         pod = change.after
         if lifecycle.event == "deleted":
             return self.placement.gone(pod.uid, cause, "the pod was deleted")
+        before = change.before
+        if (
+            pod.node is not None
+            and pod.failure in REJECTIONS
+            and before is not None
+            and before.decision_id is not None
+            and before.expires_at_ms is None
+        ):
+            return self.placement.rejected(pod, pod.node, cause)
         if change.over:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:

@@ -180,10 +180,16 @@ def waiting(
 
 
 def ended(
-    cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
+    cause: Cause,
+    pod: Pod,
+    outcome: str,
+    message: str,
+    *,
+    node: str | None = None,
+    rejected: str | None = None,
 ) -> OutputMessage:
     """refused, withdrawn or expired, in words."""
-    return _decision(cause, pod, outcome, message, node=node)
+    return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
 def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:

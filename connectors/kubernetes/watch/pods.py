@@ -14,7 +14,18 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = (None, "", "Exists", "Equal")
 #: What a node must know of a pod that it has.
 _KEPT = (
-    *("namespace", "name", "uid", "node", "scheduler", "priority", "phase", "qos_class", "owners"),
+    *(
+        "namespace",
+        "name",
+        "uid",
+        "node",
+        "nominated_node",
+        "scheduler",
+        "priority",
+        "phase",
+        "qos_class",
+        "owners",
+    ),
     *("containers", "init_containers", "overhead"),
     *("created_at_ms", "scheduled_at_ms", "initialized_at_ms", "deleting_at_ms", "ready"),
 )
@@ -35,9 +46,11 @@ def pod(found: Json, claims: Claims) -> Json:
         name=meta["name"],
         uid=meta["uid"],
         node=spec.get("nodeName"),
+        nominated_node=None if spec.get("nodeName") else status.get("nominatedNodeName"),
         scheduler=spec.get("schedulerName"),
         priority=spec.get("priority"),
         phase=status.get("phase"),
+        failure=status.get("reason") if status.get("phase") == "Failed" else None,
         qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
         annotations=pod_annotations(meta),

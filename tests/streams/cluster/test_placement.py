@@ -185,6 +185,61 @@ def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
     assert outcomes(run.say(request(pod("w", labels={"app": "web"})))) == [("w", "waiting")]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_room_that_another_scheduler_holds_for_its_pod_is_not_given_away(restarts: bool) -> None:
+    run = cluster(node("a"), node("b"))
+    theirs = full("theirs", nominated_node="a")
+    run.say(lifecycle("changed", theirs))
+    if restarts:
+        run.restart()
+    placed = only(run.say(request(full("p"))))
+    assert placed.node == "b"
+    run.say(outcome(placed, "done"))
+    assert outcomes(run.say(request(full("q")), tick(9999))) == [("q", "waiting")] * 2
+    made = run.say(lifecycle("changed", theirs.model_copy(update={"nominated_node": "b"})))
+    assert [(each.pod.uid, each.node) for each in made] == [("q", "a")]
+
+
+@pytest.mark.parametrize("end", ["unnominated", "deleted", "bound elsewhere", "unlisted"])
+def test_nominated_room_ends_with_the_nomination(end: str) -> None:
+    run = cluster(node("a"), node("b", cpu="0"))
+    theirs = full("theirs")
+    run.say(lifecycle("changed", theirs.model_copy(update={"nominated_node": "a"})))
+    run.say(request(full("p")))
+    match end:
+        case "unnominated":
+            made = run.say(lifecycle("changed", theirs))
+        case "deleted":
+            made = run.say(lifecycle("deleted", theirs))
+        case "bound elsewhere":
+            made = run.say(lifecycle("bound", theirs, "b"))
+        case _:
+            made = run.full_list("pod-lifecycle", "1", lifecycle("seen", full("p")))
+    assert [(each.pod.uid, each.node) for each in made] == [("p", "a")]
+
+
+def test_nominated_room_becomes_that_of_the_bound_pod() -> None:
+    run = cluster(node("a"))
+    run.say(lifecycle("changed", full("theirs", nominated_node="a")))
+    assert run.say(lifecycle("bound", full("theirs"), "a")) == []
+    assert only(run.say(request(full("p")))).outcome == "waiting"
+
+
+def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() -> None:
+    run = cluster(node("a"))
+    placed = only(run.say(request(full("p"))))
+    run.say(outcome(placed, "done"), lifecycle("bound", full("p"), "a"))
+    failed = full("p", phase="Failed", failure="OutOfcpu")
+    made = run.say(lifecycle("finished", failed, "a"))
+    assert [(each.outcome, each.node, each.rejected, each.message) for each in made] == [
+        ("withdrawn", "a", "OutOfcpu", "the kubelet of a rejected the pod: OutOfcpu")
+    ]
+    assert only(run.say(request(full("replacement")))).node == "a"
+    assert (
+        run.say(lifecycle("finished", full("other", phase="Failed", failure="Evicted"), "a")) == []
+    )
+
+
 def test_one_node_is_not_called_nodes() -> None:
     run = cluster(node(cpu="100m"), node("taken", unschedulable=True), node("held", unschedulable=True))  # fmt: skip
     assert (
