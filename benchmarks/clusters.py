@@ -6,7 +6,7 @@ from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMet
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Container, Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
-from schemas.policy.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
+from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 from streams.cluster.state import ClusterState, Position
 
 CLUSTER = "bench"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
-from loadstream.command import command
+from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics, number
+from loadstream.cli.command import command
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -129,7 +129,7 @@ def agent(
     wait, at most 600; then the oldest are dropped.
     """
     from connectors.agent.source import AgentSource, Places
-    from loadstream.failures import as_messages
+    from loadstream.cli.command import as_messages
 
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from loadstream.arguments import number
-from loadstream.command import command
-from loadstream.failures import as_messages
+from loadstream.cli.arguments import number
+from loadstream.cli.command import as_messages, command
 
 _PORT_MAX = 65_535
 
@@ -56,7 +55,7 @@ def broker(
             "brokers, since the others take the ports after it",
             param_hint="--port",
         )
-    from loadstream import foreground
+    from connectors.brokers import foreground
 
     with as_messages():
         if kafka:

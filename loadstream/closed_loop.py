@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import number
-from loadstream.command import command
+from loadstream.cli.arguments import number
+from loadstream.cli.command import command
 from simulation.closed_loop.parameters import BOUNDS, Parameters
 
 if TYPE_CHECKING:

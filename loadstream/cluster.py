@@ -11,11 +11,10 @@ import typer
 from connectors.policies.entries import is_set_apart, newest_entry
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, cluster_name, length_ms, node_name, pod_name
-from loadstream.cluster_warnings import NOTHING_FOUND
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.policy_records import (
+from loadstream.cli.arguments import Json, cluster_name, length_ms, node_name, pod_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.policy.records import (
     Cluster,
     New,
     Reason,
@@ -139,7 +138,7 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, new: bool, 
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new)
+        check_named(connection, cluster, new=new, wait=wait)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         before = newest is not None and newest.record.paused

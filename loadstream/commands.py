@@ -15,17 +15,17 @@ from loadstream import (
     closed_loop,
     cluster,
     demo,
-    kubernetes,
-    migration,
     node,
     partition,
-    policy,
     replay,
     schema,
     simulate,
-    topic,
     worker,
 )
+from loadstream.kubernetes import duties as kubernetes
+from loadstream.migration import commands as migration
+from loadstream.policy import commands as policy
+from loadstream.topic import commands as topic
 
 app = typer.Typer(
     name="loadstream",

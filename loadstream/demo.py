@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import make_directory, number
-from loadstream.command import command
+from loadstream.cli.arguments import make_directory, number
+from loadstream.cli.command import command
 
 if TYPE_CHECKING:
     from simulation.demo.runner import Done

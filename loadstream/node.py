@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadstream.arguments import Json, as_field
-from loadstream.cluster_warnings import NOTHING_FOUND, warn
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
-from loadstream.migration_requests import (
+from loadstream.cli.arguments import Json, as_field
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND, warn
+from loadstream.migration.requests import (
     Cluster,
     HowTo,
     Ttl,

@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
+from loadstream.cli.arguments import Json
+from loadstream.cli.command import as_messages, command, connect_as_configured
 
 app = typer.Typer(name="partition", no_args_is_help=True, help="Reset damaged partitions.")
 #: What to do after a reset.

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json, cluster_name
-from loadstream.cluster_warnings import NOTHING_FOUND
-from loadstream.command import command
-from loadstream.failures import as_messages, connect_as_configured
+from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection

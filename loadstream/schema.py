@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from connectors.process.terminal import echo, print_json
-from loadstream.arguments import Json
-from loadstream.command import command
+from loadstream.cli.arguments import Json
+from loadstream.cli.command import command
 
 app = typer.Typer(
     name="schema", no_args_is_help=True, help="The published schemas of all topics and tables."

@@ -13,8 +13,8 @@ import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from loadstream.arguments import as_field, number
-from loadstream.command import command
+from loadstream.cli.arguments import as_field, number
+from loadstream.cli.command import command
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -74,7 +74,7 @@ def simulate(
     enforces, nodes that stay hot are relieved. A policy that the cluster has already stays. Every
     twelve hours another cluster of that name begins. Topics must be there.
     """
-    from loadstream.failures import as_messages
+    from loadstream.cli.command import as_messages
 
     with as_messages():
         from connectors.kafka.client import connect

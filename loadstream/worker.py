@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.process.terminal import echo
-from loadstream.arguments import as_field
-from loadstream.command import command
+from loadstream.cli.arguments import as_field
+from loadstream.cli.command import command
 
 if TYPE_CHECKING:
     from schemas.settings.connection import KafkaSettings

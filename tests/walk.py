@@ -1,15 +1,17 @@
-"""Which modules one record passes: `python -m tests.walk request|sample|eviction`.
+"""The way of one record through the code: `python -m tests.walk request|sample|eviction`.
 
-Prints the modules in the order in which the record enters them first, each with how often calls
-come back to it, and at the end how often packages are entered again. Plugins and modules of
-`schemas`, where messages and policies are, are counted but not shown one by one.
+Prints, in order, the functions of the core that are handed the record or what was made of it: its
+message, its pod, the kind of its pod, the decision. Calls between that only compute with numbers do
+not appear. `--all` counts them too. Plugins and modules of `schemas` are left out.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from types import FrameType
 from typing import Any
+
+from pydantic import BaseModel
 
 from schemas.messages.clock import ClockTick
 from schemas.messages.metrics import NodeMetric, PodMetric
@@ -20,7 +22,8 @@ from schemas.topics.codec import encode
 from streams.in_process.pipeline import LocalPipeline, Written
 from tests.streams.builders import NOW_MS, nodes, pod, request
 
-_PLUGINS = ("streams.placement.filters", "streams.placement.scores", "schemas.")
+_OURS = ("streams.", "schemas.")
+_LEFT_OUT = ("streams.placement.filters", "streams.placement.scores", "schemas.")
 _POLICY = """
 mode: enforce
 plugins: {balance: [LowNodeLoad]}
@@ -31,39 +34,65 @@ migration: {defaultJobMode: EvictDirectly, evictAllBarePods: true}
 
 
 class Walk:
-    """Modules of this project that calls enter, in order."""
+    """Functions that follow what they were handed, in the order of their calls."""
 
-    def __init__(self) -> None:
-        self.entered: list[str] = []
+    def __init__(self, *followed: object, everything: bool = False) -> None:
+        self.steps: list[tuple[str, str]] = []
+        """Module and function of each call."""
+        self.entered: set[str] = set()
+        """All modules, whatever their functions were handed."""
+        self._everything = everything
+        self._followed: dict[int, object] = {}
+        """By identity; holding an object keeps its identity from being used again."""
+        self._open: set[int] = set()
+        self._follow(*followed)
 
     def trace(self, work: Callable[[], Any]) -> None:
-        """Do the work, and note each change from one module to another by a call."""
+        """Do the work, and note the calls of it."""
         sys.setprofile(self._note)
         try:
             work()
         finally:
             sys.setprofile(None)
 
-    def _note(self, frame: FrameType, event: str, _: Any) -> None:
-        module = frame.f_globals.get("__name__", "")
-        ours = module.startswith(("streams.", "schemas."))
-        if event == "call" and ours and (not self.entered or self.entered[-1] != module):
-            self.entered.append(module)
+    def _follow(self, *values: object) -> None:
+        for value in values:
+            if type(value).__module__.startswith(_OURS) or isinstance(value, bytes):
+                self._followed[id(value)] = value
+            if isinstance(value, BaseModel):
+                parts = (getattr(value, name) for name in type(value).model_fields)
+                self._follow(*(each for each in parts if isinstance(each, BaseModel)))
+
+    def _note(self, frame: FrameType, event: str, result: object) -> None:
+        module, code = frame.f_globals.get("__name__", ""), frame.f_code
+        if not module.startswith(_OURS):
+            return
+        self.entered.add(module)
+        if event == "call":
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            handed = any(id(frame.f_locals.get(name)) in self._followed for name in names)
+            if handed:
+                self._open.add(id(frame))
+            if (handed or self._everything) and not code.co_filename.startswith("<"):
+                self.steps.append((module, code.co_qualname))
+        elif event == "return" and id(frame) in self._open:
+            self._open.discard(id(frame))
+            self._follow(frame.f_locals.get("self") if code.co_name == "__init__" else result)
 
     @property
-    def modules(self) -> list[str]:
-        """Modules without plugins and messages, by their first entry."""
-        return [each for each in dict.fromkeys(self.entered) if not each.startswith(_PLUGINS)]
+    def ways(self) -> list[tuple[str, list[str]]]:
+        """Modules in order, each with its functions until another module is entered."""
+        shown = [step for step in self.steps if not step[0].startswith(_LEFT_OUT)]
+        return [
+            (module, list(dict.fromkeys(function for _, function in steps)))
+            for module, steps in groupby(shown, key=lambda step: step[0])
+        ]
 
-    def reentries(self) -> Counter[str]:
-        """How often each package was entered again, its plugins and messages left out."""
-        packages = [
-            each.rsplit(".", 1)[0] for each in self.entered if not each.startswith(_PLUGINS)
-        ]
-        runs = [
-            each for each, before in zip(packages, ["", *packages], strict=False) if each != before
-        ]
-        return Counter({name: count - 1 for name, count in Counter(runs).items() if count > 1})
+    @property
+    def returns(self) -> int:
+        """How often a package is entered that had been entered before."""
+        packages = [key for key, _ in groupby(module.rsplit(".", 1)[0] for module, _ in self.ways)]
+        return len(packages) - len(set(packages))
 
 
 def _written(topic: str, message: Any, at_ms: int = NOW_MS) -> Written:
@@ -96,43 +125,46 @@ def _cluster() -> LocalPipeline:
     return pipeline
 
 
-def walk_request() -> Walk:
+def walk_request(*, everything: bool = False) -> Walk:
     """A request that is placed at once."""
-    pipeline, walk = _cluster(), Walk()
+    pipeline = _cluster()
     asking = _written("scheduling-requests", request(1))
+    walk = Walk(asking, asking.value, everything=everything)
     walk.trace(lambda: pipeline.apply([asking]))
     return walk
 
 
-def walk_sample() -> Walk:
-    """A usage sample that ends a report interval, up to the node metric."""
+def walk_sample(*, everything: bool = False) -> Walk:
+    """A usage sample that ends a report interval, up to the node metric in the cluster stage."""
     pipeline = _cluster()
     for second in range(0, 600, 10):
         sample = NodeUsage(
             cluster="c", node="n0", sampled_at_ms=NOW_MS + second * 1000, usage={"cpu": 1_000}
         )
-        walk = Walk()
-        walk.trace(lambda now=sample: pipeline.apply([_written("node-usage", now)]))  # type: ignore[misc]
+        record = _written("node-usage", sample)
+        walk = Walk(record, record.value, everything=everything)
+        walk.trace(lambda record=record: pipeline.apply([record]))  # type: ignore[misc]
         if "streams.aggregate.report" in walk.entered:
             return walk
     raise AssertionError("no metric was made")
 
 
-def walk_eviction() -> Walk:
-    """The tick at which a node has been hot long enough, and a pod is evicted."""
+def walk_eviction(*, everything: bool = False) -> Walk:
+    """A pod of a hot node, at the ticks at which its migration is created and its eviction ordered."""
     pipeline = _cluster()
     running = PodLifecycle(
         cluster="c", event="bound", pod=pod(1, cpu="8").model_copy(update={"node": "n0"})
     )
     usage = PodMetric(namespace="default", name="p1", usage={"cpu": 8_000})
     pipeline.apply([_written("pod-lifecycle", running)])
+    node = pipeline.cluster.clusters["c"].inventory.nodes["n0"]
+    walk = Walk(*node.held.values(), everything=everything)
     for minute in range(1, 30):
         pipeline.apply(_metrics(60 * minute, [15_000, 1_000, 1_000, 1_000], usage))
-        traced = Walk()
         out: list[tuple[str, bytes]] = []
-        traced.trace(lambda now=minute, out=out: out.extend(pipeline.apply([_tick(60 * now)])))  # type: ignore[misc]
+        walk.trace(lambda now=minute, out=out: out.extend(pipeline.apply([_tick(60 * now)])))  # type: ignore[misc]
         if any(topic == "eviction-commands" for topic, _ in out):
-            return traced
+            return walk
     raise AssertionError("nothing was evicted")
 
 
@@ -141,15 +173,16 @@ _WALKS = {"request": walk_request, "sample": walk_sample, "eviction": walk_evict
 
 def main() -> None:
     """Print one walk."""
-    if len(sys.argv) != 2 or sys.argv[1] not in _WALKS:
-        sys.exit(f"found {' '.join(sys.argv[1:])!r}; expected one of {', '.join(_WALKS)}")
-    walk = _WALKS[sys.argv[1]]()
-    times = Counter(walk.entered)
-    for number, module in enumerate(walk.modules, 1):
-        print(f"{number:3} {module:50} entered {times[module]} times")
-    again = walk.reentries()
-    parts = ", ".join(f"{name} {count}" for name, count in again.most_common())
-    print(f"{len(walk.modules)} modules; packages entered again {again.total()} times: {parts}")
+    arguments = sys.argv[1:]
+    everything = "--all" in arguments
+    names = [each for each in arguments if each != "--all"]
+    if len(names) != 1 or names[0] not in _WALKS:
+        sys.exit(f"found {' '.join(arguments)!r}; expected one of {', '.join(_WALKS)}, and --all")
+    walk = _WALKS[names[0]](everything=everything)
+    for module, functions in walk.ways:
+        print(f"{module:42} {', '.join(functions)}")
+    modules = {module for module, _ in walk.ways}
+    print(f"{len(modules)} modules; packages are entered again {walk.returns} times")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,32 @@
 """`/metrics` and health of a process, on one port.
 
-A thread answers, so that a process whose event loop hangs still does. A check answers with JSON:
-`{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
+A thread with an event loop of its own answers, so that a process whose event loop hangs still does. A check answers
+with JSON: `{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
+
+However many clients come and however slow they are, a bounded number of connections is open: a request and its answer
+have a deadline, and a connection too many closes the oldest one. So a probe, which asks at once, is answered.
 """
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import orjson
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
+
+#: Most connections that are open at once; the oldest is closed for one more.
+CONNECTIONS_MAX = 32
+#: Most connections that wait to be accepted, all of which may be accepted at once: so many clients meet no delay.
+_WAITING_MAX = 128
+#: Longest time of a connection, from its beginning to the end of the answer, in seconds.
+DEADLINE_S = 5.0
+#: Longest request with its headers, in bytes.
+_REQUEST_BYTES_MAX = 16 * 1024
 
 #: Returns what is wrong; empty: nothing.
 Problems = Callable[[], Sequence[str]]
@@ -50,14 +62,13 @@ def serving(
     try:
         yield
     finally:
-        server.shutdown()
-        server.server_close()
+        server.close()
 
 
 def serve(
     host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
-) -> ThreadingHTTPServer:
-    """Answer on a port until `shutdown`; port 0: one that the system chooses, in `server_port`.
+) -> "Endpoint":
+    """Answer on a port until `close`; port 0: one that the system chooses.
 
     Args:
         host: an address of this machine; empty: all of them.
@@ -68,61 +79,110 @@ def serve(
     Raises:
         PortUnusable: the port cannot be listened on.
     """
-
-    class Handler(_Handler):
-        def answer(self, path: str) -> tuple[int, str, bytes]:
-            if path == "/metrics":
-                encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
-                return 200, content_type, encoder(registry)
-            if path in checks:
-                problems = list(checks[path]())
-                body = orjson.dumps({"ok": not problems, "problems": problems}) + b"\n"
-                return (503 if problems else 200), "application/json", body
-            known = ", ".join(("/metrics", *checks))
-            return 404, "text/plain; charset=utf-8", f"{known}\n".encode()
-
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per metric, for readers other than Prometheus
     try:
-        server = _server(host, port, Handler)
+        listening = _listen(host, port)
     except OSError as error:
         raise PortUnusable(
             f"metrics port: port {port}{f' of {host}' if host else ''} cannot be listened on: "
             f"{error.strerror}; expected one that is free, or 0 for no metrics, and an address of "
             "this machine"
         ) from error
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    return server
+    return Endpoint(listening, registry, checks)
 
 
-def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    """Listens on an address of either family; without one on all, of both where there is IPv6."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Listen on an address of either family; without one on all, of both where there is IPv6."""
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
-    server = ThreadingHTTPServer((host, port), handler, bind_and_activate=False)
-    server.socket.close()  # of IPv4, whatever the address
-    server.socket = socket.create_server((host, port), family=family, dualstack_ipv6=both)
-    server.server_port = server.socket.getsockname()[1]
-    return server
+    return socket.create_server(
+        (host, port), family=family, backlog=_WAITING_MAX, dualstack_ipv6=both
+    )
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server_version = "loadstream"
-    sys_version = ""
-    #: A client that says nothing for so long is dropped, in seconds.
-    timeout = 10
+class Endpoint:
+    """Answers requests in a thread until `close`."""
 
-    def answer(self, path: str) -> tuple[int, str, bytes]:
-        """Status, content type and body."""
-        raise NotImplementedError
+    def __init__(
+        self, listening: socket.socket, registry: CollectorRegistry, checks: Mapping[str, Problems]
+    ) -> None:
+        self.port: int = listening.getsockname()[1]
+        self._registry = registry
+        self._checks = checks
+        self._connections: dict[asyncio.Task[None], None] = {}
+        """In the order of their beginning."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_until_complete,
+            args=(self._run(listening),),
+            name="metrics",
+            daemon=True,
+        )
+        self._closing = asyncio.Event()
+        self._thread.start()
 
-    def do_GET(self) -> None:
-        """Answer a request."""
-        status, content_type, body = self.answer(urlsplit(self.path).path)
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def close(self) -> None:
+        """Close the port and all connections."""
+        self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join()
+        self._loop.close()
 
-    def log_message(self, *_: Any) -> None:
-        """Scrapes and probes come every few seconds and are no news."""
+    async def _run(self, listening: socket.socket) -> None:
+        server = await asyncio.start_server(
+            self._accept, sock=listening, limit=_REQUEST_BYTES_MAX, backlog=_WAITING_MAX
+        )
+        async with server:
+            await self._closing.wait()
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+        connection = self._loop.create_task(self._converse(reader, writer))
+        self._connections[connection] = None
+        # Not in the task: it may be cancelled before it has begun.
+        connection.add_done_callback(lambda _: writer.transport.abort())
+        connection.add_done_callback(lambda done: self._connections.pop(done, None))
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request; a client that is slow, leaves or does not speak HTTP is dropped."""
+        dropped = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+        with suppress(*dropped):
+            async with asyncio.timeout(DEADLINE_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(request.decode("latin-1")))
+                await writer.drain()
+                writer.write_eof()
+                await reader.read()  # until the client has closed: nothing of the answer is lost
+
+    def _answer(self, request: str) -> bytes:
+        """The answer to a request, with its headers."""
+        line, *headers = request.split("\r\n")
+        method, _, rest = line.partition(" ")
+        if method != "GET":
+            return _encode(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", b"GET\n")
+        path = urlsplit(rest.partition(" ")[0]).path
+        if path == "/metrics":
+            named = [header.partition(":") for header in headers]
+            accepted = [value for name, _, value in named if name.lower() == "accept"]
+            encode, content_type = choose_encoder(",".join(accepted))
+            return _encode(HTTPStatus.OK, content_type, encode(self._registry))
+        if path in self._checks:
+            problems = list(self._checks[path]())
+            body = orjson.dumps({"ok": not problems, "problems": problems}) + b"\n"
+            status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+            return _encode(status, "application/json", body)
+        known = ", ".join(("/metrics", *self._checks))
+        return _encode(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"{known}\n".encode())
+
+
+def _encode(status: HTTPStatus, content_type: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nServer: loadstream\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + body

@@ -114,7 +114,11 @@ def _hot(hot: HotNode, pool: PoolRound) -> str:
         end = f"begun: {count_text(hot.leaving, 'migration')}"
     else:
         stopped = next((pod for pod in hot.pods if pod.gate), None)
-        end = f"no pod leaves; {verdict_text(stopped)}" if stopped else "no pod of it was looked at"
+        end = (
+            f"no pod leaves; {verdict_text(stopped, hot)}"
+            if stopped
+            else "no pod of it was looked at"
+        )
     return f"Node {hot.node} is {rounds_hot_text(hot, pool)}; {readings_text(hot)}: {end}."
 
 

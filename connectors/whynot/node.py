@@ -7,32 +7,37 @@ from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, RoundNode
 from connectors.whynot.wording import (
+    explain_unknown,
     migration_lines,
     move_lines,
     percents_text,
     readings_text,
     rounds_hot_text,
+    strategy_text,
     thresholds_text,
     verdict_text,
 )
+from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amount
-from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import LIVE
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:
-    """The answer for a node."""
+    """The answer for a node; that nothing fresh is known of it comes first."""
     found = list(evidence.hot(node))
     known = bool(found) or node in evidence.metrics or node in evidence.nodes
+    unknown = explain_unknown(evidence, node)
+    first = [f"{node} is unknown: {unknown}."] if unknown else []
     if not evidence.rounds:
         nothing = no_rounds(evidence)
-        return Answer((*nothing.sentences, *_present(evidence, node)), known, {})
-    sentences = list(preamble(evidence))
+        return Answer((*first, *nothing.sentences, *_present(evidence, node)), known, {})
+    sentences = [*first, *preamble(evidence)]
     now = [each for each in found if each.rounds_ago == 0]
     for each in now:
         sentences += _hot(evidence, each)
     if not now:
-        sentences += _not_hot(evidence, node, found)
+        sentences += _not_hot(evidence, node, found, judged=not unknown)
     if evidence.drains:
         drain = evidence.drains[0]
         sentences.append(f"As of {evidence.at(drain.happened_at_ms)} {drain_text(drain)}.")
@@ -44,10 +49,9 @@ def about_node(evidence: Evidence, node: str) -> Answer:
 def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
     hot, pool = found.node, found.pool
     kind = "prodHigh" if hot.phase == "prod" else "high"
-    where = f"pool {pool.pool} is in class {kind}" if hot.cost is None else pool.pool
     yield (
-        f"Node {hot.node} of {where}: {readings_text(hot)}. In force: "
-        f"{thresholds_text(pool.thresholds)}."
+        f"Node {hot.node} is in class {kind}, judged by {strategy_text(pool)}: {readings_text(hot)}. "
+        f"In force: {thresholds_text(pool.thresholds)}."
     )
     yield f"It is {rounds_hot_text(hot, pool)}."
     if hot.gate:
@@ -60,12 +64,14 @@ def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
         yield "No pod of it was looked at."
     for pod in hot.pods:
         left = " It has left since." if evidence.has_left(pod.pod) else ""
-        yield f"Pod {verdict_text(pod)}.{left}"
+        yield f"Pod {verdict_text(pod, hot)}.{left}"
     if hot.pods_left_out:
         yield f"{hot.pods_left_out} more pods of it were looked at; the record leaves them out."
 
 
-def _not_hot(evidence: Evidence, node: str, found: list[RoundNode]) -> Iterator[str]:
+def _not_hot(
+    evidence: Evidence, node: str, found: list[RoundNode], *, judged: bool
+) -> Iterator[str]:
     newest = evidence.rounds[0]
     left_out = sum(map(unnamed_hot, newest.pools))
     yield f"Node {node} is not among the hot nodes that the newest round names."
@@ -78,12 +84,19 @@ def _not_hot(evidence: Evidence, node: str, found: list[RoundNode]) -> Iterator[
         last = found[0]
         yield (
             f"It was hot last at {evidence.at(last.round.decided_at_ms)}, "
-            f"{count_text(last.rounds_ago, 'round')} before the newest: {readings_text(last.node)}"
-            f"{f'; {last.node.gate}' if last.node.gate else ''}."
+            f"{count_text(last.rounds_ago, 'round')} before the newest, by {strategy_text(last.pool)}: "
+            f"{readings_text(last.node)}{f'; {last.node.gate}' if last.node.gate else ''}."
         )
     else:
         yield f"It was hot in none of the newest {count_text(len(evidence.rounds), 'round')}."
     yield from _present(evidence, node)
+    if judged:
+        yield from _explain_not_hot(evidence, node)
+        usage = evidence.metrics[node].usage or {}
+        for pool in newest.pools:
+            asked = {**pool.thresholds.low, **pool.thresholds.high}
+            if missing := [name for name in asked if name not in usage and name != "pods"]:
+                yield f"Its metric lacks {' and '.join(missing)}, which {strategy_text(pool)} judges."
     # Pools may have nodes in common: moves by risk look at those of all of them.
     skipped = [
         f"{count_text(count, 'node')} of pool {pool.pool}"
@@ -96,83 +109,78 @@ def _not_hot(evidence: Evidence, node: str, found: list[RoundNode]) -> Iterator[
             f"that the pool looks at; such a node is never hot): {', '.join(skipped)}."
         )
     for pool in newest.pools:
-        yield f"In force in pool {pool.pool}: {thresholds_text(pool.thresholds)}."
+        yield f"{strategy_text(pool)}: {thresholds_text(pool.thresholds)}."
 
 
 def _present(evidence: Evidence, node: str) -> Iterator[str]:
-    """What is known of a node beside rounds."""
-    metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
-    if state is not None and state.event == "removed":
-        yield f"Node {node} was removed from the cluster."
-        return
-    if metric is None and state is None:
+    """What the newest metric says, and whether rounds look at the node at all."""
+    metric = evidence.metrics.get(node)
+    if metric is not None and metric.usage is not None and metric.updated_at_ms is not None:
+        percents = _percents(evidence, node, metric.usage)
+        share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
+        by = f", measured by {metric.source}" if metric.source else ""
+        uses = "used" if explain_unknown(evidence, node) else "uses"
         yield (
-            f"Nothing that was read names node {node}: no metric and no state of it. Its name may be "
-            "another one, or nothing measures it (topic node-usage)."
+            f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it {uses} "
+            f"{amounts_text(metric.usage)}{f', of its capacity {share}' if share else ''}."
         )
-        return
-    if metric is None or metric.usage is None or metric.updated_at_ms is None:
-        yield f"Its usage is not known: {_unknown(metric)}, so rounds skip it."
-        return
-    percents = {}
-    for name, text in {} if state is None else state.allocatable.items():
-        whole = amount(name, text)
-        if name in metric.usage and whole > 0:
-            percents[name] = 100 * metric.usage[name] / whole
-    share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
-    by = f", measured by {metric.source}" if metric.source else ""
-    yield (
-        f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it uses "
-        f"{amounts_text(metric.usage)}{f', of its allocatable {share}' if share else ''}."
-    )
-    if evidence.stateless:
+        if evidence.refused:
+            yield f"A newer metric was refused: {evidence.refused}."
+        if 0 < metric.samples < evidence.min_samples:
+            yield (
+                f"It is the mean of {count_text(metric.samples, 'sample')}; {LOW_NODE_LOAD} judges a node "
+                f"by {evidence.min_samples} or more."
+            )
+    if evidence.stateless and metric is not None:
         yield (
             "No record of topic node-state names it: neither rounds nor placement look at it until one "
             "does."
         )
-    yield from _hotter_than_said(evidence, percents, metric.updated_at_ms)
 
 
-def _unknown(metric: NodeMetric | None) -> str:
-    """Why a node's usage is not known by its newest metric."""
-    if metric is None:
-        return "no metric of it was found"
-    if metric.usage is not None:
-        return "its newest metric does not say when it was measured"
-    if metric.source:
-        return f"{metric.source}, which measured it last, has no figures of it any more"
-    return "its metric was removed" if metric.removed else "its newest metric has no figures of it"
+def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
+    """Usage in percent of what the node has, by resource; by its raw allocatable if it names one."""
+    state = evidence.nodes.get(node)
+    if state is None:
+        return {}
+    allocatable = {name: amount(name, text) for name, text in state.allocatable.items()}
+    capacity = node_capacity(allocatable, state.annotations)
+    return {
+        name: 100 * usage[name] / whole
+        for name, whole in capacity.items()
+        if name in usage and whole > 0
+    }
 
 
-def _hotter_than_said(
-    evidence: Evidence, percents: Mapping[str, float], updated_at_ms: int
-) -> Iterator[str]:
-    """Why a node that is hot by its newest metric is not called hot.
+def _explain_not_hot(evidence: Evidence, node: str) -> Iterator[str]:
+    """Why a node is not called hot whose newest metric is above what every strategy calls hot.
 
     The node's pool is not known here, so only what every pool would call hot counts.
     """
-    pools = [pool for each in evidence.rounds[:1] for pool in each.pools if pool.thresholds.high]
-    hot = [
+    newest, metric = evidence.rounds[0], evidence.metrics[node]
+    pools = [pool for pool in newest.pools if pool.thresholds.high]
+    percents = _percents(evidence, node, metric.usage or {})
+    above = [
         {name: high for name, high in pool.thresholds.high.items() if percents.get(name, 0) > high}
         for pool in pools
     ]
-    if not hot or not all(hot):
+    if not above or not all(above):
         return
-    newest, above = evidence.rounds[0], percents_text(hot[0], "or")
+    high = f"That is above {percents_text(above[0], 'or')}"
     if evidence.paused or newest.gate:
-        why = newest.gate or "the cluster is paused"
-        yield f"That is above {above}, but no round judges it: {why}."
+        yield f"{high}, but no round judges it: {newest.gate or 'the cluster is paused'}."
         return
-    if updated_at_ms > newest.decided_at_ms:
-        yield f"That is above {above}. The metric is newer than the newest round; the next one judges it."
+    if (metric.updated_at_ms or 0) > newest.decided_at_ms:
+        yield f"{high}. The metric is newer than the newest round; the next one judges it."
         return
+    judges = " and ".join(map(strategy_text, pools))
+    yield f"{high}, and {judges} did not call it hot in the newest round."
     newest_reports = {each.migration_id: each for each in reversed(evidence.migrations)}
     leaving = sum(each.phase in LIVE for each in newest_reports.values())
-    way = f" ({count_text(leaving, 'migration')} from it under way)" if leaving else ""
-    yield (
-        f"That is above {above}, and still it is not called hot: a round deducts pods that have ended or "
-        f"left since the metric{way}, and divides by the raw allocatable where the node names one."
-    )
+    if leaving:
+        yield f"Pods that leave count as gone: {count_text(leaving, 'migration')} from it under way."
+    if any(pool.pool == OVERUTILIZATION_RISK for pool in pools):
+        yield f"{OVERUTILIZATION_RISK} judges by what is expected of its pods, not by one metric."
 
 
 def _data(evidence: Evidence, node: str, found: list[RoundNode]) -> dict[str, object]:

@@ -6,10 +6,12 @@ from connectors.queries.rebalancing_wording import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, RoundNode, kind_of
 from connectors.whynot.wording import (
+    explain_unknown,
     migration_lines,
     move_lines,
     readings_text,
     rounds_hot_text,
+    strategy_text,
     verdict_text,
 )
 
@@ -105,11 +107,11 @@ def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
     if pod is None:
         return
     yield (
-        f"{_was(evidence, newest)} on node {hot.node} of pool {newest.pool.pool}, {rounds_hot_text(hot, newest.pool)}: "
+        f"{_was(evidence, newest)} on node {hot.node}, judged by {strategy_text(newest.pool)}: {rounds_hot_text(hot, newest.pool)}; "
         f"{readings_text(hot)}."
     )
     if not pod.gate:
-        yield f"Nothing stopped it: {verdict_text(pod)}."
+        yield f"Nothing stopped it: {verdict_text(pod, hot)}."
         return
     yield f"What stopped it first: {pod.gate}."
     rounds = {each.rounds_ago: each for each in reversed(found)}
@@ -165,7 +167,10 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
     now = [each for each in evidence.hot(node) if each.rounds_ago == 0]
     for each in now:
         yield from _on_hot(each)
-    if evidence.rounds[0].gate:
+    unknown = explain_unknown(evidence, node) if node in evidence.metrics else ""
+    if unknown and not now:
+        yield f"It is on node {node}, which is unknown: {unknown}. No round judges it."
+    elif evidence.rounds[0].gate:
         yield f"It is on node {node}, which the newest round has not judged."
     elif not now:
         left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))
@@ -183,7 +188,8 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
 def _on_hot(found: RoundNode) -> Iterator[str]:
     hot, pool = found.node, found.pool
     yield (
-        f"It is on node {hot.node}, {rounds_hot_text(hot, pool)}: {readings_text(hot)}"
+        f"It is on node {hot.node}, judged by {strategy_text(pool)}: {rounds_hot_text(hot, pool)}; "
+        f"{readings_text(hot)}"
         f"{f'. What stopped the node: {hot.gate}' if hot.gate else ''}."
     )
     if hot.pods_left_out:

@@ -7,9 +7,39 @@ from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
+from schemas.policy.durations import format_duration_ms
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 #: Hot nodes, pods and gates that an answer names; the others are counted.
 NAMED_MAX = 5
+
+
+def explain_unknown(evidence: Evidence, node: str) -> str:
+    """Why rounds do not know what a node uses now; empty: they do."""
+    metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
+    if state is not None and state.event == "removed":
+        return "it was removed from the cluster"
+    if metric is None and state is None:
+        return (
+            "nothing that was read names it, no metric and no state. Its name may be another one, or "
+            "nothing measures it (topic node-usage)"
+        )
+    if metric is None:
+        refused = f"its metric was refused, {evidence.refused}"
+        return refused if evidence.refused else "no metric of it was found"
+    if metric.usage is None:
+        if metric.source:
+            return f"{metric.source}, which measured it last, has no figures of it any more"
+        return "its metric was removed" if metric.removed else "its newest metric has no figures"
+    if metric.updated_at_ms is None:
+        return "its newest metric does not say when it was measured"
+    age_ms = evidence.now_ms - metric.updated_at_ms
+    if age_ms < evidence.metric_max_age_ms:
+        return ""
+    age, most = (
+        format_duration_ms(each // 1000 * 1000) for each in (age_ms, evidence.metric_max_age_ms)
+    )
+    return f"its metric is {age} old, at most {most}"
 
 
 def thresholds_text(thresholds: ThresholdsInForce) -> str:
@@ -33,13 +63,21 @@ def percents_text(values: Mapping[str, float], word: str) -> str:
     return f" {word} ".join(f"{name} {value:g} %" for name, value in values.items())
 
 
+def strategy_text(pool: PoolRound) -> str:
+    """The strategy that judges the nodes of a pool."""
+    if pool.pool == OVERUTILIZATION_RISK:
+        return OVERUTILIZATION_RISK
+    return f"{LOW_NODE_LOAD} in pool {pool.pool}"
+
+
 def readings_text(node: HotNode) -> str:
-    """The resources of a hot node that are above their limits."""
-    texts = [_reading(name, reading) for name, reading in node.readings.items()]
+    """The resources of a hot node that are above their limits, as they were measured."""
+    texts = "; ".join(_reading(name, reading) for name, reading in node.readings.items())
     if node.cost is not None:
-        return "; ".join((f"it cost {node.cost:.3f} by risk before the round's moves", *texts))
-    whose = "its prod pods use " if node.phase == "prod" else ""
-    return whose + ("; ".join(texts) or "no reading was recorded")
+        cost = f"it cost {node.cost:.3f} by risk before the round's moves"
+        return f"{cost}; it uses {texts}" if texts else cost
+    who = "its prod pods use" if node.phase == "prod" else "it uses"
+    return f"{who} {texts}" if texts else "no reading was recorded"
 
 
 def _reading(name: str, reading: Reading) -> str:
@@ -62,9 +100,10 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
     return f"hot for {rounds} in a row; {needed}"
 
 
-def verdict_text(verdict: PodVerdict) -> str:
-    """How far a pod of a hot node came."""
-    usage = f" (uses {amounts_text(verdict.usage)})" if verdict.usage else ""
+def verdict_text(verdict: PodVerdict, node: HotNode) -> str:
+    """How far a pod of a hot node came. By risk its usage is an estimate, else it is measured."""
+    word = "uses" if node.cost is None else "expected"
+    usage = f" ({word} {amounts_text(verdict.usage)})" if verdict.usage else ""
     costs = _costs(verdict)
     if verdict.gate:
         return f"{pod_text(verdict.pod)}{usage}: {verdict.gate}{costs}"

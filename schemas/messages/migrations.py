@@ -276,6 +276,8 @@ class WorkloadRow(Message):
     cluster: ClusterName
     workload: WorkloadState
     """What was said last."""
+    lowered_at_ms: StateMs | None = None
+    """When its replicas were lowered last, other than by the progress of a Job."""
     sequence: Count = 0
     """How many records of the cluster had been applied when it was named last."""
 

@@ -16,48 +16,34 @@ From text to policy:
     errors           every problem, with its place
     wording          words of messages
     lint             rules between the values of a whole policy: errors and warnings
+    resource_maps    the same of maps by names of resources
 
-    document         a policy with every default
+    document         a policy with every default; sections/ has its parts
     parts            what every section has in common
-    plugins          `plugins`
-    loadaware        `loadAware`
-    resourcelimits   `resourceLimits`
-    resourcesfit     `resourcesFit` and `balancedAllocation`
-    overutilization  `overutilizationRisk`
-    riskmoves        `riskMoves`
-    collecting       `collect`
-    lownodeload      `rebalance`
-    moving           `movingThresholds`
-    moves            `moves`
-    evictor          `evictor`
-    gates            `skipEvictionGates`
-    migration        `migration`
-    descheduling     `descheduling`
-    maintenance      `maintenance`
-    windows          times of the week
     durations        durations as Kubernetes writes them
     selectors        label selectors
+    windows          times of the week
 """
 
 from typing import Any
 
-from schemas.policy.collecting import CollectPolicies, CollectPolicy
 from schemas.policy.document import Policy
 from schemas.policy.errors import PolicyError, Problem, path_text
-from schemas.policy.loadaware import AggregatedArgs, LoadAwareSchedulingArgs
-from schemas.policy.lownodeload import Compat, LowNodeLoadArgs, NodePool
-from schemas.policy.overutilization import OverutilizationRiskArgs
-from schemas.policy.plugins import (
+from schemas.policy.printer import effective_yaml
+from schemas.policy.reader import read_policy
+from schemas.policy.sections.collect import CollectPolicies, CollectPolicy
+from schemas.policy.sections.load_aware import AggregatedArgs, LoadAwareSchedulingArgs
+from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
+from schemas.policy.sections.plugins import (
     BUILT_IN,
     LOAD_AWARE,
     LOW_NODE_LOAD,
     OVERUTILIZATION_RISK,
     KnownPlugins,
 )
-from schemas.policy.printer import effective_yaml
-from schemas.policy.reader import read_policy
-from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
-from schemas.policy.riskmoves import RiskMoveArgs
+from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs, NodePool
+from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
+from schemas.policy.sections.risk_moves import RiskMoveArgs
 from schemas.policy.validation import validated
 
 __all__ = [

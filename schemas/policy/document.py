@@ -12,25 +12,25 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from schemas.policy.collecting import CollectPolicies
-from schemas.policy.descheduling import DeschedulingLimits
 from schemas.policy.errors import Problem
-from schemas.policy.evictor import DefaultEvictorArgs
-from schemas.policy.loadaware import LoadAwareSchedulingArgs
-from schemas.policy.lownodeload import Compat, LowNodeLoadArgs
-from schemas.policy.maintenance import MaintenanceArgs
-from schemas.policy.migration import MigrationControllerArgs
-from schemas.policy.moves import MoveArgs
-from schemas.policy.moving import MovingThresholds, moving_conflicts
-from schemas.policy.overutilization import OverutilizationRiskArgs
 from schemas.policy.parts import Conflict, PolicyPart, is_default, refuse, whole
-from schemas.policy.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK, PluginChoice
-from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
-from schemas.policy.resourcesfit import (
+from schemas.policy.sections.collect import CollectPolicies
+from schemas.policy.sections.descheduling import DeschedulingLimits
+from schemas.policy.sections.evictor import DefaultEvictorArgs
+from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
+from schemas.policy.sections.maintenance import MaintenanceArgs
+from schemas.policy.sections.migration import MigrationControllerArgs
+from schemas.policy.sections.moves import MoveArgs
+from schemas.policy.sections.moving_thresholds import MovingThresholds, moving_conflicts
+from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK, PluginChoice
+from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs
+from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
+from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from schemas.policy.riskmoves import RiskMoveArgs
+from schemas.policy.sections.risk_moves import RiskMoveArgs
 
 _DAY_S = 86_400
 
@@ -76,6 +76,11 @@ class Policy(PolicyPart):
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that another scheduler places, where room is to be reserved first: left alone, as
     upstream does, or evicted without a reservation."""
+    when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
+        None
+    )
+    """What becomes of a pod that the load filter alone keeps from every node: it is placed on the
+    best of them all the same, or waits; none: as `compat` says."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
@@ -99,7 +104,7 @@ class Policy(PolicyPart):
         cls, args: LoadAwareSchedulingArgs, info: ValidationInfo
     ) -> LoadAwareSchedulingArgs:
         # Beside the score by risk a lower threshold than the share from which that calls a node hot
-        # costs evictions (docs/closed-loop.md). Upstream's is for those who name upstream's plugin.
+        # costs evictions (docs/explanation/closed-loop.md). Upstream's is for those who name upstream's plugin.
         plugins: PluginChoice | None = info.data.get("plugins")
         risk: OverutilizationRiskArgs | None = info.data.get("overutilization_risk")
         if plugins is None or risk is None or info.data.get("compat") != "loadstream":
@@ -108,6 +113,13 @@ class Policy(PolicyPart):
         if hot is None or plugins.names_load_aware or not plugins.scores(OVERUTILIZATION_RISK):
             return args
         return args.refusing_from(hot)
+
+    @field_validator("when_overloaded")
+    @classmethod
+    def _resolve_when_overloaded(
+        cls, given: Literal["leastBad", "wait"] | None, info: ValidationInfo
+    ) -> Literal["leastBad", "wait"]:
+        return given or ("wait" if info.data.get("compat") == "koordinator" else "leastBad")
 
     @field_validator("rebalance")
     @classmethod

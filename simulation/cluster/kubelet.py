@@ -87,7 +87,9 @@ class Kubelets:
         if running is None or running.going:
             return None
         running.going = True
-        running.pod = running.pod.model_copy(update={"deleting_at_ms": now_ms, "ready": False})
+        running.pod = running.pod.model_copy(
+            update={"deleting_at_ms": now_ms + GRACE_MS, "ready": False}
+        )
         self._expect(now_ms + GRACE_MS, uid, "deleted")
         return PodEvent(now_ms, "changed", running.pod)
 

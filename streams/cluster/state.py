@@ -43,6 +43,19 @@ from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.metric import check_amounts, check_capacity
 
+#: Reasons for which a kubelet rejects a pod that does not fit beside the pods it has.
+REJECTIONS = frozenset(
+    {
+        "NodeAffinity",
+        "NodePorts",
+        "OutOfcpu",
+        "OutOfephemeral-storage",
+        "OutOfmemory",
+        "OutOfpods",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
@@ -74,7 +87,7 @@ class ClusterState:
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
-        exclusions = Exclusions(self.memory.moves, self.inventory.nodes)
+        exclusions = Exclusions(self.memory.moves, self.inventory)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
@@ -129,9 +142,12 @@ class ClusterState:
         if isinstance(message, ClockTick):
             with self.inventory.numbers.if_asked():
                 answer = self._tick(message, position)
+            self.placement.note_openings()
         else:
             self.inventory.numbers.begin()
             answer = self._apply(message, position)
+            if self.inventory.opened and not isinstance(answer, Refusal):
+                answer = [*answer, *self.placement.use_openings(self._cause(position))]
         said = self.migrations.take()
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 
@@ -157,7 +173,12 @@ class ClusterState:
             case MigrationRequest():
                 return self.migrations.request(message, self._cause(position)) or []
             case WorkloadState():
-                return self.migrations.workload(message, self.inventory.numbers.sequence) or []
+                return (
+                    self.migrations.workload(
+                        message, self.inventory.numbers.sequence, self.inventory.now_ms
+                    )
+                    or []
+                )
             case DisruptionBudget():
                 return self.migrations.budget(message, self.inventory.numbers.sequence) or []
             case NamespaceState():
@@ -261,6 +282,15 @@ class ClusterState:
         pod = change.after
         if lifecycle.event == "deleted":
             return self.placement.gone(pod.uid, cause, "the pod was deleted")
+        before = change.before
+        if (
+            pod.node is not None
+            and pod.failure in REJECTIONS
+            and before is not None
+            and before.decision_id is not None
+            and before.expires_at_ms is None
+        ):
+            return self.placement.rejected(pod, pod.node, cause)
         if change.over:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:

@@ -7,7 +7,6 @@ first. Then each is let through unless a gate holds it back. Source: docs/upstre
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
-from streams.migration.gates.protections import insists
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
 from streams.pods.held import Held
@@ -67,7 +66,7 @@ class Arbitration:
             lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
             return
         known = ended.get("") or ended.get(row.source_node)
-        if known is not None and not insists(held.pod):
+        if known is not None and not lifecycle.gates.protections.insists(held.pod):
             self._hold_back(row, known, cause)
             return
         proposal = proposed_again(row, held.pod)

@@ -16,7 +16,7 @@ from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy
-from schemas.policy.migration import DeleteOptions
+from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
 from streams.migration.registry import commanded
 from streams.placement.pending import backoff_ms

@@ -190,9 +190,9 @@ class Migrations:
         if self.lifecycle.registry:
             self._tracking.withdrawn(uid, cause)
 
-    def workload(self, state: WorkloadState, sequence: int) -> Refusal | None:
+    def workload(self, state: WorkloadState, sequence: int, now_ms: int) -> Refusal | None:
         """What controls pods is there, or gone."""
-        why = self.lifecycle.workloads.apply(state, sequence)
+        why = self.lifecycle.workloads.apply(state, sequence, now_ms)
         return None if why is None else Refusal("limit", why)
 
     def budget(self, budget: DisruptionBudget, sequence: int) -> Refusal | None:

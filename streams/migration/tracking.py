@@ -274,7 +274,11 @@ class Tracking:
             self.lifecycle.forget(row)
             return None
         self.lifecycle.budgets.discharge(row.pod.uid, gone=False)
-        return row
+        text = (
+            f"nobody reported on command {row.attempts}; does an evictor run "
+            "(loadstream kubernetes evict)?"
+        )
+        return self.lifecycle.advance(row, cause, message=text)
 
     def _look(self, row: MigrationRow, cause: Cause) -> None:
         lifecycle = self.lifecycle

@@ -96,6 +96,13 @@ class Interned(Generic[Value]):
         """
         return self._rows([self._id_of[value] for value in values if value in self._id_of])
 
+    def map(self, number_of: Callable[[Value], int]) -> IntArray:
+        """A number for each row, computed once per distinct value; shape (nodes,)."""
+        numbers = np.zeros(len(self._values), dtype=np.int64)
+        for value, i in self._id_of.items():
+            numbers[i] = number_of(value)
+        return numbers.take(self._ids)
+
     def groups(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
         """The distinct values of some rows, each with those of them that have it."""
         ids = self._ids[rows]

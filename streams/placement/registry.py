@@ -2,7 +2,7 @@
 
 Every module of `filters` and `scores` is looked through, so that a new plugin is one module and
 nothing else. Which ones are enabled where a policy does not say, and in which order, is the
-policy's matter (`schemas.policy.plugins`): what is cheap and refuses most comes first.
+policy's matter (`schemas.policy.sections.plugins`): what is cheap and refuses most comes first.
 """
 
 import inspect

@@ -8,6 +8,7 @@ placement uses.
 from collections.abc import Mapping
 
 from streams.placement.filters.node_affinity import required_affinity
+from streams.placement.filters.taints import Tolerations
 from streams.pods.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
@@ -110,7 +111,7 @@ class Fit:
         mask = self._allowed[phase].copy()
         for matching in (
             self._columns.affinity.mask(required_affinity(held.pod)),
-            self._columns.taints.mask(held.pod.tolerations),
+            self._columns.taints.mask(Tolerations(held.pod.tolerations)),
         ):
             if matching is not None:
                 mask &= matching[self._rows]

@@ -28,7 +28,7 @@ from operator import add
 from typing import NamedTuple
 
 from schemas.messages.pods import Pod
-from schemas.policy.overutilization import OverutilizationRiskArgs
+from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.storage.usage_statistics import FleetFigures
 from streams.pods.demand import PodDemand
 from streams.pods.priority import FLAT, find_request, priority_class, resolve_demand

@@ -15,7 +15,7 @@ and the factor of `spread`.
 
 from collections.abc import Iterable, Sequence
 
-from schemas.policy.overutilization import OverutilizationRiskArgs
+from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from streams.risk.fleet_usage import FleetUsage
 from streams.risk.lifetimes import PARTS, WINDOW_MINUTES, Lifetime
 

@@ -6,7 +6,7 @@ offset for a number, and batches of other epochs after it are of a writer that h
 partition, so they do not count.
 
 A record that does not say that it is of this journal is foreign: it was produced by mistake, and is
-skipped. No record of ours can be lost in this way: batches are numbered without gaps, so a batch
+skipped. So are offsets without a record, such as markers of transactions. No record of ours can be lost in this way: batches are numbered without gaps, so a batch
 that is missing is an error, and so is a record that says it is ours and cannot be read. Pure: bytes
 in, bytes out.
 """
@@ -161,14 +161,8 @@ class JournalReader:
         A batch is whole: what was continued in further records is in one again.
 
         Raises:
-            JournalDamaged: the record cannot be read, or what should be before it is gone.
+            JournalDamaged: the record cannot be read, or a batch before it is missing.
         """
-        if offset != self.place.offset + 1:
-            raise JournalDamaged(
-                self._partition,
-                f"journal offsets {self.place.offset + 1} to {offset - 1} are gone; retention may be "
-                f"shorter than a worker was away",
-            )
         found = self._read(offset, value)
         self.place = replace(self.place, offset=offset)
         if found is None:

@@ -11,7 +11,7 @@ from math import ceil, fsum, sqrt
 from typing import Any
 
 from schemas.policy import LOAD_AWARE, Policy
-from schemas.policy.moving import RecentPast
+from schemas.policy.sections.moving_thresholds import RecentPast
 from streams.usage.thresholds import NodeThresholds, read_policy_thresholds
 
 #: Key of the whole cluster's usage among those of the pools.

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from streams.stage.records import Stage
+from streams.worker.parcels import EmptyOffsets
 
 logger = logging.getLogger(__name__)
 
@@ -61,20 +62,44 @@ class Partitions:
         """How often partitions were taken away."""
         self.assigned_at_s = 0.0
         """When Faust assigned partitions last, by the monotonic clock."""
+        self.worked_at_s = 0.0
+        """When a batch was applied or became durable last, by the monotonic clock."""
+        self.refused_at_s = 0.0
+        """When brokers were seen last that take no writes: too few replicas are in sync."""
         self.notices = Notices(stage)
+        self._passed: dict[tuple[str, int], tuple[int, int]] = {}
+        """A position, and the offset up to which no record follows it, by topic and partition."""
 
     def position(self, topic: str, partition: int) -> int:
         """Offset applied last of a topic; -1: none."""
         return self.stages[partition].positions.get(topic, -1)
+
+    def following(self, topic: str, partition: int) -> int:
+        """Offset behind the last record applied and the offsets without a record after it.
+
+        Markers of transactions and compacted records are such offsets.
+        """
+        position = self.position(topic, partition)
+        valid_at, following = self._passed.get((topic, partition), (position, 0))
+        return max(position + 1, following if valid_at == position else 0)
+
+    def pass_over(self, empty: EmptyOffsets) -> None:
+        """Note offsets without a record where they follow on what was applied or passed over."""
+        for (topic, partition, first), following in empty.items():
+            if partition in self.stages and self.following(topic, partition) == first:
+                self._passed[topic, partition] = self.position(topic, partition), following
 
     def select(self, assigned: Iterable[Any]) -> set[int]:
         """Partitions of the inputs among the given topic partitions."""
         return {tp.partition for tp in assigned if tp.topic in self.topics}
 
     @property
-    def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
-        if self.recovered or not self._app.in_recovery:
-            return None
+    def is_recovering(self) -> bool:
+        """Whether tables are being read."""
+        return not self.recovered and bool(self._app.in_recovery)
+
+    @property
+    def progressed_at_s(self) -> float:
+        """When a row was recovered, or a batch was applied or became durable, by the monotonic clock."""
         read_at_s: float = self._app.row_read_at_s
-        return max(self.assigned_at_s, read_at_s)
+        return max(self.assigned_at_s, read_at_s, self.worked_at_s)

@@ -1,17 +1,17 @@
 """Reads a stretch of one partition, outside of any consumer group.
 
 For what Faust has no part in: the tail of the journal, and records that should have been delivered
-and were not. Offsets that hold nothing (compacted away, or older than what is kept) are passed
-over.
+and were not. Offsets without a record (markers of transactions, compacted records) are passed over;
+so are records that the broker has deleted, unless the caller refuses them.
 """
 
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from connectors.kafka.reader import RECORDS_MAX, PartitionReader, Record
+from connectors.kafka.reader import RECORDS_MAX, Gap, PartitionReader, Record
 from connectors.kafka.reconnect import connected, passes
 from schemas.settings.connection import KafkaSettings
 from streams.stage.records import InputRecord
@@ -58,14 +58,25 @@ async def read_range(
     return [entry async for piece in pieces for entry in piece]
 
 
+def log_deleted(gap: Gap) -> None:
+    """Log that records were deleted before they were read; of a new partition it is no news."""
+    if gap.first_offset > 0:
+        logger.warning("%s before they were read", gap)
+
+
 async def read_pieces(
-    settings: KafkaSettings, topic: str, partition: int, first: int, end: int
+    settings: KafkaSettings,
+    topic: str,
+    partition: int,
+    first: int,
+    end: int,
+    on_deleted: Callable[[Gap], None] = log_deleted,
 ) -> AsyncGenerator[list[PartitionRecord], None]:
     """The same piece by piece, however many they are; no piece is empty or beyond
     `PIECE_RECORDS_MAX`.
 
     Besides the piece that is handed out, at most `PIECE_BYTES_MAX` or one larger record are in
-    memory.
+    memory. `on_deleted` is called for records that the broker has deleted, and may raise.
 
     Raises:
         Unread: the broker answers, and gave nothing for too long.
@@ -75,7 +86,7 @@ async def read_pieces(
     while first < end:
         try:
             async with aclosing(
-                _connected_pieces(settings, topic, partition, first, end)
+                _connected_pieces(settings, topic, partition, first, end, on_deleted)
             ) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -95,7 +106,12 @@ async def read_pieces(
 
 
 async def _connected_pieces(
-    settings: KafkaSettings, topic: str, partition: int, first: int, end: int
+    settings: KafkaSettings,
+    topic: str,
+    partition: int,
+    first: int,
+    end: int,
+    on_deleted: Callable[[Gap], None],
 ) -> AsyncGenerator[list[PartitionRecord], None]:
     """Pieces as long as the brokers answer."""
     place = (topic, partition)
@@ -130,8 +146,8 @@ async def _connected_pieces(
                         piece.append(
                             PartitionRecord(each.offset, each.key, each.value, each.timestamp_ms)
                         )
-                elif each.first_offset > 0:
-                    logger.warning("%s before they were read", each)
+                else:
+                    on_deleted(each)
             if piece:
                 yield piece
     finally:

@@ -23,6 +23,7 @@ from schemas.settings.connection import APP_ID
 from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import is_chunk, joined, named, records, row_of
 from streams.stage.records import DamagedTable, RowChange, compress, decompress
+from streams.worker.parcels import Parcel
 
 #: Most rows that are read from a changelog before they are taken in.
 READ_ROWS_MAX = 1_000
@@ -53,10 +54,11 @@ class _NamedTable(faust.Table[bytes, bytes]):
         # Of a partition that was taken away some may still be on the way.
         kept = self.kept
         events = [each for each in batch if kept is None or each.message.partition in kept]
-        super().apply_changelog_batch(events)
+        rows = [event for event in events if not isinstance(event.message, Parcel)]
+        super().apply_changelog_batch(rows)
         for event in events:
             self.read_to[event.message.tp] = event.message.offset
-        for key in {event.key for event in events}:
+        for key in {event.key for event in rows}:
             if (value := self.data.get(key)) is not None:
                 self.data[key] = compress(value)
 

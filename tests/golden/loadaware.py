@@ -11,7 +11,7 @@ from typing import Any
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, Policy, PolicyError, load_aware_args
-from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
+from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.cluster.state import ClusterState, Position
 from streams.pods.demand import pod_demand
 from streams.pods.held import Held

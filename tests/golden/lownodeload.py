@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, low_node_load_args
-from schemas.policy.descheduling import DeschedulingLimits
+from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import observe
 from streams.pods.held import Held

@@ -188,7 +188,8 @@ class Worker(ABC):
             old = self.log.get(topic, self.stage.positions[topic])
             assert old is not None
             batch = [old, *batch]
-        first, *gaps = split_at_gaps(batch, self.stage.positions)
+        positions = self.stage.positions
+        first, *gaps = split_at_gaps(batch, lambda topic, _: positions.get(topic, -1) + 1, {})
         require(not gaps, "the worker passes over a record", gaps)
         return first.records
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.client import connect
 from connectors.kafka.extents import partitions_of
 from connectors.kafka.topics import expected_names
-from loadstream import foreground
 from loadstream.commands import app
 from tests.conftest import RunningBroker
 

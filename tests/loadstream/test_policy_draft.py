@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors.process import wall_clock
-from loadstream.policy import app
+from loadstream.policy.commands import app
 from schemas.messages.clock import ClockTick
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from loadstream.policy import app
+from loadstream.policy.commands import app
 from tests.connectors.policies.imports.harness import DESCHEDULER, import_text
 
 _TEXT = (

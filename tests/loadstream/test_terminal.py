@@ -86,8 +86,8 @@ def _run(*arguments: str, stdin: bytes | None = None) -> str:
 def test_commands_print_only_what_is_printable_and_json_keeps_the_text(filled: Path) -> None:
     for topic in TOPICS:
         assert _run("topic", "tail", topic.name)
-        lines = _run("topic", "tail", topic.name, "-n", "1000", "--json").splitlines()
-        assert any(NAMES in json.dumps(json.loads(line), ensure_ascii=False) for line in lines)
+        shown = _run("topic", "tail", topic.name, "-n", "1000", "--json").splitlines()
+        assert any(NAMES in json.dumps(json.loads(line), ensure_ascii=False) for line in shown)
     for arguments in (
         ("cluster", "why-not", _ABOUT),
         ("cluster", "why-not", _ABOUT, "--node", "worker-7" + HOSTILE),

@@ -13,9 +13,13 @@ from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 _PREFIX = "scheduling.koordinator.sh/"
 _OF_PODS = frozenset(
     {
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "controller.kubernetes.io/pod-deletion-cost",
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "gang.scheduling.koordinator.sh/name",
+        "karpenter.sh/do-not-disrupt",
+        "karpenter.sh/do-not-evict",
         "kubernetes.io/config.mirror",
         "kubernetes.io/config.source",
     }

@@ -5,7 +5,14 @@ number of replicas that the Deployment gives it. Of a controller that neither wa
 the ReplicaSets of a Deployment's earlier revisions, there is no record either.
 """
 
+from collections.abc import Iterable
+
 from connectors.kubernetes.watch.metadata import Json
+
+#: Failures of a Job that does not say how many it bears.
+_BACKOFF_LIMIT = 6
+#: With which containers end that are killed or asked to end.
+_EXIT_CODES = (137, 143)
 
 
 def replica_set(found: Json) -> Json | None:
@@ -28,7 +35,43 @@ def job(found: Json) -> Json | None:
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return None
     wanted = 0 if spec.get("suspend") else _at_once(spec, status)
-    return {"replicas": wanted} if wanted or status.get("active") else None
+    if not wanted and not status.get("active"):
+        return None
+    return {"replicas": wanted, "evictions_allowed": _evictions_allowed(spec, status)}
+
+
+def _evictions_allowed(spec: Json, status: Json) -> int | None:
+    """How many pods may be evicted before the Job fails; none: their eviction does not count.
+
+    The Job controller counts a pod that terminates as failed unless the pod failure policy ignores
+    it. A pod that is not restarted loses its work besides, so none of them may be evicted. Source:
+    Kubernetes' pkg/controller/job, `isPodFailed`, `matchPodFailurePolicy`.
+    """
+    if _ignores_evictions((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        return None
+    if ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") == "Never":
+        return 0
+    allowed: int = spec.get("backoffLimit", _BACKOFF_LIMIT) - status.get("failed", 0)
+    return max(0, allowed)
+
+
+def _ignores_evictions(rules: Iterable[Json]) -> bool:
+    """Whether the first rule that matches an evicted pod ignores it."""
+    for rule in rules:
+        ignores = rule.get("action") == "Ignore"
+        for condition in rule.get("onPodConditions") or ():
+            if condition.get("type") == "DisruptionTarget" and condition.get("status") != "False":
+                return ignores
+        codes = rule.get("onExitCodes")
+        if codes is None:
+            continue
+        matched = [
+            (code in codes.get("values", ())) == (codes.get("operator") == "In")
+            for code in _EXIT_CODES
+        ]
+        if all(matched) if ignores else any(matched):
+            return ignores
+    return False
 
 
 def _at_once(spec: Json, status: Json) -> int:

@@ -14,7 +14,7 @@ from connectors.policies.imports.translation import (
     take,
 )
 from schemas.policy import BUILT_IN, LOAD_AWARE, OVERUTILIZATION_RISK
-from schemas.policy.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
+from schemas.policy.sections.plugins import BALANCED_ALLOCATION, RESOURCES_FIT
 
 _POINTS = (
     "filter", "score", "multiPoint", "preEnqueue", "queueSort", "preFilter", "postFilter",

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 
 from schemas.messages.migrations import DisruptionBudgetRow
+from schemas.messages.pod_selectors import PodSelector
 from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget, PodSelector
+from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.codec import encode
 from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 
+#: Phases in which Kubernetes evicts a pod without asking a budget.
+_FREE_PHASES = ("Pending", "Succeeded", "Failed")
 #: Most budgets of a cluster that are remembered.
 BUDGETS_MAX = 100_000
 
@@ -106,24 +109,41 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         named = self._named.get(pod.namespace, {})
         return [named[name] for name in names]
 
+    def find_charged(self, pod: Pod) -> DisruptionBudgetRow | None:
+        """The budget that pays for the eviction of a pod; None: none does.
+
+        A pod that has not begun to run is evicted whatever covers it, and one that is not ready is
+        free by a budget that always allows it, or that has all the healthy pods that it desires.
+        Source: Kubernetes' pkg/registry/core/pod/storage/eviction.go.
+        """
+        if pod.phase in _FREE_PHASES:
+            return None
+        row = next(iter(self.covering_rows(pod)), None)
+        if row is None or pod.ready:
+            return row
+        budget = row.budget
+        healthy = budget.current_healthy >= budget.desired_healthy > 0
+        free = healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
+        return None if free else row
+
     def exhausted(self, pod: Pod) -> str | None:
         """Why the budgets that cover a pod allow no eviction of it now; None: they do."""
         names = self.covering(pod)
-        if len(names) > 1:
+        if len(names) > 1 and pod.phase not in _FREE_PHASES:
             return (
                 f"{len(names)} disruption budgets cover the pod ({', '.join(names[:3])}), and "
                 "Kubernetes evicts no pod that more than one covers"
             )
-        row = self._named[pod.namespace][names[0]] if names else None
+        row = self.find_charged(pod)
         return describe(row) if row is not None and left(row) <= 0 else None
 
     def charge(self, pod: Pod) -> None:
         """A command takes a pod."""
-        for row in self.covering_rows(pod):
-            if pod.uid not in row.charged:
-                self._put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
-                key = (row.budget.namespace, row.budget.name)
-                self._charged.setdefault(pod.uid, {})[key] = None
+        row = self.find_charged(pod)
+        if row is not None and pod.uid not in row.charged:
+            self._put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
+            key = (row.budget.namespace, row.budget.name)
+            self._charged.setdefault(pod.uid, {})[key] = None
 
     def discharge(self, uid: str, *, gone: bool) -> None:
         """A command has failed, or its pod is gone and the next status reflects it."""

@@ -2,8 +2,8 @@
 
 The gates in their order (docs/upstream.md M11 to M15), with loadstream's own where they cost least:
 
-    for good  protections of the pod, age, node selector, fit elsewhere, replicas, budgets that must be there
-    for now   maintenance windows, limits on what moves at once, rates per workload and namespace, budgets
+    for good  protections of the pod, age, node selector, fit elsewhere, replicas, failures of Jobs, budgets that must be there
+    for now   maintenance windows, workloads that are scaled down, limits on what moves at once, rates per workload and namespace, budgets
 
 A pod with the evict annotation passes the upstream gates among them, as upstream, and no others.
 """
@@ -20,7 +20,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.migration.gates.budgets import Budgets, left
 from streams.migration.gates.concurrency_limits import ConcurrencyLimits
-from streams.migration.gates.protections import Protections, insists
+from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Replicas, Workloads
 from streams.migration.proposal import Proposal
@@ -56,7 +56,7 @@ class Gates:
         self.limiters = limiters
         self.held_room = held_room
         self.protections = protections
-        self.limits = ConcurrencyLimits(inventory.policy, registry, inventory.owners)
+        self.limits = ConcurrencyLimits(inventory, registry)
         self._waiting: dict[str, Counter[str]] = {}
         """How many migrations wait for each budget, by namespace and the budget's name."""
         self._waited_at = (-1, -1, -1)
@@ -69,6 +69,7 @@ class Gates:
         """Judge by another policy."""
         self.protections.set_policy(policy)
         self.limits.set_policy(policy)
+        self._as_koordinator = policy.compat == "koordinator"
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
         self._pools = frozenset(pool.name for pool in policy.rebalance.pools(policy.compat))
@@ -93,7 +94,7 @@ class Gates:
         if why is not None:
             return Gate("Protection", why)
         pod = held.pod
-        if insists(pod):
+        if self.protections.insists(pod):
             return None
         replicas = self.workloads.of(pod)
         return (
@@ -101,6 +102,7 @@ class Gates:
             or self._node(node)
             or self._replicas(pod, replicas)
             or self.limits.too_few(replicas)
+            or self._job_failure(replicas, 0)
             or self._fit(pod, node)
         )
 
@@ -143,6 +145,19 @@ class Gates:
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
 
+    def _job_failure(self, replicas: Replicas | None, moving: int) -> Gate | None:
+        if replicas is None or self._as_koordinator or "JobFailures" in self._skipped:
+            return None
+        why = replicas.failure_counts(moving)
+        return None if why is None else Gate("JobFailures", why)
+
+    def _scaling_down(self, replicas: Replicas | None, now_ms: int) -> Gate | None:
+        """A round leaves pods to the controller that is choosing some of them itself."""
+        if replicas is None or self._as_koordinator or "ScalingDown" in self._skipped:
+            return None
+        why = replicas.scaling_down(now_ms)
+        return None if why is None else Gate("ScalingDown", why)
+
     def _fit(self, pod: Pod, node: str) -> Gate | None:
         if not self._fits or self.held_room.find(pod, node) is not None:
             return None
@@ -166,8 +181,16 @@ class Gates:
             if why is not None:
                 return Gate("MaintenanceWindow", why)
         replicas = self.workloads.of(pod)
-        if not insists(pod):
+        if proposal.trigger == "rebalance":
+            gate = self._scaling_down(replicas, now_ms)
+            if gate is not None:
+                return gate
+        if not self.protections.insists(pod):
             gate = self.limits.gate(pod, proposal.node, replicas, waiting_too=waiting_too)
+            if gate is None and replicas is not None and replicas.evictions_allowed is not None:
+                group = self.registry.owner_group(replicas.owner)
+                uids = group.counted(waiting_too=waiting_too).values()
+                gate = self._job_failure(replicas, len(uids) - (pod.uid in uids))
             if gate is not None:
                 return gate
         return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
@@ -193,7 +216,7 @@ class Gates:
         if gate is not None:
             return gate
         why = self.budgets.exhausted(pod)
-        if why is None and waiting_too and self.budgets.covering(pod):
+        if why is None and waiting_too:
             why = self._spoken_for(pod)
         return None if why is None else Gate("DisruptionBudget", why)
 
@@ -211,7 +234,9 @@ class Gates:
 
     def _spoken_for(self, pod: Pod) -> str | None:
         """Why what a budget has left will be taken by migrations that wait; None: it will not."""
-        (row,) = self.budgets.covering_rows(pod)
+        row = self.budgets.find_charged(pod)
+        if row is None:
+            return None
         own = self.registry.of_pod(pod.uid)
         waiting = self._waiting_for(pod.namespace)[row.budget.name]
         waiting -= own is not None and not own.attempts

@@ -7,9 +7,10 @@ Source: docs/upstream.md M3 to M5, M12, G10.
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
+from streams.inventory.inventory import Inventory
 from streams.migration.gates.workloads import Replicas
 from streams.migration.registry import MigrationGroup, Registry, moving
-from streams.pods.owners import Owners
+from streams.pods.held import is_overdue
 from streams.rebalance.candidates import Gate, Scope
 
 #: Owners of which it is remembered how many of their pods on the move are ready.
@@ -31,20 +32,22 @@ def share_of(value: int | str | None, replicas: int) -> int:
 class ConcurrencyLimits:
     """The limits of one policy over the migrations of one cluster."""
 
-    def __init__(self, policy: Policy, registry: Registry, owners: Owners) -> None:
+    def __init__(self, inventory: Inventory, registry: Registry) -> None:
+        self.inventory = inventory
         self.registry = registry
-        self.owners = owners
+        self.owners = inventory.owners
         self._gone: dict[tuple[str, bool], tuple[tuple[int, int], int, int]] = {}
         """By owner, and whether those that wait count: versions of the registry's group and of the
         owners' pods; how many pods on the move are not among those that are not ready; how many of
         these are held."""
         self.recounts = 0
         """How often the pods on the move of an owner were counted one by one."""
-        self.set_policy(policy)
+        self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
         """Count by another policy."""
         self.args = policy.migration
+        self._as_koordinator = policy.compat == "koordinator"
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
 
     def gate(
@@ -63,6 +66,7 @@ class ConcurrencyLimits:
         under_way = len(registry) if waiting_too else registry.moving
         under_way -= own is not None and (waiting_too or moving(own))
         own_id = "" if own is None else own.migration_id
+        group = registry.node_group(node)
 
         def others(group: MigrationGroup) -> int:
             counted = group.counted(waiting_too=waiting_too)
@@ -71,7 +75,7 @@ class ConcurrencyLimits:
         counts = (
             ("MaxMigratingGlobally", args.max_migrating_globally, under_way, "in the cluster"),
             ("MaxMigratingPerNode", args.max_migrating_per_node,
-             others(registry.node_group(node)), f"from node {node}"),
+             others(group) - self._count_overdue(group, waiting_too=waiting_too), f"from node {node}"),
             ("MaxMigratingPerNamespace", args.max_migrating_per_namespace,
              others(registry.namespace_group(pod.namespace)), f"in namespace {pod.namespace}"),
         )  # fmt: skip
@@ -80,6 +84,16 @@ class ConcurrencyLimits:
                 text = f"{count} migrations are under way {where}; {_argument(name)} is {limit}"
                 return Gate(name, text, _SCOPES.get(name, "pod"))
         return None if replicas is None else self._workload(own_id, replicas, waiting_too)
+
+    def _count_overdue(self, group: MigrationGroup, *, waiting_too: bool) -> int:
+        """Pods that should be gone: a node is not left hot because one of them does not end."""
+        limit = self.args.max_migrating_per_node
+        uids = group.counted(waiting_too=waiting_too)
+        if self._as_koordinator or not limit or len(uids) < limit:
+            return 0
+        found = map(self.inventory.held, uids.values())
+        now_ms = self.inventory.now_ms
+        return sum(each is not None and is_overdue(each[1].pod, now_ms) for each in found)
 
     def _workload(self, own_id: str, replicas: Replicas, waiting_too: bool) -> Gate | None:
         group = self.registry.owner_group(replicas.owner)

@@ -6,6 +6,10 @@ lifted, what one of them forbids is forbidden. The annotation
 cannot leave, and one that is terminating leaves anyway. Source: docs/upstream.md M11, M13, M14,
 M15.
 
+Annotations of other programs that ask to leave a pod where it is protect it too, and the evict
+annotation protects if its value is not true. Under `compat: koordinator` neither does, and any value
+of the evict annotation lifts the protections.
+
 The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority
 classes alone, so it is kept until one of them changes; what depends on the time, the node or the
 workload is in `gates`. A policy that asks for labels or values which the cluster has not sent
@@ -14,7 +18,7 @@ protects the pod, and the verdict says what is missing.
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
-from schemas.policy.migration import BUILT_IN_CLASSES, PriorityThreshold
+from schemas.policy.sections.migration import BUILT_IN_CLASSES, PriorityThreshold
 from streams.migration.gates.named import NamespaceRows, PriorityClasses
 from streams.pods.held import Held
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
@@ -22,6 +26,9 @@ from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTA
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
+#: Of Karpenter, and of its versions before 0.33.
+DO_NOT_DISRUPT_ANNOTATIONS = ("karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-evict")
+SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 #: Pods of this priority and above belong to the system.
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -29,11 +36,6 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 NEVER_COST = 2**31 - 1
 #: Most verdicts that are kept.
 VERDICTS_MAX = 200_000
-
-
-def insists(pod: Pod) -> bool:
-    """The pod asks to be evictable, whatever protects it."""
-    return EVICT_ANNOTATION in pod.annotations
 
 
 class Protections:
@@ -56,6 +58,7 @@ class Protections:
         """Judge by another policy."""
         self._verdicts.clear()
         self.policy = policy
+        self._as_koordinator = policy.compat == "koordinator"
         self._skipped = frozenset(policy.migration.skip_eviction_gates)
         self._protections = frozenset(policy.evictor.protections)
         config = policy.evictor.pod_protections.config
@@ -83,16 +86,22 @@ class Protections:
         """A pod is gone; its verdict would keep it in memory."""
         self._verdicts.pop(uid, None)
 
+    def insists(self, pod: Pod) -> bool:
+        """Tell whether the pod asks to be evictable, whatever protects it."""
+        value = pod.annotations.get(EVICT_ANNOTATION)
+        return value is not None and (self._as_koordinator or value.lower() in ("", "true"))
+
     def judge(self, pod: Pod) -> str | None:
         """The same of a pod that is not held."""
         if pod.node is None:
             return "the pod is not bound to a node"
         if pod.deleting_at_ms is not None:
             return "the pod is terminating"
-        if insists(pod):
+        if self.insists(pod):
             return None
         return (
             self._always(pod)
+            or self._annotated(pod)
             or self._bare(pod)
             or self._storage(pod)
             or self._priority(pod)
@@ -109,9 +118,26 @@ class Protections:
             return "the pod is owned by a DaemonSet"
         if cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
             return f"its eviction cost is {NEVER_COST}, which means never"
-        mandatory = self.policy.evictor.no_eviction_policy == "Mandatory"
-        if mandatory and NO_EVICTION_ANNOTATION in pod.annotations:
-            return f"it is annotated {NO_EVICTION_ANNOTATION} and noEvictionPolicy is Mandatory"
+        return None
+
+    def _annotated(self, pod: Pod) -> str | None:
+        annotations, policy = pod.annotations, self.policy.evictor.no_eviction_policy
+        if self._as_koordinator:
+            if policy == "Mandatory" and NO_EVICTION_ANNOTATION in annotations:
+                return f"it is annotated {NO_EVICTION_ANNOTATION} and noEvictionPolicy is Mandatory"
+            return None
+        if policy != "Preferred" and not _is_false(
+            annotations.get(NO_EVICTION_ANNOTATION, "false")
+        ):
+            return f"it is annotated {NO_EVICTION_ANNOTATION}; noEvictionPolicy is not Preferred"
+        if "DoNotDisrupt" in self._skipped:
+            return None
+        for name in DO_NOT_DISRUPT_ANNOTATIONS:
+            if not _is_false(annotations.get(name, "false")):
+                return f"it is annotated {name}: {annotations[name]}"
+        for name in (SAFE_TO_EVICT_ANNOTATION, EVICT_ANNOTATION):
+            if _is_false(annotations.get(name, "true")):
+                return f"it is annotated {name}: {annotations[name]}"
         return None
 
     def _bare(self, pod: Pod) -> str | None:
@@ -208,3 +234,7 @@ class Protections:
             if selector is not None and not selector.matches(pod.labels):
                 return f"its labels do not match {whose}.labelSelector"
         return None
+
+
+def _is_false(value: str) -> bool:
+    return value.lower() == "false"

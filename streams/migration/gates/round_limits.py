@@ -6,7 +6,7 @@ A round happens within one record, so what is counted here need not survive one.
 from collections import Counter
 
 from schemas.policy import Policy
-from schemas.policy.descheduling import DeschedulingLimits
+from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.rebalance.candidates import Gate
 
 #: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and

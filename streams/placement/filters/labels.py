@@ -8,11 +8,12 @@ k8s.io/component-helpers).
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.messages.pods import NodeRequirement
 from streams.placement.columns import Interned
-from streams.stage.arrays import BoolArray
+from streams.stage.arrays import BoolArray, IntArray
 
 #: The field metadata.name among the labels, under a key that no expression on labels can ask for.
 NAME_FIELD = "field:metadata.name"
@@ -22,7 +23,42 @@ _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _KEY = re.compile(rf"(?:(?=.{{1,253}}/){_DNS_LABEL}(?:\.{_DNS_LABEL})*/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_INT64_MAX = 2**63 - 1
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class LabelColumn(Interned[str | None]):
+    """The values of one label; None: a node does not have it."""
+
+    def __init__(self, values: Iterable[str | None] = ()) -> None:
+        super().__init__(None, values)
+        self._integers: dict[int, IntArray] = {}
+        """Integer of each row, by what stands for a value that is none; shape (nodes,)."""
+
+    def put(self, row: int, value: str | None) -> None:
+        """Give one row a value."""
+        super().put(row, value)
+        self._integers.clear()
+
+    def relayout(self, source: IntArray) -> None:
+        """Move rows as `Plugin.relayout` does."""
+        super().relayout(source)
+        self._integers.clear()
+
+    def integers(self, otherwise: int) -> IntArray:
+        """The value of each row as an integer, parsed once per distinct value.
+
+        Args:
+            otherwise: what stands for a value that is no integer.
+
+        Returns:
+            Shape (nodes,); it is kept, so nobody may change it.
+        """
+        found = self._integers.get(otherwise)
+        if found is None:
+            found = self._integers[otherwise] = self.map(
+                lambda value: otherwise if (number := _integer(value)) is None else number
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +73,7 @@ class OneOf:
         """Whether a label's value meets the requirement."""
         return (value in self.values) is not self.negated
 
-    def rows(self, column: Interned[str | None]) -> BoolArray | None:
+    def rows(self, column: LabelColumn) -> BoolArray | None:
         """The rows of a label's column that meet it; None if all do."""
         if self.negated and not any(value in column for value in self.values):
             return None
@@ -55,14 +91,16 @@ class Compares:
 
     def holds(self, value: str | None) -> bool:
         """Whether a label's value meets the requirement; what is no integer does not."""
-        number = None if value is None else _integer(value)
+        number = _integer(value)
         if number is None:
             return False
         return number > self.bound if self.above else number < self.bound
 
-    def rows(self, column: Interned[str | None]) -> BoolArray | None:
+    def rows(self, column: LabelColumn) -> BoolArray | None:
         """The rows of a label's column that meet it; None if all do."""
-        return column.where(self.holds)
+        if self.above:
+            return column.integers(_INT64_MIN) > self.bound
+        return column.integers(_INT64_MAX) < self.bound
 
 
 LabelRequirement = OneOf | Compares
@@ -101,13 +139,13 @@ def on_field(expression: NodeRequirement) -> LabelRequirement | None:
     return OneOf(NAME_FIELD, frozenset(expression.values), expression.operator == "NotIn")
 
 
-def _integer(text: str) -> int | None:
+def _integer(text: str | None) -> int | None:
     """As strconv.ParseInt reads it: decimal digits with an optional sign, within 64 bits."""
-    if not _INTEGER.fullmatch(text):
+    if text is None or not _INTEGER.fullmatch(text):
         return None
     # Leading zeros are no size, and int() refuses texts of thousands of digits.
     digits = text.lstrip("+-").lstrip("0") or "0"
     if len(digits) > len(str(_INT64_MAX)):
         return None
     number = -int(digits) if text[0] == "-" else int(digits)
-    return number if -_INT64_MAX - 1 <= number <= _INT64_MAX else None
+    return number if _INT64_MIN <= number <= _INT64_MAX else None

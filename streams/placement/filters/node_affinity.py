@@ -18,9 +18,10 @@ import numpy as np
 from schemas.messages.pods import NodeSelectorTerm, Pod
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import Census, Interned, OnDemand
+from streams.placement.columns import Census, OnDemand
 from streams.placement.filters.labels import (
     NAME_FIELD,
+    LabelColumn,
     LabelRequirement,
     equals,
     on_field,
@@ -83,7 +84,7 @@ class NodeAffinity(OneReason):
     def __init__(self) -> None:
         self._labels: list[dict[str, str] | None] = []
         """Labels of each row; None on a row that is new."""
-        self._columns = OnDemand[Interned[str | None]](COLUMNS_MAX)
+        self._columns = OnDemand[LabelColumn](COLUMNS_MAX)
         """Values of all rows, by label."""
         self._keys = Census()
         """Labels that some node has."""
@@ -153,9 +154,8 @@ class NodeAffinity(OneReason):
             matching |= rows
         return matching
 
-    def _build(self, key: str) -> Interned[str | None]:
-        values = (None if labels is None else labels.get(key) for labels in self._labels)
-        return Interned[str | None](None, values)
+    def _build(self, key: str) -> LabelColumn:
+        return LabelColumn(None if labels is None else labels.get(key) for labels in self._labels)
 
 
 def _term(term: NodeSelectorTerm) -> Term | None:

@@ -1,7 +1,7 @@
 """Filter TaintToleration: a pod is kept off nodes whose taints it does not tolerate.
 
-Taints with effect NoSchedule and NoExecute count; PreferNoSchedule is a preference and refuses no
-pod. A toleration is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
+Taints with effect NoSchedule and NoExecute count; `preferred_nodes` has the other ones. A toleration
+is compared as `Toleration.ToleratesTaint` of k8s.io/api/core/v1 does.
 """
 
 from collections.abc import Iterable
@@ -18,34 +18,52 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
-Tolerations = tuple[Toleration, ...]
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint.
+class Tolerations:
+    """The tolerations of a pod as sets, so that a taint costs the same however many there are.
 
     An empty effect covers every effect, an empty key every key, Exists every value; Equal, which an
     empty operator means too, covers the same value only. An empty key with Equal is no valid pod,
     but has the meaning that these rules give it.
     """
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or toleration.value == taint.value
 
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._exists: set[tuple[str, str]] = set()
+        """Key and effect."""
+        self._equal: set[tuple[str, str, str]] = set()
+        """Key, effect and value."""
+        for each in tolerations:
+            if each.operator == "Exists":
+                self._exists.add((each.key, each.effect))
+            else:
+                self._equal.add((each.key, each.effect, each.value))
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that no toleration covers, in the node's order; None if all are covered.
+    def covers(self, taint: Taint) -> bool:
+        """Whether one of the tolerations covers a taint."""
+        key, effect, exists, equal = taint.key, taint.effect, self._exists, self._equal
+        if ("", "") in exists or (key, "") in exists:
+            return True
+        if (key, effect) in exists or ("", effect) in exists:
+            return True
+        value = taint.value
+        return bool(equal) and (
+            (key, "", value) in equal
+            or (key, effect, value) in equal
+            or ("", "", value) in equal
+            or ("", effect, value) in equal
+        )
 
-    Args:
-        taints: only those that refuse pods, see `refusing`.
-        tolerations: those of the pod; iterated over once per taint.
-    """
-    for taint in taints:
-        if not any(tolerates(toleration, taint) for toleration in tolerations):
-            return taint
-    return None
+    def find_untolerated(self, taints: Taints) -> Taint | None:
+        """The first taint that is not covered, in the node's order; None if all are.
+
+        Args:
+            taints: only those that refuse pods, see `refusing`.
+        """
+        for taint in taints:
+            if not self.covers(taint):
+                return taint
+        return None
 
 
 def refusing(taints: Taints) -> Taints:
@@ -72,22 +90,22 @@ class TaintToleration(Filter):
 
     def prepare(self, kind: Kind) -> Tolerations:
         """The tolerations of the kind."""
-        return kind.pod.tolerations
+        return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
         """Which nodes have no untolerated taint; None if none has."""
-        return self._taints.where(lambda taints: untolerated(taints, prepared) is None)
+        return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
         """Names the first taint that is not tolerated; None if all are."""
-        taint = untolerated(self._taints.value(row), prepared)
+        taint = prepared.find_untolerated(self._taints.value(row))
         return None if taint is None else _refusal(taint)
 
     def reasons(self, prepared: Tolerations, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         """One look for each distinct list of taints."""
         by_reason: dict[str, list[IntArray]] = {}
         for taints, of in self._taints.groups(rows):
-            taint = untolerated(taints, prepared)
+            taint = prepared.find_untolerated(taints)
             if taint is not None:
                 by_reason.setdefault(_refusal(taint), []).append(of)
         return [(reason, np.concatenate(parts)) for reason, parts in by_reason.items()]

@@ -8,7 +8,7 @@ from schemas.messages.nodes import Taint
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.columns import Interned
-from streams.placement.filters.taints import untolerated
+from streams.placement.filters.taints import Tolerations
 from streams.placement.plugin import OneReason
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
@@ -38,8 +38,7 @@ class NodeUnschedulable(OneReason):
 
     def prepare(self, kind: Kind) -> bool:
         """Whether the kind tolerates a cordon."""
-        tolerations = kind.pod.tolerations
-        return bool(tolerations) and untolerated((_CORDON,), tolerations) is None
+        return Tolerations(kind.pod.tolerations).covers(_CORDON)
 
     def mask(self, prepared: bool) -> BoolArray | None:
         """Which nodes are not cordoned; None if that is no matter."""

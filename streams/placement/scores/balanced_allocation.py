@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
+from schemas.policy.sections.resources_fit import NodeResourcesBalancedAllocationArgs
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.policy import Policy
-from schemas.policy.resourcesfit import ScoringStrategy
+from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
-from schemas.policy.resourcelimits import ALLOCATABLE, REQUEST
+from schemas.policy.sections.resource_limits import ALLOCATABLE, REQUEST
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.plugin import Score

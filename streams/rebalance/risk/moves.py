@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from schemas.policy import Policy
 from streams.inventory.node import Node
+from streams.pods.held import is_overdue
 from streams.rebalance.fit import Fit
 from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric, measured
 from streams.rebalance.outcome import (
@@ -188,7 +189,8 @@ class _Round:
             if not figures.pods.bound[index]:
                 continue
             pod = RiskPod(held, place, node.statistics.figures_of(held))
-            if held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving:
+            leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
+            if leaves and not is_overdue(held.pod, self.given.now_ms):
                 self.risk.remove(place, pod.figures)
             else:
                 staying.append(pod)

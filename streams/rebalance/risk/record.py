@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from schemas.base.message import INT64_MAX
 from schemas.policy import OVERUTILIZATION_RISK
-from schemas.policy.overutilization import RiskResource
+from schemas.policy.sections.overutilization_risk import RiskResource
 from streams.rebalance.candidates import Candidate, Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.outcome import (

@@ -22,7 +22,7 @@ from typing import Any
 
 from schemas.messages.rounds import HotspotCounter, HotspotCounterRow
 from schemas.policy import LOW_NODE_LOAD, Policy
-from schemas.policy.lownodeload import AnomalyCondition
+from schemas.policy.sections.rebalance import AnomalyCondition
 from streams.rebalance.candidates import Phase
 from streams.rebalance.differences import differences_of
 from streams.rebalance.thresholds.pools import Pool

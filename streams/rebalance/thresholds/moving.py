@@ -6,7 +6,7 @@ Configured, of a weekly window, or of the recent past.
 from dataclasses import replace
 
 from schemas.policy import Policy
-from schemas.policy.moving import HotspotWindow, RecentPast
+from schemas.policy.sections.moving_thresholds import HotspotWindow, RecentPast
 from streams.rebalance.outcome import Percents, PoolThresholds, RoundOutcome
 from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory
 

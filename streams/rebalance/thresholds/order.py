@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from schemas.base.message import INT64_MAX
-from streams.pods.held import Held
+from streams.pods.held import Held, is_overdue
 from streams.rebalance.candidates import Phase
 from streams.rebalance.node_arrays import UNMEASURED, NodeFigures, Universe
 from streams.rebalance.thresholds.limits import PoolNodes
@@ -109,6 +109,7 @@ class HotPods:
         which: IntArray,
         universe: Universe,
         leaving: Collection[str],
+        now_ms: int,
     ) -> None:
         """Flatten.
 
@@ -117,6 +118,7 @@ class HotPods:
             which: positions of the pool's resources.
             universe: all resources.
             leaving: uids of pods that leave already.
+            now_ms: the log's time; what should have gone before stays.
         """
         self._figures = figures
         whole = np.concatenate([each.used for each in figures])
@@ -149,7 +151,13 @@ class HotPods:
                     for index, pod in enumerate(pods.pods)
                     if pod.deleting_at_ms is not None or pod.uid in leaving
                 ]
-            self.leaving.update({begin + index: place for index in gone if pods.bound[index]})
+            self.leaving.update(
+                {
+                    begin + index: place
+                    for index in gone
+                    if pods.bound[index] and not is_overdue(pods.pods[index], now_ms)
+                }
+            )
 
     def usage(self, index: int) -> dict[str, int]:
         """What was measured of a pod, by resource."""

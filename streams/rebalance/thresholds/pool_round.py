@@ -122,6 +122,7 @@ class PoolTurn:
         """Nodes that act, in the order of their turns."""
         self.targets: IntArray = np.zeros(0, dtype=np.int64)
         """Nodes that may take pods."""
+        self._lowest: dict[Phase, tuple[int, str]] = {}
         all_rows = np.flatnonzero(members)
         codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
         codes[np.searchsorted(all_rows, nodes.rows)] = self.codes
@@ -206,10 +207,35 @@ class PoolTurn:
             self.targets = self.targets[:0]
             return ""
         if not count:
-            return "no node is below all low thresholds"
+            return self._explain_no_target()
         return (
             f"{count} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
         )
+
+    def _explain_no_target(self) -> str:
+        lowest, over = self.find_lowest("node")
+        name = self.names[lowest]
+        if over:
+            return f"no node is below all low thresholds: the lowest is {name} at {over}"
+        why = "was hot a short while ago" if self.nodes.schedulable[lowest] else "is cordoned"
+        return f"no node below all low thresholds takes pods: {name} {why}"
+
+    def find_lowest(self, phase: Phase) -> tuple[int, str]:
+        """The node that is nearest to being a target in a phase, and its usage that is too high."""
+        if phase in self._lowest:
+            return self._lowest[phase]
+        prod_low = self.limits.prod_low
+        low = self.limits.low if phase == "node" or prod_low is None else prod_low
+        used, capacity = self.readings.used(phase), np.maximum(self.nodes.capacity, 1)
+        excess = (used - low) / capacity
+        distance = excess.max(axis=0)
+        distance[(distance > 0) & ~self.nodes.schedulable] += UNLIMITED
+        lowest = int(distance.argmin())
+        shares = zip(self.nodes.resources, used[:, lowest] / capacity[:, lowest], strict=True)
+        over = compress(shares, excess[:, lowest] > 0)
+        text = " and ".join(f"{name} {100 * share:.1f} %" for name, share in over)
+        self._lowest[phase] = lowest, text
+        return lowest, text
 
     def _count(self, phase: Phase, code: int) -> None:
         """Count the round for nodes that are over, and for those that no longer are."""

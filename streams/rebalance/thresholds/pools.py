@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.policy import NodePool, Policy
-from schemas.policy.lownodeload import AnomalyCondition
+from schemas.policy.sections.rebalance import AnomalyCondition
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import Differences
 from streams.rebalance.outcome import PoolThresholds

@@ -42,6 +42,8 @@ class Batch:
     records: list[InputRecord] = field(default_factory=list)
     ended: list[Any] = field(default_factory=list)
     """Events whose parcels end in this batch: to be acknowledged when it is durable."""
+    empty: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """Offsets without a record in the parcels, as in `EmptyOffsets`."""
 
     def acknowledge(self) -> None:
         """Let Faust commit the offsets of what was taken in."""
@@ -50,7 +52,8 @@ class Batch:
 
 
 class _Waiting(NamedTuple):
-    record: InputRecord
+    record: InputRecord | None
+    """None: the parcel holds offsets without a record only."""
     size: int
     event: Any
     last: bool
@@ -88,12 +91,12 @@ class Batches:
             self._add(event)
 
     async def take(self) -> Batch:
-        """The next batch: one record or more."""
+        """The next batch: one record, or one end of a parcel, or more."""
         while True:
             await self._some.wait()
             await self._collected()
             batch = self._hand_out()
-            if batch.records:
+            if batch.records or batch.ended:
                 return batch
 
     async def _collected(self) -> None:
@@ -125,23 +128,31 @@ class Batches:
             self._waiting.append(_Waiting(record, size, event, number == len(records)))
             self._bytes += size
             self._prompt += record.topic not in self._patient
+        if not records:
+            self._waiting.append(_Waiting(None, 0, event, last=True))
         self._judge()
 
     def _hand_out(self) -> Batch:
         batch = Batch()
         size = 0
         generation = self._app.consumer_generation_id
+        parcel: Any = None
         while (
             self._waiting
             and len(batch.records) < self._limits.records
             and size < self._limits.bytes
         ):
             waiting = self._waiting.popleft()
+            record = waiting.record
             self._bytes -= waiting.size
-            self._prompt -= waiting.record.topic not in self._patient
+            self._prompt -= record is not None and record.topic not in self._patient
             if waiting.event.message.generation_id != generation:
                 continue
-            batch.records.append(waiting.record)
+            if parcel is not waiting.event.message:
+                parcel = waiting.event.message
+                batch.empty.update(parcel.empty)
+            if record is not None:
+                batch.records.append(record)
             size += waiting.size
             if waiting.last:
                 batch.ended.append(waiting.event)

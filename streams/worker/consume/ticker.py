@@ -89,8 +89,6 @@ class Ticker:
         self._ticks = ticks
         self._written_ms: dict[int, int] = {}
         self._written_at_s: dict[int, float] = {}
-        self._read_to: dict[tuple[int, str], int] = {}
-        """Where a partition's topic was read to its end: no record may be at its last offsets."""
 
     async def start(self) -> None:
         """Connect; does nothing where that is done already."""
@@ -176,9 +174,8 @@ class Ticker:
         until_s = mark.taken_at_s + self._ticks.hold_max_s
         for topic in self._unknown(partition, mark):
             end = mark.ends[topic]
-            if await self._intake.apply_up_to(topic, partition, end, until_s, generation):
-                self._read_to[partition, topic] = end
-            elif time.monotonic() >= until_s:
+            applied = await self._intake.apply_up_to(topic, partition, end, until_s, generation)
+            if not applied and time.monotonic() >= until_s:
                 logger.warning(
                     "partition %d: time goes on after %.0f s, although records of %s up to offset %d wait",
                     partition,
@@ -189,15 +186,10 @@ class Ticker:
 
     def _unknown(self, partition: int, mark: Mark) -> list[str]:
         """Topics that the partition does not know up to the mark."""
-        owned = partition in self._partitions.stages
-        known = {
-            topic: max(
-                self._partitions.position(topic, partition) + 1 if owned else 0,
-                self._read_to.get((partition, topic), 0),
-            )
-            for topic in KNOWN_FIRST
-        }
-        return [topic for topic, end in mark.ends.items() if known.get(topic, 0) < end]
+        if partition not in self._partitions.stages:
+            return list(mark.ends)
+        following = self._partitions.following
+        return [topic for topic, end in mark.ends.items() if following(topic, partition) < end]
 
     async def _take_marks(self) -> dict[int, Mark]:
         """The time, and where the topics end; nothing while the brokers do not answer."""

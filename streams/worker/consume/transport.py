@@ -15,6 +15,9 @@ that moment. Faust drops them although its consumer has read past them. In a cha
 record might follow, and recovery would wait for them for ever. Here they are given back: reading
 goes on from the first of them.
 
+A fetch may end with offsets without a record. Faust's recovery would wait for their records, so a parcel
+without records stands for them behind a changelog's last row.
+
 Faust also empties its queues each time that it resumes the flow, which it does once more when
 recovery is over. Rows of a standby copy that wait in one at that moment are not read again: the
 copy would lack them for ever, without a notice. Here a flow that goes on already is left as it is.
@@ -23,29 +26,28 @@ Faust starts an app's tasks only when its tables are recovered; its companions r
 on.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+import asyncio
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+)
 from functools import cached_property
 from typing import Any
 
 import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
-from faust.types.tuples import ConsumerMessage
 from mode.utils.queues import FlowControlEvent
 
-from streams.stage.records import InputRecord
 from streams.worker.membership import Standing, standing
+from streams.worker.parcels import Fetched, make_parcel, split
 
-#: Most records in a parcel: topics take turns by parcels, so that none waits for all of another.
-PARCEL_RECORDS = 100
 #: Most parcels that wait in a stream before the consumer stops fetching.
 PARCELS_QUEUED_MAX = 32
-
-
-class Parcel(ConsumerMessage):
-    """Consecutive records of one partition as one message to Faust, with the last one's offset."""
-
-    __slots__ = ("records",)
-    records: list[InputRecord]
 
 
 def in_flight(consumer: Any, topics: Collection[str]) -> int:
@@ -60,6 +62,39 @@ class _PromptThread(AIOKafkaConsumerThread):
         consumer._fetch_max_wait_ms = app.fetch_wait_ms  # noqa: SLF001 - Faust names no other way
         return consumer
 
+    async def _fetch_records(
+        self,
+        consumer: Any,
+        active_partitions: Any,
+        timeout: float | None = None,
+        max_records: int | None = None,
+    ) -> Any:
+        """Return what has been read through; waits for the first of it."""
+        until_s = time.monotonic() + (timeout or 0)
+        fetcher = consumer._fetcher  # noqa: SLF001 - Faust itself reads through it
+        while True:
+            assignment = _assignment(consumer)
+            before = _positions(assignment, fetcher._records)  # noqa: SLF001
+            # Does not wait where partitions stay: nobody seeks between the two positions.
+            records = await super()._fetch_records(consumer, active_partitions, 0, max_records)
+            if _assignment(consumer) is not assignment:
+                before = {}
+            after = _positions(_assignment(consumer), {*before, *records})
+            found = {}
+            for tp, following in after.items():
+                of_tp = records.get(tp, ())
+                first = before.get(tp, of_tp[0].offset if of_tp else following)
+                if first < following:
+                    found[tp] = Fetched(first, following, of_tp)
+            left_s = until_s - time.monotonic()
+            if found or left_s <= 0 or not self.consumer.flow_active:
+                return found
+            waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
+            done, _ = await asyncio.wait([waiter], timeout=left_s)
+            waiter.cancel()
+            for each in done:
+                each.result()  # raises what the brokers refuse
+
     def group_standing(self) -> Standing:
         """How the client stands with its group; in the thread that fetches."""
         return standing(self._consumer)
@@ -71,14 +106,26 @@ class _PromptThread(AIOKafkaConsumerThread):
         In the thread that fetches, so that no seek comes in between.
         """
         consumer: Any = self._ensure_consumer()
-        subscription = consumer._subscription.subscription  # noqa: SLF001 - `position` may wait
-        assignment = None if subscription is None else subscription.assignment
+        positions = _positions(_assignment(consumer), left)
         for tp, (first, following) in left.items():
-            if assignment is None or tp not in assignment.tps:
-                continue
-            state = assignment.state_value(tp)
-            if state.has_valid_position and state.position == following:
+            if positions.get(tp) == following:
                 consumer.seek(tp, first)
+
+
+def _assignment(consumer: Any) -> Any:
+    """The assignment of a consumer of aiokafka; None: it has none."""
+    subscription = consumer._subscription.subscription  # noqa: SLF001 - its own `position` may wait
+    return None if subscription is None else subscription.assignment
+
+
+def _positions(assignment: Any, partitions: Collection[Any]) -> dict[Any, int]:
+    """Where reading stands in those of the partitions where it stands somewhere."""
+    states = {} if assignment is None else {tp: assignment.state_value(tp) for tp in partitions}
+    return {
+        tp: state.position
+        for tp, state in states.items()
+        if state is not None and state.has_valid_position
+    }
 
 
 class _PromptConsumer(Consumer):
@@ -90,10 +137,11 @@ class _PromptConsumer(Consumer):
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
         """What a fetch brought: parcels of the app's own topics, single messages of all others."""
         generation = self.app.consumer_generation_id
+        records: Any
         records, active = await self._wait_next_records(timeout)
         if not records or self.should_stop:
             return
-        left = {tp: (found[0].offset, found[-1].offset + 1) for tp, found in records.items()}
+        left = {tp: (found.first, found.following) for tp, found in records.items()}
         closed: set[Any] = set()
         for tp, message in self._messages(records):
             if not self._goes_on(generation):
@@ -129,38 +177,24 @@ class _PromptConsumer(Consumer):
         """No rebalance has begun since."""
         return self.flow_active and bool(self.app.consumer_generation_id == generation)
 
-    def _messages(self, fetched: Any) -> Iterator[tuple[Any, Any]]:
+    def _messages(self, fetched: Mapping[Any, Fetched]) -> Iterator[tuple[Any, Any]]:
         packed: Collection[str] = self.app.packed_topics
-        parcels = {tp: found for tp, found in fetched.items() if tp.topic in packed}
+        scheduler: Any = self.scheduler
+        generation = self.app.consumer_generation_id
+        parcels = {tp: list(split(each)) for tp, each in fetched.items() if tp.topic in packed}
         if len(parcels) < len(fetched):
-            others = {tp: found for tp, found in fetched.items() if tp not in parcels}
-            for tp, record in self.scheduler.iterate(others):
+            others = {tp: each for tp, each in fetched.items() if tp not in parcels}
+            rows = {tp: each.records for tp, each in others.items() if each.records}
+            for tp, record in scheduler.iterate(rows):
                 yield tp, self._to_message(tp, record)
-        for start in range(0, max(map(len, parcels.values()), default=0), PARCEL_RECORDS):
-            for tp, found in parcels.items():
-                if start < len(found):
-                    yield tp, self._parcel(tp, found[start : start + PARCEL_RECORDS])
-
-    def _parcel(self, tp: Any, found: list[Any]) -> Parcel:
-        parcel = Parcel(
-            tp.topic,
-            tp.partition,
-            found[-1].offset,
-            found[-1].timestamp / 1000,
-            found[-1].timestamp_type,
-            None,
-            None,
-            None,
-            None,
-            tp=tp,
-            generation_id=self.app.consumer_generation_id,
-        )
-        topic, partition = tp
-        parcel.records = [
-            InputRecord(topic, partition, each.offset, each.key, each.value, each.timestamp)
-            for each in found
-        ]
-        return parcel
+            for tp, (first, following, records) in others.items():
+                behind = records[-1].offset + 1 if records else first
+                if behind < following:
+                    yield tp, make_parcel(tp, Fetched(behind, following, ()), generation)
+        for number in range(max(map(len, parcels.values()), default=0)):
+            for tp, pieces in parcels.items():
+                if number < len(pieces):
+                    yield tp, make_parcel(tp, pieces[number], generation)
 
     async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
         if tp.topic not in self.app.packed_topics:

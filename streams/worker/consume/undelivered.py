@@ -38,8 +38,6 @@ class UndeliveredWatch:
         self._partitions = intake.partitions
         self._stood: dict[Place, tuple[int, int]] = {}
         """Where a partition stood before its end, and at how many looks in a row."""
-        self._empty: dict[Place, int] = {}
-        """End up to which a partition was read and held nothing more."""
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -65,21 +63,14 @@ class UndeliveredWatch:
         if spans is None:
             return
         check_ends(before, {place: end for place, (_, end) in spans.items()})
-        behind = {
-            place: end for place, (_, end) in sorted(spans.items()) if self._following(place) < end
-        }
-        self._stood = {place: self._looks(place, self._following(place)) for place in behind}
-        for place, end in behind.items():
+        if partitions.generation != generation:
+            return
+        following = {place: partitions.following(*place) for place in sorted(places)}
+        behind = {place: at for place, at in following.items() if at < spans[place][1]}
+        self._stood = {place: self._looks(place, at) for place, at in behind.items()}
+        for place in behind:
             if self._stood[place][1] >= LOOKS:
-                await self._read(generation, place, end)
-
-    def _following(self, place: Place) -> int:
-        """The offset after what was applied or read of a partition."""
-        topic, partition = place
-        empty = self._empty.get(place, 0)
-        if partition not in self._partitions.stages:
-            return empty
-        return max(self._partitions.position(topic, partition) + 1, empty)
+                await self._read(generation, place, spans[place][1])
 
     def _looks(self, place: Place, following: int) -> tuple[int, int]:
         before, looks = self._stood.get(place, (-1, 0))
@@ -87,20 +78,20 @@ class UndeliveredWatch:
 
     async def _read(self, generation: int, place: Place, end: int) -> None:
         topic, partition = place
-        first = self._following(place)
+        if self._partitions.generation != generation:
+            return
+        position = self._partitions.position(topic, partition)
         until_s = time.monotonic() + READ_MAX_S
         if not await self._intake.apply_up_to(
             topic, partition, end, until_s, generation, undelivered=True
         ):
             return
-        following = self._following(place)
-        self._empty[place] = end
         # Else its last offsets hold no record, as where a producer has ended a transaction.
-        if following > first:
+        if self._partitions.position(topic, partition) > position:
             logger.warning(
                 "%s, partition %d: read from offset %d to %d, which were not delivered",
                 topic,
                 partition,
-                first,
+                position + 1,
                 end - 1,
             )

@@ -14,7 +14,7 @@ the fence, and there are no markers between records.
 A claim holds in each topic that it names from its record in that topic on.
 
 If a broker does not refuse (the embedded one, which has one worker; or one that has forgotten an id
-that was unused for a week, `CLAIM_S`), a foreign record still shows: offsets are not consecutive.
+that was unused for a week, `CLAIM_S`), a foreign record still shows: it stands between two writes.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from typing import Any
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import row_key
 from streams.stage.records import RowChange
+from streams.worker.reader import read_range
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher, Undelivered
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class FencedPublisher(Publisher):
         claim = await self._started_claim(list(before.last), partition)
         try:
             for each, offset in (await self._marked(claim, partition)).items():
-                _check(offset, before.last[each], each, partition)
+                await self._check(offset, before.last[each], each, partition)
             self._check_still(before, topic, partition)
         except BaseException:
             self._leave(claim)
@@ -190,14 +191,17 @@ class FencedPublisher(Publisher):
             before = claim.last[topic]
             claim.last[topic] = offsets[-1] if offsets[-1] >= 0 else None
             if first >= 0:
-                _check(first, before, topic, partition)
+                await self._check(first, before, topic, partition)
         return offsets
 
-
-def _check(offset: int, before: int | None, topic: str, partition: int) -> None:
-    """What was written last and what is written now must stand side by side."""
-    if before is not None and offset != before + 1:
-        raise _lost(topic, partition)
+    async def _check(self, offset: int, before: int | None, topic: str, partition: int) -> None:
+        """No record may stand between what was written last and what is written now."""
+        if before is None or offset == before + 1:
+            return
+        if offset <= before or await read_range(
+            self._settings, topic, partition, before + 1, offset
+        ):
+            raise _lost(topic, partition)
 
 
 def _lost(topic: str, partition: int) -> LostOwnership:

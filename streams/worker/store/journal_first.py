@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
+from connectors.kafka.reader import Gap
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
@@ -137,7 +138,9 @@ class JournalFirst:
         """Publish the outputs of the journal from one offset to another; return its rows."""
         changes = Changes()
         # Piece by piece: after a long time without written rows the tail is of any length.
-        async for entries in read_pieces(self._settings, journal.TOPIC, partition, begin, end):
+        async for entries in read_pieces(
+            self._settings, journal.TOPIC, partition, begin, end, _refuse_deleted
+        ):
             tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
             dead = _bury_foreign(reader, partition, entries)
             await self._publisher.publish((*tail.outputs, *dead))
@@ -180,7 +183,7 @@ class JournalFirst:
         reader = journal.JournalReader(place, partition)
         dead: list[OutputRecord] = []
         async for entries in read_pieces(
-            self._settings, journal.TOPIC, partition, place.offset + 1, end
+            self._settings, journal.TOPIC, partition, place.offset + 1, end, _refuse_deleted
         ):
             for entry in entries:
                 reader.take(entry.offset, entry.value)
@@ -195,6 +198,14 @@ class JournalFirst:
             )
         await self._publisher.publish(dead)
         return now
+
+
+def _refuse_deleted(gap: Gap) -> None:
+    raise journal.JournalDamaged(
+        gap.partition,
+        f"journal offsets {gap.first_offset} to {gap.next_offset - 1} are gone; retention may be "
+        f"shorter than a worker was away",
+    )
 
 
 def _bury_foreign(

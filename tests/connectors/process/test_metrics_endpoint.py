@@ -1,16 +1,26 @@
 """The port of a process."""
 
 import json
+import os
+import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from connectors.process import metrics_endpoint
 from connectors.process.local_ports import free_port
-from connectors.process.metrics_endpoint import PortUnusable, process_registry, serve, serving
+from connectors.process.metrics_endpoint import (
+    CONNECTIONS_MAX,
+    Endpoint,
+    PortUnusable,
+    process_registry,
+    serve,
+    serving,
+)
 from tests.conftest import has_ipv6
 
 
@@ -27,7 +37,7 @@ def _get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[ThreadingHTTPServer, list[str]]]:
+def server() -> Iterator[tuple[Endpoint, list[str]]]:
     registry = CollectorRegistry()
     Counter("asked", "Something.", registry=registry).inc(3)
     problems: list[str] = []
@@ -35,32 +45,31 @@ def server() -> Iterator[tuple[ThreadingHTTPServer, list[str]]]:
         "127.0.0.1", 0, registry, {"/healthz": lambda: problems, "/readyz": lambda: ["starting"]}
     )
     yield running, problems
-    running.shutdown()
-    running.server_close()
+    running.close()
 
 
-def test_metrics_are_those_of_the_registry(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
-    status, body = _get(server[0].server_port, "/metrics")
+def test_metrics_are_those_of_the_registry(server: tuple[Endpoint, list[str]]) -> None:
+    status, body = _get(server[0].port, "/metrics")
     assert status == 200
     assert "asked_total 3.0" in body
 
 
-def test_health_says_what_is_wrong(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
+def test_health_says_what_is_wrong(server: tuple[Endpoint, list[str]]) -> None:
     running, problems = server
-    assert _get(running.server_port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
+    assert _get(running.port, "/healthz") == (200, '{"ok":true,"problems":[]}\n')
     problems.append("nothing was measured for 60 s")
-    status, body = _get(running.server_port, "/healthz?verbose")
+    status, body = _get(running.port, "/healthz?verbose")
     assert (status, json.loads(body)["problems"]) == (503, problems)
 
 
-def test_each_check_has_its_own_path(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
-    port = server[0].server_port
+def test_each_check_has_its_own_path(server: tuple[Endpoint, list[str]]) -> None:
+    port = server[0].port
     assert _get(port, "/healthz")[0] == 200
     assert _get(port, "/readyz") == (503, '{"ok":false,"problems":["starting"]}\n')
 
 
-def test_other_paths_say_what_there_is(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
-    assert _get(server[0].server_port, "/") == (404, "/metrics, /healthz, /readyz\n")
+def test_other_paths_say_what_there_is(server: tuple[Endpoint, list[str]]) -> None:
+    assert _get(server[0].port, "/") == (404, "/metrics, /healthz, /readyz\n")
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
@@ -76,16 +85,15 @@ def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
         found = [
             each
             for each in ("127.0.0.1", "[::1]")
-            if _get(running.server_port, "/healthz", each)[0] == 200
+            if _get(running.port, "/healthz", each)[0] == 200
         ]
     finally:
-        running.shutdown()
-        running.server_close()
+        running.close()
     assert found == answers
 
 
-def test_a_port_that_is_taken_is_named(server: tuple[ThreadingHTTPServer, list[str]]) -> None:
-    port = server[0].server_port
+def test_a_port_that_is_taken_is_named(server: tuple[Endpoint, list[str]]) -> None:
+    port = server[0].port
     with pytest.raises(PortUnusable, match=rf"port {port} of 127\.0\.0\.1 cannot be listened on"):
         serve("127.0.0.1", port, CollectorRegistry(), {})
 
@@ -103,3 +111,64 @@ def test_it_answers_as_long_as_the_block_runs() -> None:
 def test_port_0_is_none() -> None:
     with serving("", 0, CollectorRegistry(), list):
         pass
+
+
+def _open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_slow_clients_take_a_bounded_number_of_connections_and_no_answer_of_a_probe(
+    server: tuple[Endpoint, list[str]],
+) -> None:
+    """They took all descriptors of a process, which could not reach Kafka any more."""
+    port = server[0].port
+    before = _open_descriptors()
+    clients = []
+    try:
+        for number in range(300):
+            client = socket.create_connection(("127.0.0.1", port), timeout=60)
+            clients.append(client)
+            client.sendall(b"GET /metrics HTTP/1.1\r\n")
+            if number % 100 == 0:
+                assert _get(port, "/healthz")[0] == 200
+        assert _get(port, "/healthz")[0] == 200
+        # Those of the clients are this process's too; the server's are few, also for a moment.
+        assert _open_descriptors() - before - len(clients) <= CONNECTIONS_MAX + 8
+    finally:
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /metrics HTTP/1.1\r\n", b"", b"GET /healthz HTTP/1.1\r\n\r\n"]
+)
+def test_a_connection_ends_at_its_deadline(
+    server: tuple[Endpoint, list[str]], monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(metrics_endpoint, "DEADLINE_S", 0.5)
+    with socket.create_connection(("127.0.0.1", server[0].port), timeout=60) as client:
+        client.sendall(sent)
+        client.settimeout(60)
+        received = b""
+        while more := client.recv(4096):
+            received += more
+        assert (b" 200 OK" in received) == (b"healthz" in sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\n\r\n", b"no HTTP\r\n\r\n", b"x" * 100_000],
+)
+def test_a_client_that_leaves_early_is_no_traceback(
+    server: tuple[Endpoint, list[str]],
+    sent: bytes,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = socket.create_connection(("127.0.0.1", server[0].port), timeout=60)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # by a reset
+    client.sendall(sent)
+    client.close()
+    time.sleep(0.2)
+    assert _get(server[0].port, "/healthz")[0] == 200
+    assert (capfd.readouterr().err, caplog.text) == ("", "")

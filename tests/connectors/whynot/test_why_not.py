@@ -62,7 +62,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "rebalancing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "rebalancing.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -195,7 +195,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
         "hot above cpu 70 % (policy).",
         "To leave in pool web: 1 pod; begun: 0 migrations.",
-        "Node n1 is hot for 7 rounds in a row; 3 are needed; cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
+        "Node n1 is hot for 7 rounds in a row; 3 are needed; it uses cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
         f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
         "of them; to leave: 6 pods; begun: 1 migration.",
@@ -254,8 +254,9 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     recorded.write("status", story()[:3])
     said = ask(BLUE, "--node", "n1").stdout
     assert (
-        "Node n1 of pool web is in class high: cpu 12.8 of 16 (80.0 %, at most 70.0 %). In force: "
-        "lightly loaded below cpu 45 %, hot above cpu 70 % (policy)." in said
+        "Node n1 is in class high, judged by LowNodeLoad in pool web: it uses cpu 12.8 of 16 (80.0 %, at "
+        "most 70.0 %). In force: lightly loaded below cpu 45 %, hot above cpu 70 % (policy)."
+        in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
     assert "What stopped it: over for 2 of 3 rounds in a row." in said
@@ -284,10 +285,12 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
     said = ask(BLUE, "--node", "n1")
     assert said.exit_code == 0
     assert "not among the hot nodes that the newest round names" in said.stdout
-    assert "It was hot last at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest" in (
-        said.stdout
+    assert (
+        "It was hot last at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest, by LowNodeLoad in pool web: "
+        in (said.stdout)
     )
-    assert "it uses cpu 4, of its allocatable cpu 25.0 %." in said.stdout
+    assert said.stdout.startswith("n1 is unknown: its metric is 7m30s old, at most 3m.")
+    assert "it used cpu 4, of its capacity cpu 25.0 %." in said.stdout
     assert "such a node is never hot): 1 node of pool web." in said.stdout
 
 
@@ -296,12 +299,11 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
     [
         (
             {"updated_at_ms": ASKED_MS - 12 * MINUTE_MS, "usage": {"cpu": 4_000}},
-            "(12m ago), measured by kubelet_resource: it uses cpu 4.",
+            "(12m ago), measured by kubelet_resource: it used cpu 4.",
         ),
         (
             {"removed": True},
-            "Its usage is not known: kubelet_resource, which measured it last, has no figures of it "
-            "any more, so rounds skip it.",
+            "n1 is unknown: kubelet_resource, which measured it last, has no figures of it any more.",
         ),
     ],
 )
@@ -318,7 +320,7 @@ def test_the_answer_for_a_node_says_what_measured_it_and_when(
     ("newest", "said"),
     [
         ({"usage": {"cpu": 4_000}}, "its newest metric does not say when it was measured"),
-        ({"updated_at_ms": NOW_MS}, "its newest metric has no figures of it"),
+        ({"updated_at_ms": NOW_MS}, "its newest metric has no figures"),
         ({"removed": True}, "its metric was removed"),
         (None, "no metric of it was found"),
     ],
@@ -331,7 +333,7 @@ def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
     if newest is not None:
         recorded.write("node-metrics", [NodeMetric(cluster=BLUE, node="n1", **newest)])
     answer = ask(BLUE, "--node", "n1").stdout
-    assert f"Its usage is not known: {said}, so rounds skip it." in answer
+    assert answer.startswith(f"n1 is unknown: {said}.")
 
 
 def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
@@ -346,7 +348,7 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
     named = hot_node(0, cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
     recorded.write("status", [a_round(0).model_copy(update={"pools": (by_risk,)})])
-    metric = metric_of_web().model_copy(update={"node": "n9"})
+    metric = metric_of_web().model_copy(update={"node": "n9", "updated_at_ms": ASKED_MS})
     recorded.write("node-metrics", [metric])
     recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
     assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
@@ -370,7 +372,7 @@ def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--node", "worker-x")
     assert answer.exit_code == 3
-    assert "Nothing that was read names node worker-x" in answer.stdout
+    assert answer.stdout.startswith("worker-x is unknown: nothing that was read names it")
     assert "nothing measures it" in answer.stdout
 
 
@@ -424,7 +426,10 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
 ) -> None:
     recorded.write("status", story()[:6])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "It is on node n1 of pool web, hot for 5 rounds in a row; 3 are needed" in said
+    assert (
+        "It is on node n1, judged by LowNodeLoad in pool web: hot for 5 rounds in a row; 3 are needed"
+        in said
+    )
     assert (
         "What stopped it first: 5 migrations of ReplicaSet shop/web with 9 replicas are under way"
         in said
@@ -445,9 +450,9 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     recorded.write("status", [both])
     lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[1:]] == [
-        "It is on node n1 of pool OverutilizationRisk, at risk of overutilization",
+        "It is on node n1, judged by OverutilizationRisk",
         "Nothing stopped it",
-        "It is on node n1 of pool web, hot for 3 rounds in a row; 3 are needed",
+        "It is on node n1, judged by LowNodeLoad in pool web",
         "What stopped it first",
     ]
     verdict = json.loads(ask(BLUE, "--pod", "shop/web-1", "--json").stdout)["verdict"]
@@ -499,10 +504,29 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
+    recorded.write("node-metrics", [fresh])
     recorded.write("pod-lifecycle", [seen_pod("running")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
+
+
+def test_the_answer_for_a_pod_on_a_node_that_is_unknown_says_so(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
+    recorded.write("pod-lifecycle", [seen_pod("running")])
+    old = metric_of_web().model_copy(update={"pods": ()})
+    recorded.write("node-metrics", [old])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1, which is unknown: its metric is 7m30s old, at most 3m." in said
+    assert "not hot" not in said
+
+
+def test_a_resource_that_the_metric_of_a_node_lacks_is_named(recorded: Recorded) -> None:
+    by_memory = ThresholdsInForce(high={"cpu": 70.0, "memory": 85.0})
+    pool = PoolRound(pool="web", nodes={"skipped": 1}, thresholds=by_memory)
+    said = hot_by_its_metric(recorded, 0, pool)
+    assert "Its metric lacks memory, which LowNodeLoad in pool web judges." in said
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
@@ -626,6 +650,16 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     assert "The cluster is paused" not in ask(BLUE).stdout
 
 
+def test_a_policy_that_no_worker_has_looked_at_yet_may_have_errors(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="colect: {}", applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("status", story())
+    recorded.write("node-metrics", [metric_of_web()])
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        "n1 is unknown: its metric is 7m30s old, at most 3m."
+    )
+
+
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -696,7 +730,7 @@ def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecyc
         (seen_pod("deleted"), "Pod shop/web-1 is not there any more: it was deleted.", "It was on"),
         (seen_pod("running", "u9", "n4"), "Another pod has the name shop/web-1 now and is on node n4;", "It was on"),
         (seen_pod("running", node="n4"), "Pod shop/web-1 has left node n1 and is on node n4.", "It was on"),
-        (seen_pod("running"), "It is on node n1 of pool web", "It is on"),
+        (seen_pod("running"), "It is on node n1, judged by LowNodeLoad in pool web", "It is on"),
     ],
 )  # fmt: skip
 def test_a_pod_that_has_left_is_not_said_to_be_still_there(
@@ -706,7 +740,7 @@ def test_a_pod_that_has_left_is_not_said_to_be_still_there(
     recorded.write("pod-lifecycle", [newest])
     lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
     assert lines[1].startswith(first)
-    assert next(line for line in lines if " on node n1 of pool" in line).startswith(later)
+    assert next(line for line in lines if " on node n1, judged by" in line).startswith(later)
 
 
 def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
@@ -741,7 +775,7 @@ def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_anothe
     recorded.write("placement-decisions", [waits(WEB.model_copy(update={"uid": "u9"}))])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "Another pod has the name shop/web-1 now and waits for a node (3 nodes full);" in said
-    assert "It was on node n1 of pool web" in said
+    assert "It was on node n1, judged by LowNodeLoad in pool web" in said
 
 
 def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
@@ -751,18 +785,10 @@ def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None
     assert f"{BUDGET}. It has left since." in ask(BLUE, "--node", "n1").stdout
 
 
-@pytest.mark.parametrize(
-    ("minutes", "paused", "why"),
-    [
-        (0, False, "a round deducts pods that have ended or left since the metric"),
-        (3, False, "The metric is newer than the newest round; the next one judges it."),
-        (0, True, "but no round judges it: the cluster is paused."),
-    ],
-)
-def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
-    recorded: Recorded, minutes: int, paused: bool, why: str
-) -> None:
-    recorded.write("status", [a_round(0)])
+def hot_by_its_metric(recorded: Recorded, minutes: int, *pools: PoolRound, **policy: Any) -> str:
+    """The answer for n1, of which a metric so many minutes after the only round says 75 % of cpu."""
+    found = a_round(0) if not pools else a_round(0).model_copy(update={"pools": pools})
+    recorded.write("status", [found])
     recorded.write(
         "node-state",
         [NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "16"})],
@@ -771,12 +797,96 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
         cluster=BLUE, node="n1", updated_at_ms=NOW_MS + minutes * MINUTE_MS, usage={"cpu": 12_000}
     )
     recorded.write("node-metrics", [metric])
-    record = PolicyRecord(cluster=BLUE, document="", paused=paused, applied_at_ms=NOW_MS)
+    document = "rebalance: {nodeMetricExpirationSeconds: 600}"
+    record = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS, **policy)
     recorded.write("policies", [record])
+    return ask(BLUE, "--node", "n1").stdout
+
+
+@pytest.mark.parametrize(
+    ("minutes", "paused", "why"),
+    [
+        (0, False, ", and LowNodeLoad in pool web did not call it hot in the newest round."),
+        (3, False, ". The metric is newer than the newest round; the next one judges it."),
+        (0, True, ", but no round judges it: the cluster is paused."),
+    ],
+)
+def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
+    recorded: Recorded, minutes: int, paused: bool, why: str
+) -> None:
+    said = hot_by_its_metric(recorded, minutes, paused=paused)
+    assert "of its capacity cpu 75.0 %." in said
+    assert f"That is above cpu 70 %{why}" in said
+    assert "count as gone" not in said, "no migration is under way"
+
+
+def test_a_node_that_risk_does_not_call_hot_is_said_to_be_judged_by_risk(
+    recorded: Recorded,
+) -> None:
+    high = ThresholdsInForce(high={"cpu": 70.0}, source="hotPercent")
+    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 1}, thresholds=high)
+    said = hot_by_its_metric(recorded, 0, by_risk)
+    assert "That is above cpu 70 %, and OverutilizationRisk did not call it hot" in said
+    assert "OverutilizationRisk judges by what is expected of its pods, not by one metric." in said
+
+
+CAPACITY = {"cpu": "16", "memory": "64Gi"}
+
+
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [
+        (
+            {"capacity": CAPACITY},
+            "cpu: 154000 was measured and the node has 16000; believed is at most 105 % of that",
+        ),
+        ({"created_at_ms": ASKED_MS}, "it is of an earlier node of this name"),
+    ],
+)
+def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
+    recorded: Recorded, state: dict[str, Any], refused: str
+) -> None:
+    recorded.write("status", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added", **state)])
+    recorded.write(
+        "node-metrics",
+        [NodeMetric(cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - 1, usage={"cpu": 154_000})],
+    )
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        f"n1 is unknown: its metric was refused, {refused}."
+    )
+    if "capacity" in state:
+        before = NodeMetric(
+            cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - MINUTE_MS, usage={"cpu": 400}
+        )
+        impossible = before.model_copy(
+            update={"updated_at_ms": ASKED_MS, "usage": {"cpu": 154_000}}
+        )
+        recorded.write("node-metrics", [before, impossible])
+        said = ask(BLUE, "--node", "n1").stdout
+        assert f"it uses cpu 0.4.\nA newer metric was refused: {refused}." in said
+
+
+def test_a_metric_of_too_few_samples_is_said_to_be_none_to_judge_by(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0)])
+    metric = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS, "samples": 2})
+    recorded.write("node-metrics", [metric])
     said = ask(BLUE, "--node", "n1").stdout
-    assert "of its allocatable cpu 75.0 %." in said
-    assert f"That is above cpu 70 %{',' if paused or not minutes else '.'}" in said
-    assert why in said
+    assert "It is the mean of 2 samples; LowNodeLoad judges a node by 3 or more." in said
+
+
+def test_the_usage_of_a_pod_is_called_measured_by_thresholds_and_expected_by_risk(
+    recorded: Recorded,
+) -> None:
+    by_thresholds = a_round(0, hot_node(3, stopped(WEB, "no"), node="n1"))
+    by_risk = PoolRound(
+        pool="OverutilizationRisk", hot=(hot_node(0, stopped(WEB, "no"), cost=0.4),)
+    )
+    both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
+    recorded.write("status", [both])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "Pod shop/web-1 (uses cpu 0.9): no." in said
+    assert "Pod shop/web-1 (expected cpu 0.9): no." in said
 
 
 def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:

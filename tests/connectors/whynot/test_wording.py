@@ -37,7 +37,7 @@ def test_by_deviation_limits_are_percentages_and_distances_are_said_to_be_some()
         "lightly loaded below cpu 30 %, hot above cpu 55 % (mean of the pool's nodes: cpu 40.0% -10 +15)"
     )
     (hot,) = pool.hot
-    assert readings_text(hot) == "cpu 6 of 10 (60.0 %, at most 55.0 %)"
+    assert readings_text(hot) == "it uses cpu 6 of 10 (60.0 %, at most 55.0 %)"
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

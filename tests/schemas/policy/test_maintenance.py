@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.policy import PolicyError, read_policy
-from schemas.policy.gates import EVICTION_GATES, GATES
+from schemas.policy.sections.migration import EVICTION_GATES, GATES
 from tests.schemas.policy.harness import lines
 
 #: 2026-11-16 00:00 UTC, a Monday.

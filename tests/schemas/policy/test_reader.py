@@ -10,11 +10,11 @@ from schemas.policy import (
     Policy,
     PolicyError,
     effective_yaml,
-    moving,
     read_policy,
 )
 from schemas.policy.errors import PROBLEMS_MAX
 from schemas.policy.reader import NODE_POOLS_MAX
+from schemas.policy.sections import moving_thresholds
 from tests.schemas.policy.harness import lines
 
 
@@ -93,11 +93,12 @@ plugins:
   filter: [NodeName, NodePort]
 """
     assert lines(text) == [
-        "line 1: mode: found \"enforced\" (text); allowed is 'observe' or 'enforce'",
+        "line 1: mode: found \"enforced\" (text); allowed is 'observe' or 'enforce'; did you mean "
+        '"enforce"?',
         'line 3: loadAware.usageThreshold: unknown field; did you mean "usageThresholds"?',
         "line 6: loadAware.resourceWeights.cpu: found a second time, also in line 5; allowed is once",
         'line 8: loadAware.aggregated.usageAggregationType: found "p96" (text); '
-        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''",
+        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p99\"?",
         'line 10: rebalance.nodeFit: found "on" (text); allowed is true or false',
         "line 11: rebalance.highThresholds.cpu: highThresholds names 'cpu' and lowThresholds does not; "
         "give both or neither",
@@ -238,14 +239,14 @@ def test_a_policy_has_a_bounded_number_of_pools() -> None:
 
 def test_an_entry_is_looked_at_for_its_own_pools_only(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    conflicts = moving._pool_conflicts
+    conflicts = moving_thresholds._pool_conflicts
 
     def counted(entry: Any, pool: Any, at: Any) -> Any:
         looked.append(pool.name)
         return conflicts(entry, pool, at)
 
-    monkeypatch.setattr(moving, "_pool_conflicts", counted)
-    monkeypatch.setattr(moving.MovingThresholds, "of_pool", None)
+    monkeypatch.setattr(moving_thresholds, "_pool_conflicts", counted)
+    monkeypatch.setattr(moving_thresholds.MovingThresholds, "of_pool", None)
     read_policy(_pools(40))
     assert looked == [f"p{number}" for number in range(40)]
     looked.clear()

@@ -9,10 +9,10 @@ from schemas.policy import (
     NodeResourceLimitsAwareArgs,
     OverutilizationRiskArgs,
 )
-from schemas.policy.evictor import DefaultEvictorArgs
-from schemas.policy.migration import MigrationControllerArgs
 from schemas.policy.parts import PolicyPart
-from schemas.policy.resourcesfit import (
+from schemas.policy.sections.evictor import DefaultEvictorArgs
+from schemas.policy.sections.migration import MigrationControllerArgs
+from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
@@ -24,7 +24,7 @@ def test_migration_has_upstreams_defaults() -> None:
     args = validated(MigrationControllerArgs, {})
     assert args.default_job_mode == "ReservationFirst"
     assert args.default_job_ttl_ms == 300_000
-    assert args.scheduler_names == ("koord-scheduler",)
+    assert args.scheduler_names == ("loadstream", "koord-scheduler")
     assert (args.evict_qps, args.evict_burst, args.eviction_policy) == (10, 1, "Eviction")
     assert args.max_migrating_per_node == 2
     assert args.max_migrating_globally is None

@@ -67,7 +67,7 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
     plan = world.residents[0]
     assert world.evict(plan) == "done"
     (lifecycle,) = world.of("pod-lifecycle")
-    assert (lifecycle.event, lifecycle.pod.deleting_at_ms) == ("changed", NOW_MS)
+    assert (lifecycle.event, lifecycle.pod.deleting_at_ms) == ("changed", NOW_MS + GRACE_MS)
     (request,) = world.of("scheduling-requests")
     world.sent.clear()
     world.pass_time(GRACE_MS)

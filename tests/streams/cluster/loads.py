@@ -14,9 +14,9 @@ from schemas.messages.metrics import AGGREGATION_TYPES, AggregatedUsage, NodeMet
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args
-from schemas.policy.plugins import BUILT_IN, EnabledPlugin, PluginChoice, ScorePlugin
-from schemas.policy.resourcelimits import NodeResourceLimitsAwareArgs
-from schemas.policy.resourcesfit import (
+from schemas.policy.sections.plugins import BUILT_IN, EnabledPlugin, PluginChoice, ScorePlugin
+from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
+from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     ScoringStrategy,

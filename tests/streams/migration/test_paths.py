@@ -111,6 +111,18 @@ def test_a_policy_with_shorter_back_offs_shortens_those_of_failed_commands() -> 
     assert len(moving.commands) == 2
 
 
+def test_a_command_that_nobody_reports_on_asks_whether_an_evictor_runs() -> None:
+    moving = cluster(DIRECT, (A, "node-1"))
+    moving.propose("a")
+    moving.later()
+    moving.later(300)
+    assert moving.last == ("Failed", "Timeout")
+    assert (
+        "nobody reported on command 1; does an evictor run (loadstream kubernetes evict)?"
+        in moving.reports[-1].message
+    )
+
+
 def test_a_deadline_gives_the_room_back() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import BUILT_IN, OverutilizationRiskArgs, Policy, read_policy
-from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
+from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams import placement
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change

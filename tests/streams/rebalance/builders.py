@@ -1,6 +1,6 @@
 """Policies of rounds, and what they are made of; cpu in percent of a node of ten cores."""
 
-from schemas.policy.lownodeload import AnomalyCondition
+from schemas.policy.sections.rebalance import AnomalyCondition
 
 #: Millicores of one percent of a node.
 PERCENT = 100

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import OverutilizationRiskArgs
-from schemas.policy.overutilization import RiskResource
+from schemas.policy.sections.overutilization_risk import RiskResource
 from streams.risk.fleet_usage import (
     FleetUsage,
     compute_fleet_usage,

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.messages.decisions import PlacementDecision
-from schemas.policy.moving import RecentPast
+from schemas.policy.sections.moving_thresholds import RecentPast
 from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory, compute_filter_thresholds
 from tests.streams.cluster.builders import (
     START_MS,

@@ -95,4 +95,7 @@ class AskedIntake(Intake):
             self.partitions.generation += 1
         if self._in_time and self._holds_records:
             self.positions[topic] = end - 1
+        if self._in_time:
+            following = self.partitions.following(topic, partition)
+            self.partitions.pass_over({(topic, partition, following): end})
         return self._in_time

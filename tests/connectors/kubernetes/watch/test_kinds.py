@@ -9,12 +9,11 @@ from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import NodeRequirement, NodeSelectorTerm
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import (
     DisruptionBudget,
-    PodSelector,
-    SelectorRequirement,
     WorkloadState,
 )
 from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed
@@ -22,9 +21,15 @@ from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed
 ZONE = "topology.kubernetes.io/zone"
 
 
-def workload(kind: str, name: str, uid: str, replicas: int) -> WorkloadState:
+def workload(kind: str, name: str, uid: str, replicas: int, **fields: Any) -> WorkloadState:
     return WorkloadState(
-        cluster="c", uid=uid, owner_kind=kind, namespace="shop", name=name, replicas=replicas
+        cluster="c",
+        uid=uid,
+        owner_kind=kind,
+        namespace="shop",
+        name=name,
+        replicas=replicas,
+        **fields,
     )
 
 
@@ -83,7 +88,7 @@ RECORDS: dict[str, Any] = {
     "/apis/apps/v1/replicasets": workload("ReplicaSet", "web-6d4cf56db6", "b7c1", 3),
     "/apis/apps/v1/statefulsets": workload("StatefulSet", "db", "d1", 2),
     "/apis/apps/v1/daemonsets": workload("DaemonSet", "agent", "a1", 5),
-    "/apis/batch/v1/jobs": workload("Job", "import", "j1", 4),
+    "/apis/batch/v1/jobs": workload("Job", "import", "j1", 4, evictions_allowed=6),
 }
 FOUND = {"/api/v1/nodes": NODE, **OTHERS}
 
@@ -140,6 +145,11 @@ def test_replicas_are_those_that_are_wanted_and_what_is_over_has_no_record(
     ("changes", "fields"),
     [
         ([("metadata/generation", 2)], {"disruptions_allowed": 0}),
+        ([], {"unhealthy_pod_eviction_policy": "IfHealthyBudget"}),
+        (
+            [("spec/unhealthyPodEvictionPolicy", "AlwaysAllow")],
+            {"unhealthy_pod_eviction_policy": "AlwaysAllow"},
+        ),
         ([("spec/selector", None)], {"selector": None}),
         ([("spec/selector", {})], {"selector": PodSelector()}),
         (
@@ -158,6 +168,35 @@ def test_a_budget_says_what_the_api_server_goes_by(
     path = "/apis/policy/v1/poddisruptionbudgets"
     (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
     assert {name: getattr(made, name) for name in fields} == fields
+
+
+IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def fail_on(operator: str, *codes: int) -> Any:
+    return {"action": "FailJob", "onExitCodes": {"operator": operator, "values": list(codes)}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed"),
+    [
+        ([("spec/backoffLimit", 0)], 0),
+        ([("spec/backoffLimit", 2), ("status/failed", 1)], 1),
+        ([("spec/backoffLimit", 2), ("status/failed", 2)], 0),
+        ([("spec/template/spec/restartPolicy", "Never")], 0),
+        ([("spec/template/spec/restartPolicy", "Never"), ("spec/podFailurePolicy/rules", [IGNORED])], None),
+        ([("spec/backoffLimit", 0), ("spec/podFailurePolicy/rules", [fail_on("In", 42), IGNORED])], None),
+        ([("spec/backoffLimit", 0), ("spec/podFailurePolicy/rules", [fail_on("In", 143), IGNORED])], 0),
+        ([("spec/backoffLimit", 0), ("spec/podFailurePolicy/rules", [fail_on("NotIn", 42)])], 0),
+        ([("spec/backoffLimit", 0), ("spec/podFailurePolicy/rules", [{**IGNORED, "action": "Count"}])], 0),
+    ],
+)  # fmt: skip
+def test_a_job_says_how_many_evictions_it_bears(
+    changes: list[tuple[str, Any]], allowed: int | None
+) -> None:
+    path = "/apis/batch/v1/jobs"
+    (made,) = said(Objects("c", KINDS[path]), Changed(changed(FOUND[path], *changes)))
+    assert made.evictions_allowed == allowed
 
 
 def test_a_node_with_more_resources_than_a_record_takes_has_the_first_of_them() -> None:

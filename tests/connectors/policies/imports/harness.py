@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from loadstream.policy import app
+from loadstream.policy.commands import app
 from schemas.policy import Policy, read_policy
 
 SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

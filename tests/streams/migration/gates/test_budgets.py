@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget, PodSelector, SelectorRequirement
+from schemas.messages.workloads import DisruptionBudget
 from streams.migration.gates import budgets as budgets_module
 from streams.migration.gates.budgets import (
     SELECTOR_VALUES_MAX,
@@ -103,7 +104,7 @@ def test_budgets_of_one_selector_are_one_question() -> None:
             cluster="test", namespace="shop", name=f"b-{number:03}", selector=everything
         )
         budgets.apply(named, 1)
-    pod = Pod(namespace="shop", name="p", uid="p")
+    pod = Pod(namespace="shop", name="p", uid="p", phase="Running")
     assert str(budgets.exhausted(pod)).startswith(
         "1000 disruption budgets cover the pod (b-000, b-001, b-002)"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.messages.pods import OwnerReference, Pod, VolumeClaim
 from streams.migration.gates.concurrency_limits import share_of
-from streams.migration.gates.protections import Protections, insists
+from streams.migration.gates.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import (
     at,
@@ -29,7 +29,9 @@ def verdict(document: str = "", **fields: Any) -> str | None:
 DAEMON = controlled_by("agent", kind="DaemonSet")
 CLAIM = (VolumeClaim(name="data", storage_class="ssd"),)
 NEVER = {"scheduling.koordinator.sh/eviction-cost": "2147483647"}
-INSIST = {"descheduler.alpha.kubernetes.io/evict": ""}
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+INSIST = {EVICT: ""}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,14 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
         ("evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}", {},
          "evictor.namespaceLabelSelector needs labels of namespaces, and those of default are not "
          "known; send the cluster's namespaces"),
-        ("evictor: {noEvictionPolicy: Mandatory}",
-         {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}},
+        ("evictor: {noEvictionPolicy: Preferred}", {"annotations": {PREFER_NO_EVICTION: "true"}}, None),
+        ("compat: koordinator", {"annotations": {PREFER_NO_EVICTION: "true"}}, None),
+        ("compat: koordinator", {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, None),
+        ("compat: koordinator", {"annotations": {EVICT: "false"}, "local_storage": True}, None),
+        ("migration: {skipEvictionGates: [DoNotDisrupt]}",
+         {"annotations": {"karpenter.sh/do-not-disrupt": "true", EVICT: "false"}}, None),
+        ("{compat: koordinator, evictor: {noEvictionPolicy: Mandatory}}",
+         {"annotations": {PREFER_NO_EVICTION: ""}},
          "it is annotated descheduler.alpha.kubernetes.io/prefer-no-eviction and noEvictionPolicy is "
          "Mandatory"),
     ],
@@ -115,7 +123,69 @@ def test_the_evict_annotation_lifts_all_but_what_cannot_leave() -> None:
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
-    assert insists(replica("a", annotations=INSIST))
+    assert Protections(policy("")).insists(replica("a", annotations=INSIST))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("karpenter.sh/do-not-disrupt", {"true": True, "false": False}),
+        ("cluster-autoscaler.kubernetes.io/safe-to-evict", {"false": True, "true": False}),
+        (EVICT, {"false": True, "true": False}),
+        (PREFER_NO_EVICTION, {"": True, "true": True, "false": False}),
+    ],
+)
+def test_an_annotation_that_asks_to_leave_a_pod_where_it_is_protects_it(
+    name: str, values: dict[str, bool]
+) -> None:
+    for value, protects in values.items():
+        why = verdict(annotations={name: value})
+        assert (why is not None) == protects
+        assert why is None or f"it is annotated {name}" in why
+
+
+def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
+    assert "local storage" in str(verdict(annotations={EVICT: "no"}, local_storage=True))
+    assert verdict(annotations={EVICT: "true"}, local_storage=True) is None
+
+
+def test_a_pod_stays_whose_eviction_would_make_its_job_fail() -> None:
+    pods = [(replica(uid, "import", kind="Job"), "node-1") for uid in "abc"]
+    moving = cluster(policy_text(), *pods)
+    moving.say(workload("import", 3, evictions_allowed=0))
+    assert moving.propose("a") == (
+        "an eviction counts as a failure of Job default/import; it may have none (backoffLimit, "
+        "restartPolicy, podFailurePolicy)"
+    )
+    moving.say(workload("import", 3, evictions_allowed=1))
+    assert moving.propose("a") is None
+    assert moving.propose("b") == (
+        "an eviction counts as a failure of Job default/import; it may have 1, and 1 pods are on the "
+        "move"
+    )
+    moving.say(policy_record(policy_text("compat: koordinator")))
+    assert moving.propose("b") is None
+
+
+def test_a_workload_whose_replicas_were_just_lowered_has_no_candidates() -> None:
+    moving = three(policy_text(defaultJobMode="EvictDirectly"))
+    moving.say(workload(replicas=20))
+    assert moving.propose("a") is None
+    moving.say(workload(replicas=8))
+    moving.later(60)
+    assert moving.propose("b") == "the replicas of ReplicaSet default/web were lowered to 8 1m ago"
+    assert moving.commands == []
+    moving.say(ask("migrate", pod=replica("c")))
+    moving.later(60)
+    assert [command.pod.uid for command in moving.commands] == ["c"]
+    moving.later(180)
+    assert moving.propose("b") is None
+
+
+def test_a_job_that_has_fewer_pods_left_to_run_is_not_scaled_down() -> None:
+    moving = three(policy_text())
+    moving.say(workload(replicas=20, owner_kind="Job"), workload(replicas=8, owner_kind="Job"))
+    assert moving.propose("a") is None
 
 
 def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
@@ -163,6 +233,19 @@ def test_the_limit_per_node_ends_the_node() -> None:
     moving = three(policy_text(maxMigratingPerNode=1, skipEvictionGates=["MaxMigratingPerNode",
                    "MaxMigratingPerWorkload", "MaxUnavailablePerWorkload"]))  # fmt: skip
     assert [moving.propose(uid) for uid in "abcd"] == [None] * 4
+
+
+def test_a_pod_that_should_have_gone_long_ago_takes_none_of_its_nodes_limit() -> None:
+    moving = three(policy_text(maxMigratingPerNode=1, defaultJobMode="EvictDirectly"))
+    assert moving.propose("a") is None
+    moving.later()
+    moving.say(evicted(moving.commands[0]))
+    moving.say(lifecycle("changed", replica("a", deleting_at_ms=at(31)), "node-1"))
+    moving.later(40)
+    text = "1 migrations are under way from node node-1; maxMigratingPerNode is 1"
+    assert moving.propose("b") == text
+    moving.later(60)
+    assert moving.propose("b") is None
 
 
 def test_the_limit_over_all_ends_the_round() -> None:
@@ -387,7 +470,7 @@ def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
     moving = cluster(policy_text(), (other, "node-1"))
     assert moving.propose("a") == (
         "the pod is of scheduler default-scheduler, which is not among migration.schedulerNames "
-        "(koord-scheduler); otherSchedulers is refuse"
+        "(loadstream, koord-scheduler); otherSchedulers is refuse"
     )
     moving = cluster(policy_text("otherSchedulers: evictDirectly"), (other, "node-1"))
     assert moving.propose("a") is None

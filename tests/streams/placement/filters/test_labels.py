@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import NodeRequirement
-from streams.placement.columns import Interned
-from streams.placement.filters.labels import NAME_FIELD, OneOf, equals, on_field, on_label
+from streams.placement.filters.labels import (
+    NAME_FIELD,
+    LabelColumn,
+    OneOf,
+    equals,
+    on_field,
+    on_label,
+)
 from tests.streams.cluster.strategies import requirements
 from tests.streams.placement.builders import expression
 
@@ -127,7 +133,7 @@ def test_rows_of_a_column_hold_what_each_value_holds(
     expression: NodeRequirement, values: list[str | None]
 ) -> None:
     requirement = on_label(expression)
-    column = Interned[str | None](None, values)
+    column = LabelColumn(values)
     if requirement is not None:
         rows = requirement.rows(column)
         holding = [requirement.holds(value) for value in values]

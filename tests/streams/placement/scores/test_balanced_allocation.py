@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.policy import read_policy
-from schemas.policy.resourcesfit import NodeResourcesBalancedAllocationArgs
+from schemas.policy.sections.resources_fit import NodeResourcesBalancedAllocationArgs
 from streams.inventory.node import Node
 from streams.placement.registry import build_scores
 from streams.placement.scores.balanced_allocation import BalancedAllocationScore

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.policy import read_policy
-from schemas.policy.resourcesfit import ScoringStrategy
+from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
 from streams.placement.registry import build_scores
 from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore

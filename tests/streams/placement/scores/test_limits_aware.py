@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
 from schemas.policy import NodeResourceLimitsAwareArgs, Policy
-from schemas.policy.plugins import EnabledPlugin, PluginChoice, ScorePlugin
+from schemas.policy.sections.plugins import EnabledPlugin, PluginChoice, ScorePlugin
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.placement.placer import Placer

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import read_policy
-from schemas.policy.lownodeload import NodePool
+from schemas.policy.sections.rebalance import NodePool
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import LOADSTREAM
 from streams.rebalance.thresholds.counters import Counters

@@ -103,7 +103,7 @@ def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
     world = hot_world()
     world.pod("idle", "hot", usage={"cpu": 0, "memory": 5}, priority=5_500)
     world.pod("unmeasured", "hot", None, priority=5_500)
-    world.pod("terminating", "hot", 0, priority=5_500, deleting_at_ms=world.now_ms)
+    world.pod("terminating", "hot", 0, priority=5_500, deleting_at_ms=world.now_ms + 600_000)
     assert world.round() == ["a hot->calm"]
     assert world.gates("hot") == {
         "idle": "uninvolved",
@@ -111,6 +111,17 @@ def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
         "terminating": "leaving",
         "a": "",
     }
+
+
+def test_a_pod_that_should_have_gone_long_ago_does_not_hold_back_its_nodes_relief() -> None:
+    for late_ms, moves in ((-60_000, []), (120_000, ["a hot->calm"])):
+        world = World()
+        world.node("hot", system=45)
+        world.pod("a", "hot", 15)
+        world.pod("stuck", "hot", 15, deleting_at_ms=world.now_ms + 300_000 - late_ms)
+        targets(world, ["calm"])
+        world.now_ms += 300_000
+        assert world.round(leaving=["stuck"]) == moves
 
 
 def test_a_pod_that_leaves_already_counts_as_gone() -> None:

@@ -85,8 +85,14 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
 @pytest.mark.parametrize(
     ("of_class", "hot", "other", "other_is", "whose"),
     [
-        ("koord-free", (40, 40), (60, 5), "prodLow", "the whole node"),
-        ("koord-prod", (5, 60), (10, 20), "low", "prod pods"),
+        (
+            "koord-free",
+            (40, 40),
+            (60, 5),
+            "prodLow",
+            "the whole node: the lowest is other at cpu 65.0 %",
+        ),
+        ("koord-prod", (5, 60), (10, 20), "low", "prod pods: the lowest is other at cpu 20.0 %"),
     ],
 )
 def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
@@ -123,8 +129,16 @@ def test_a_tolerated_taint_and_a_matching_label_are_no_hindrance() -> None:
     assert world.round() == ["a hot->fits"]
 
 
-@pytest.mark.parametrize("how", ["unschedulable", "cordoned", "stale", "abnormal"])
-def test_some_calm_nodes_take_no_pods(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("unschedulable", "no node below all low thresholds takes pods: calm is cordoned"),
+        ("cordoned", "no node below all low thresholds takes pods: calm is cordoned"),
+        ("stale", "no node is below all low thresholds: the lowest is hot at cpu 75.0 %"),
+        ("abnormal", "no node below all low thresholds takes pods: calm was hot a short while ago"),
+    ],
+)
+def test_some_calm_nodes_take_no_pods(how: str, why: str) -> None:
     world = hot_world()
     if how == "unschedulable":
         world.node("calm", unschedulable=True)
@@ -141,7 +155,7 @@ def test_some_calm_nodes_take_no_pods(how: str) -> None:
         world.round()
         world.system["calm"] = {"cpu": 10 * PERCENT, "memory": 0}
     assert world.round() == []
-    assert world.pool.ended == "no node is below all low thresholds"
+    assert world.pool.ended == why
 
 
 def test_many_targets_that_an_owner_must_not_go_to_hide_none_that_is_left() -> None:

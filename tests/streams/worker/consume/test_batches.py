@@ -18,6 +18,7 @@ class Message:
 
     records: list[InputRecord]
     generation_id: int = 1
+    empty: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
 
 @dataclass

@@ -8,7 +8,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from faust.types import TP
 
-from streams.worker.consume.transport import PARCEL_RECORDS, WorkerApp
+from streams.worker.consume.transport import WorkerApp
+from streams.worker.parcels import PARCEL_RECORDS, Fetched
 from tests.conftest import RunningBroker
 
 INPUT, TABLE = "node-usage", "table-changelog"
@@ -17,6 +18,14 @@ INPUT, TABLE = "node-usage", "table-changelog"
 def record(topic: str, offset: int, partition: int = 0) -> ConsumerRecord:
     """A record as aiokafka fetches it."""
     return ConsumerRecord(topic, partition, offset, 0, 0, b"k", b"v", None, 1, 1, ())
+
+
+def stretches(*fetched: ConsumerRecord) -> dict[TP, Fetched]:
+    """These records as a fetch brings them: of each partition from the first to the last."""
+    records: dict[TP, list[ConsumerRecord]] = {}
+    for each in fetched:
+        records.setdefault(TP(each.topic, each.partition), []).append(each)
+    return {tp: Fetched(of[0].offset, of[-1].offset + 1, of) for tp, of in records.items()}
 
 
 class Thread:
@@ -48,13 +57,10 @@ class Fetching:
 
     async def fetch(self, *fetched: ConsumerRecord) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of what is handed over."""
-        records: dict[TP, list[ConsumerRecord]] = {}
-        for each in fetched:
-            records.setdefault(TP(each.topic, each.partition), []).append(each)
 
         async def brought(_: float) -> tuple[Any, Any]:
             self.meanwhile()
-            return records, self.active
+            return stretches(*fetched), self.active
 
         self.consumer._wait_next_records = brought
         return [
@@ -106,7 +112,7 @@ async def test_records_fetched_while_partitions_changed_hands_are_given_back(
 
 async def test_a_rebalance_between_two_parcels_gives_back_the_second(fetching: Fetching) -> None:
     fetching.active |= {TP(INPUT, 0)}
-    many = {TP(INPUT, 0): [record(INPUT, offset) for offset in range(PARCEL_RECORDS + 5)]}
+    many = stretches(*(record(INPUT, offset) for offset in range(PARCEL_RECORDS + 5)))
 
     async def brought(_: float) -> tuple[Any, Any]:
         return many, fetching.active
@@ -123,9 +129,7 @@ async def test_a_rebalance_between_two_parcels_gives_back_the_second(fetching: F
 async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching: Fetching) -> None:
     """Once a record was held back, so are those after it."""
     fetching.active |= {TP(TABLE, 1)}
-    held = [record(TABLE, offset) for offset in (4, 5, 6)]
-    others = [record(TABLE, offset, 1) for offset in (4, 5, 6)]
-    records = {TP(TABLE, 0): held, TP(TABLE, 1): others}
+    records = stretches(*(record(TABLE, at, number) for number in (0, 1) for at in (4, 5, 6)))
 
     async def brought(_: float) -> tuple[Any, Any]:
         return records, fetching.active
@@ -137,6 +141,29 @@ async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching
         fetching.active.add(TP(TABLE, 0))
     assert handed == [(1, 4), (1, 5), (1, 6)]
     assert fetching.thread.asked == [{TP(TABLE, 0): (4, 7)}]
+
+
+async def test_offsets_without_a_record_are_handed_over_as_such(fetching: Fetching) -> None:
+    """A marker at the end of a changelog moves recovery on; those of inputs go with the parcel."""
+    fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
+    found = {
+        TP(INPUT, 0): Fetched(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
+        TP(INPUT, 1): Fetched(3, 4, []),
+        TP(TABLE, 0): Fetched(3, 9, [record(TABLE, 4), record(TABLE, 6)]),
+    }
+
+    async def brought(_: float) -> tuple[Any, Any]:
+        return found, fetching.active
+
+    fetching.consumer._wait_next_records = brought
+    messages = [(tp, message) async for tp, message in fetching.consumer.getmany(1.0)]
+    inputs = [message for tp, message in messages if tp.topic == INPUT]
+    assert [(each.partition, each.offset, each.empty) for each in inputs] == [
+        (0, 8, {(INPUT, 0, 3): 4, (INPUT, 0, 5): 6, (INPUT, 0, 8): 9}),
+        (1, 3, {(INPUT, 1, 3): 4}),
+    ]
+    assert [message.offset for tp, message in messages if tp == TP(TABLE, 0)] == [4, 6, 8]
+    assert fetching.thread.asked == []
 
 
 @asynccontextmanager

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from streams.stage.records import RowChange
+from streams.worker.brokers import Brokers
 from streams.worker.reader import read_range
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher
@@ -70,3 +72,30 @@ async def test_a_partition_that_is_released_while_its_claim_is_made_again_stays_
         await writing
     with pytest.raises(LostOwnership):
         await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1))
+
+
+@pytest.mark.kafka
+async def test_the_end_of_a_transaction_between_two_writes_is_no_other_owner(
+    clean_kafka: RunningBroker,
+) -> None:
+    publisher = FencedPublisher(clean_kafka.settings)
+    await publisher.start()
+    options = clean_kafka.settings.aiokafka_options()
+    async with AIOKafkaProducer(transactional_id="of a producer", **options) as other:
+        await publisher.claim(_TOPICS, _PARTITION)
+        async with other.transaction():
+            transaction = other._txn_manager
+            transaction.maybe_add_partition_to_txn(TopicPartition(_TOPICS[0], _PARTITION))
+            while transaction.partitions_to_add():
+                await asyncio.sleep(0.01)
+        place, brokers = (_TOPICS[0], _PARTITION), Brokers(clean_kafka.settings)
+        while (await brokers.spans({place}) or {}).get(place) != (0, 2):
+            await asyncio.sleep(0.1)  # the broker writes the marker after its answer
+        await brokers.leave()
+        assert await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1)) == [2]
+        assert await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1)) == [3]
+        async with other.transaction():
+            await other.send(_TOPICS[0], key=b"0/c/t/of nobody", partition=_PARTITION)
+        with pytest.raises(LostOwnership):
+            await publisher.write_rows(_TOPICS[0], _PARTITION, _rows(1))
+    await publisher.stop()

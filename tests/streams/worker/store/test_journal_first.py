@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka.client import connect
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.journal import JournalDamaged
@@ -208,6 +210,22 @@ async def test_what_is_published_after_the_next_batch_has_lost_the_partition_wri
         await old.journal.flush(force=True)
         assert old.rows() == {}
         assert list(old.journal.unwritten(0)) == []
+
+
+@pytest.mark.kafka
+async def test_a_journal_whose_end_was_deleted_before_it_was_redone_is_an_error(
+    clean_kafka: RunningBroker,
+) -> None:
+    """Nothing follows what is gone but the record that opens, so no batch looks missing."""
+    kafka = clean_kafka.settings
+    async with owner(kafka) as before, owner(kafka) as after:
+        await before.open()
+        await before.commit(_batch(0, partition=0))
+        admin = (await asyncio.to_thread(connect, kafka)).admin
+        for answer in admin.delete_records([TopicPartition("journal", 0, 2)]).values():
+            await asyncio.to_thread(answer.result)
+        with pytest.raises(JournalDamaged, match="journal offsets 0 to 1 are gone"):
+            await after.open()
 
 
 async def test_a_journal_that_was_made_again_is_an_error_and_not_gone_on_with(

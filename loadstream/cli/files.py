@@ -1,0 +1,85 @@
+"""Files that commands read and write: errors in them, and a progress bar."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
+
+import typer
+
+from connectors.process.terminal import echo
+from schemas.base.printable import one_line
+
+if TYPE_CHECKING:
+    from schemas.policy import Problem
+
+
+def read_file(file: Path, bytes_max: int) -> tuple[str, bytes]:
+    """Return the name of a file for messages, and its first bytes: one more than allowed.
+
+    A file that cannot be read ends the command.
+    """
+    name = "standard input" if str(file) == "-" else str(file)
+    try:
+        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as stream:
+            return name, stream.read(bytes_max + 1)
+    except OSError as error:
+        echo(f"error: {name} cannot be read: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+
+
+def write_new(file: Path, text: str) -> None:
+    """Write a file that is not there yet; if it cannot be written, the command ends."""
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        echo(f"error: {file} cannot be written: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+
+
+def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
+    """Print errors as `file:line: path: what is wrong`, and end the command."""
+    for problem in problems:
+        place = f"{name}:{problem.line}" if problem.line else name
+        parts = (place, problem.path, problem.message)
+        echo(one_line(": ".join(part for part in parts if part)), err=True)
+    count = len(problems)
+    echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
+    raise typer.Exit(1)
+
+
+#: Called with how many lines and bytes have been read so far.
+Report = Callable[[int, int], None]
+
+
+@contextmanager
+def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]:
+    """The stream to read and the function to report how far it has been read."""
+    if file is None or str(file) == "-":
+        with _bar(total=None) as report:
+            yield sys.stdin.buffer, report
+        return
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot read {file}: {error.strerror}", param_hint="FILE"
+        ) from None
+    with stream, _bar(total=file.stat().st_size) as report:
+        yield stream, report
+
+
+@contextmanager
+def _bar(total: int | None) -> Iterator[Report]:
+    if not sys.stderr.isatty():
+        yield lambda lines, bytes_read: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total, lines=0)
+        yield lambda lines, bytes_read: progress.update(task, completed=bytes_read, lines=lines)

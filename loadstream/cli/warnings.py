@@ -1,0 +1,38 @@
+"""What a command about one cluster reports before anything else, on standard error."""
+
+from typing import TYPE_CHECKING
+
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
+from schemas.base.printable import one_line
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+
+#: Exit code of a command that has found nothing of what was asked, such as a cluster that nothing has
+#: ever named.
+NOTHING_FOUND = 3
+
+
+def warn(text: str) -> None:
+    """A warning on standard error, without what moves a terminal's cursor."""
+    echo(f"warning: {one_line(text)}", err=True)
+
+
+def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
+    """Warn if no worker writes for the cluster, or no producer names it; whether one does.
+
+    `starting`: a worker may still be starting, and a first tick is waited for later.
+
+    Raises BrokerUnavailable.
+    """
+    from connectors.queries.presence import last_tick_ms, seek_cluster, silence
+
+    tick_ms = last_tick_ms(connection, cluster)
+    silent = None if starting and tick_ms is None else silence(tick_ms, wall_clock.now_ms())
+    if silent is not None:
+        warn(silent)
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen is not None:
+        warn(unseen)
+    return unseen is None

@@ -1,0 +1,6 @@
+"""The command group `kubernetes`.
+
+duties     one process between a real cluster and Kafka
+demo       `kubernetes demo`
+arguments  arguments of both
+"""

@@ -1,0 +1,209 @@
+"""The commands `loadstream kubernetes ...`: one process between a real cluster and Kafka.
+
+Exit codes: 1 no broker or API server can be asked as things are configured, or a duty failed; 2 an
+option or a file is wrong; 0 it was stopped. A broker or an API server that is away once it runs is
+waited for. Start the same command twice, and one process stands by for the other.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.process.terminal import echo
+from loadstream.cli.arguments import MetricsHost, MetricsPort, as_field, check_metrics
+from loadstream.cli.command import command
+from loadstream.kubernetes.arguments import Context, Kubeconfig, Sources, read_source_file
+from loadstream.kubernetes.demo import demo
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from connectors.kubernetes.duties.process import Make
+
+app = typer.Typer(
+    name="kubernetes",
+    no_args_is_help=True,
+    help="Watch, measure, bind and evict on a real cluster: one process per cluster and task.",
+)
+
+
+def _usage() -> "type[BaseModel]":
+    from schemas.messages.usage import NodeUsage
+
+    return NodeUsage
+
+
+Cluster = Annotated[
+    str,
+    typer.Option(callback=as_field(_usage, "cluster"), help="The cluster's name in all records."),
+]
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """No pod is of a scheduler without a name."""
+    if given and not all(given):
+        raise typer.BadParameter("found an empty name; expected the name of a scheduler")
+    return given
+
+
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler",
+        metavar="NAME",
+        callback=_names,
+        help="Pods with this spec.schedulerName are ours to place; may be repeated.",
+        show_default="loadstream",
+    ),
+]
+
+
+Cordon = Annotated[
+    bool,
+    typer.Option(
+        "--cordon/--no-cordon",
+        help="Cordon Kubernetes' nodes while `loadstream node drain` empties them.",
+    ),
+]
+
+
+@command(app, "kubernetes watch --cluster prod-eu-1")
+def watch(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Report nodes, pods, workloads, budgets and pending pods, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_watch(scheduler)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes collect --cluster prod-eu-1")
+def collect(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    sources: Sources = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Measure what nodes and pods use, until Ctrl-C."""
+    _run(cluster, kubeconfig, context, [_collect(sources)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes bind --cluster prod-eu-1")
+def bind(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Bind pods to the nodes that were decided, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes evict --cluster prod-eu-1")
+def evict(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    cordon: Cordon = True,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Evict pods as commanded, until Ctrl-C; dry commands are only reported."""
+    _run(cluster, kubeconfig, context, [_evict(cordon)], metrics_host, metrics_port)
+
+
+@command(app, "kubernetes all --cluster prod-eu-1", name="all")
+def all_duties(
+    cluster: Cluster,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler: Schedulers = None,
+    sources: Sources = None,
+    cordon: Cordon = True,
+    metrics_host: MetricsHost = "",
+    metrics_port: MetricsPort = 0,
+) -> None:
+    """Watch, collect, bind and evict in one process, until Ctrl-C."""
+    from connectors.kubernetes.duties import kinds
+
+    makes = [_watch(scheduler), _collect(sources), kinds.bind, _evict(cordon)]
+    _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
+
+
+command(app, "kubernetes demo --nodes 40", kafka=False)(demo)
+
+
+def _watch(schedulers: list[str] | None) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+    from connectors.kubernetes.watch.state_watch import SCHEDULERS
+
+    return partial(kinds.watch, schedulers=schedulers or SCHEDULERS)
+
+
+def _collect(file: Path | None) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.collect, sources=read_source_file(file))
+
+
+def _evict(cordon: bool) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.evict, cordon=cordon)
+
+
+def _run(
+    cluster: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    makes: "Sequence[Make]",
+    metrics_host: str,
+    metrics_port: int,
+) -> None:
+    """Run the duties until the process is ended."""
+    check_metrics(metrics_host, metrics_port)
+    from loadstream.cli.command import as_messages
+
+    with as_messages():
+        from connectors.kafka.client import connect
+        from connectors.kafka.extents import check_partitions
+        from connectors.kafka.term import LOCK
+        from connectors.kubernetes.api.access import access
+        from connectors.kubernetes.api.errors import AccessError
+        from connectors.kubernetes.duties.process import run
+        from connectors.kubernetes.duties.telemetry import DutyTelemetry
+        from connectors.process import event_loop, logs
+        from connectors.process.metrics_endpoint import PortUnusable, serving
+        from connectors.process.settings import read_settings
+        from schemas.settings.connection import KafkaSettings
+
+        kafka = KafkaSettings.from_environment()
+        (log,) = read_settings({logs.LogSettings: {}})
+        logs.configure(log, kafka.secrets())
+        # A broker that cannot be reached is named before all else. With another number of partitions
+        # a process would be active for a partition that is not its cluster's.
+        check_partitions(connect(kafka), LOCK)
+        telemetry = DutyTelemetry(cluster)
+        try:
+            with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
+                work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
+                event_loop.run(work)
+        except (AccessError, PortUnusable) as error:
+            echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from None

@@ -1,0 +1,190 @@
+"""The command group `migration`: list the migrations of a cluster, and start, pause, resume or abort one.
+
+A pod is named as NAMESPACE/NAME, and its uid is looked up in the newest records about it, so that a
+request never meets another pod of the same name.
+
+Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, with the reason; 2
+the command line is wrong; 3 nothing has ever named the cluster, the pod or the migration.
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
+from loadstream.cli.arguments import Json, as_field, length_ms, pod_name
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
+from loadstream.migration.requests import (
+    Cluster,
+    HowTo,
+    Ttl,
+    Wait,
+    Why,
+    Windows,
+    ask,
+    check_cluster,
+    read_ttl_ms,
+    request_class,
+    stop,
+)
+from schemas.base.printable import json_text, one_line
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.messages.pods import PodRef
+
+app = typer.Typer(
+    name="migration",
+    no_args_is_help=True,
+    help="List the migrations of a cluster; start, pause, resume or abort one.",
+)
+
+Pod = Annotated[str, typer.Argument(help="The pod: NAMESPACE/NAME.")]
+Which = Annotated[str, typer.Argument(help="Id of the migration, or its pod: NAMESPACE/NAME.")]
+
+
+@command(app, "migration list prod-eu-1 --all --back 2h", name="list")
+def list_(
+    cluster: Cluster,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also those that have ended, and nodes that were undrained."),
+    ] = False,
+    back: Annotated[
+        str,
+        typer.Option(
+            help="For those that have ended, how far to look back from the newest record: 10m, 1h, 2d."
+        ),
+    ] = "1d",
+    json: Json = False,
+) -> None:
+    """Show the newest state of a cluster's migrations and drains, oldest change first."""
+    from connectors.queries.migration_states import read_states
+
+    back_ms = length_ms(back, "--back")
+    with as_messages():
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        found = read_states(connection, cluster, back_ms)
+    now_ms = wall_clock.now_ms()
+    for message in found.shown(everything=everything):
+        echo(json_text(found.as_json(message)) if json else one_line(found.line(message, now_ms)))
+    if not json:
+        echo(found.summary())
+    elif not found.complete:
+        warn(found.cut_off)
+    if not seen:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@command(app, "migration start prod-eu-1 shop/web-1 --wait")
+def start(
+    cluster: Cluster,
+    pod: Pod,
+    mode: HowTo = None,
+    ttl: Ttl = None,
+    ignore_windows: Windows = False,
+    reason: Why = "",
+    uid: Annotated[
+        str | None,
+        typer.Option(help="uid of the pod; looked up in topic pod-lifecycle if not given."),
+    ] = None,
+    wait: Wait = False,
+    json: Json = False,
+) -> None:
+    """Ask for a pod to be moved to another node.
+
+    Protections, limits and disruption budgets hold as for any migration; if the policy's mode is
+    `observe`, the eviction is marked dry and not carried out.
+    """
+    named, ttl_ms = pod_name(pod), read_ttl_ms(ttl)
+    _check_pod(*named, uid)
+    with as_messages():
+        connection = connect_as_configured()
+        check_cluster(connection, cluster)
+        ref = _pod_ref(connection, cluster, named, uid)
+        ask(
+            connection, cluster, f"pod {pod} is to be migrated", wait=wait, json=json, action="migrate", pod=ref,
+            mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
+        )  # fmt: skip
+
+
+@command(app, "migration pause prod-eu-1 shop/web-1")
+def pause(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
+    """Hold a migration where it is; its time does not run."""
+    _switch(cluster, which, "pause", "is to pause", reason, wait=wait, json=json)
+
+
+@command(app, "migration resume prod-eu-1 shop/web-1")
+def resume(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
+    """Let a paused migration go on."""
+    _switch(cluster, which, "resume", "is to go on", reason, wait=wait, json=json)
+
+
+@command(app, "migration abort prod-eu-1 shop/web-1")
+def abort(
+    cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
+) -> None:
+    """Give a migration up; room that is held for it is given back. A pod that has left is not moved back."""
+    _switch(cluster, which, "abort", "is to be given up", reason, wait=wait, json=json)
+
+
+def _switch(
+    cluster: str, which: str, action: str, said: str, reason: str, *, wait: bool, json: bool
+) -> None:
+    """Ask for something to be done to a migration that is under way."""
+    from connectors.queries.migration_states import LIFE_MAX_MS, read_states
+
+    named = pod_name(which) if "/" in which else None
+    if named is None:
+        as_field(request_class, "migration_id", "WHICH")(which)
+    with as_messages():
+        connection = connect_as_configured()
+        check_cluster(connection, cluster)
+        states = read_states(connection, cluster, LIFE_MAX_MS)
+        found = states.migrations.get(which) if named is None else states.live_of(*named)
+        problem = states.hinders(found, action)
+        if problem is not None:
+            what = f"pod {which}" if named else which
+            stop(f"migration of {what} in cluster {cluster}: {problem}")
+        migration_id = which if found is None else found.migration_id
+        said = f"migration {migration_id} {said}"
+        ask(
+            connection, cluster, said, wait=wait, json=json, action=action, migration_id=migration_id,
+            reason=reason,
+        )  # fmt: skip
+
+
+def _pod() -> "type[PodRef]":
+    from schemas.messages.pods import PodRef
+
+    return PodRef
+
+
+def _check_pod(namespace: str, name: str, uid: str | None) -> None:
+    """A name or a uid that no record can carry is an error of the command line."""
+    for value, field in ((namespace, "namespace"), (name, "name")):
+        as_field(_pod, field, "POD")(value)
+    if uid is not None:
+        as_field(_pod, "uid", "--uid")(uid)
+
+
+def _pod_ref(
+    connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
+) -> "PodRef":
+    """The pod of a name, by the uid that was reported last. Raises BrokerUnavailable."""
+    from connectors.queries.pod_search import find_pod
+    from schemas.messages.pods import PodRef
+
+    if uid is not None:
+        return PodRef(namespace=named[0], name=named[1], uid=uid)
+    found = find_pod(connection, cluster, *named)
+    if isinstance(found, str):
+        stop(found)
+    return found

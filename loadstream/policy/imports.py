@@ -1,0 +1,104 @@
+"""The command `policy import`: a policy from the configuration of another scheduler or descheduler.
+
+Exit codes: 0 everything is taken over, or handled elsewhere; 1 the file cannot be read or has
+errors, or something is lost and `--allow-lost` is not given; 2 the command line is wrong.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.cli.arguments import Json
+from loadstream.cli.files import print_problems, read_file, write_new
+from schemas.base.printable import one_line, yaml_text
+
+if TYPE_CHECKING:
+    from connectors.policies.imports.translation import Translation
+
+
+#: Longest file that is read.
+_FILE_BYTES_MAX = 4 * 2**20
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="YAML or JSON; - reads standard input.")],
+    allow_lost: Annotated[
+        bool, typer.Option("--allow-lost", help="End with 0 although something is lost.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write it there; an existing file is not overwritten."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a policy that does what a configuration of Koordinator, of the Kubernetes scheduler or of
+    a descheduler does, and report what is handled elsewhere or lost.
+
+    FILE may hold KubeSchedulerConfiguration, DeschedulerConfiguration, DeschedulerPolicy,
+    KubeDescheduler or slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the
+    policy before it is applied.
+    """
+    from connectors.policies.imports.output import write_policy
+    from connectors.policies.imports.translation import GROUPS, Translation
+    from schemas.policy import PolicyError, Problem, read_policy
+    from streams.placement.registry import KNOWN
+
+    name, data = read_file(file, _FILE_BYTES_MAX)
+    if len(data) > _FILE_BYTES_MAX:
+        message = f"found more than {_FILE_BYTES_MAX} bytes; import the configuration alone"
+        print_problems(name, [Problem("", message)])
+    translation = Translation()
+    _translate(translation, data.decode(errors="replace"))
+    text = write_policy(translation, name)
+    if not translation.problems:
+        try:
+            read_policy(text, KNOWN)
+        except PolicyError as error:
+            translation.add_policy_problems(error.problems)
+    if translation.problems:
+        print_problems(name, sorted(translation.problems, key=lambda each: each.line or 0))
+    entries = sorted(translation.entries, key=lambda each: (GROUPS.index(each.group), each.line))
+    group = None
+    for each in [] if json else entries:
+        if each.group != group:
+            group = each.group
+            echo(f"{group}:", err=True)
+        echo(one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
+    if output is not None:
+        write_new(output, text)
+    if json:
+        print_json({"policy": text, "entries": [asdict(each) for each in entries]})
+    elif output is None:
+        echo(yaml_text(text), nl=False)
+    lost = sum(each.group == "lost" for each in translation.entries)
+    if lost and not allow_lost:
+        echo(f"{name}: {lost} lost; --allow-lost accepts that", err=True)
+        raise typer.Exit(1)
+
+
+def _translate(translation: "Translation", text: str) -> None:
+    from connectors.policies.imports import descheduler, koordinator, openshift, scheduler
+    from connectors.policies.imports.documents import HELM_VALUES, KINDS, SLO_KEYS, find_sources
+
+    translators = {
+        "KubeSchedulerConfiguration": scheduler.translate,
+        "DeschedulerConfiguration": koordinator.translate,
+        "DeschedulerPolicy": descheduler.translate,
+        "KubeDescheduler": openshift.translate,
+        HELM_VALUES: descheduler.translate_values,
+    }
+    sources, problems = find_sources(text)
+    translation.problems += problems
+    for source in sources:
+        version = source.node.child("apiVersion")
+        allowed = KINDS.get(source.kind, "")
+        if source.kind in SLO_KEYS:
+            koordinator.translate_slo(translation, source.kind, source.node)
+        elif version.value is None or str(version.value).startswith(allowed):
+            translators[source.kind](translation, source.node)
+        else:
+            message = f"found {version.value!r}; allowed for {source.kind} is {allowed}"
+            translation.problem(version, message)

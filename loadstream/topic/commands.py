@@ -1,0 +1,211 @@
+"""The command group `topic`: make, check and list topics, write records; `tail` reads them.
+
+Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
+is wrong. What was asked for goes to standard output, everything else to standard error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.cli.arguments import Json, topic_names, topic_of
+from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.warnings import warn
+from loadstream.topic.tail import tail
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from connectors.kafka.extents import Extent
+    from connectors.kafka.produce import ProduceSummary
+    from connectors.kafka.topics import Finding, FoundTopic
+
+app = typer.Typer(
+    name="topic", no_args_is_help=True, help="Make and check topics, write and read their records."
+)
+command(app, "topic tail placement-decisions --cluster prod-eu-1 -f")(tail)
+
+
+@command(app, "topic create")
+def create(
+    mend: Annotated[
+        bool, typer.Option("--mend", help="Also set settings of existing topics that differ.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make all topics that are missing; reports exactly how existing ones differ."""
+    with as_messages():
+        from connectors.kafka.admin import create_topics
+        from connectors.kafka.topics import expected_topics
+
+        connection = connect_as_configured()
+        made, report = create_topics(connection, expected_topics(connection.settings), mend=mend)
+        if not json:
+            echo(f"made {len(made)} topics; {len(report) - len(made)} existed already")
+        _print_findings(connection, report, json=json, made=list(made))
+
+
+@command(app, "topic check --json")
+def check(json: Json = False) -> None:
+    """Compare all topics with what they must be, and change nothing."""
+    with as_messages():
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.topics import compare_all, expected_names, expected_topics
+
+        connection = connect_as_configured()
+        found = find_topics(connection, expected_names())
+        _print_findings(
+            connection, compare_all(expected_topics(connection.settings), found), json=json
+        )
+
+
+@command(app, "topic list", name="list")
+def list_(json: Json = False) -> None:
+    """Show all topics: partitions, copies, and the records that they hold at most."""
+    with as_messages():
+        from connectors.kafka.admin import find_topics
+        from connectors.kafka.extents import read_extents
+        from connectors.kafka.topics import expected_names
+
+        connection = connect_as_configured()
+        found = find_topics(connection, expected_names())
+        extents = read_extents(connection, found.values())
+        if json:
+            for name in expected_names():
+                print_json(_extent_json(name, found.get(name), extents.get(name, ())))
+            return
+        rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
+        for name in expected_names():
+            if name not in found:
+                rows.append((name, "none", "", "", "missing; `loadstream topic create` makes it"))
+                continue
+            held = sum(e.next_offset - e.first_offset for e in extents[name])
+            spans = " ".join(f"{e.first_offset}..{e.next_offset}" for e in extents[name])
+            topic = found[name]
+            rows.append((name, str(topic.partitions), str(topic.replication), str(held), spans))
+        _print_table(rows)
+
+
+@command(app, "topic produce node-usage samples.jsonl")
+def produce(
+    topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=topic_names)],
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON lines; - or nothing: standard input.")
+    ] = None,
+    on_error: Annotated[
+        Literal["stop", "skip"],
+        typer.Option(help="What happens at a refused line: the run stops, or the line is skipped."),
+    ] = "stop",
+    json: Json = False,
+) -> None:
+    """Write JSON lines into a topic; each is checked as its reader would check it.
+
+    Keys, partitions and timestamps come from the messages. Exit code 1 if a line was refused.
+    """
+    target = topic_of(topic)
+    with as_messages():
+        from connectors.kafka.produce import Rejection, produce_lines
+        from loadstream.cli.files import opened_with_progress
+        from loadstream.topic.consumer_reading import read_as_consumer
+
+        def report(rejection: Rejection) -> None:
+            echo(f"line {rejection.line}: {rejection.reason}", err=True)
+
+        connection = connect_as_configured()
+        with opened_with_progress(file) as (stream, progress):
+            summary = produce_lines(
+                connection, target, stream,
+                read=read_as_consumer, on_error=on_error,
+                on_rejection=report, on_progress=progress,
+            )  # fmt: skip
+    _print_summary(topic, summary, json=json)
+    for unknown, lines in sorted(summary.unknown.items(), key=lambda each: str(each[0])):
+        many = f" ({lines} lines)" if lines > 1 else ""
+        warn(f"{unknown}{many}")
+    if summary.expired and not connection.embedded:
+        echo(
+            f"warning: {summary.expired} records are older than {topic} keeps them; the broker will "
+            "delete them soon",
+            err=True,
+        )
+    if summary.stopped:
+        echo(
+            "stopped at the refused line; what came before it was written. --on-error skip goes on.",
+            err=True,
+        )
+    if summary.rejected:
+        raise typer.Exit(1)
+
+
+def _print_summary(topic: str, summary: "ProduceSummary", *, json: bool) -> None:
+    if json:
+        whole = {each.name: getattr(summary, each.name) for each in fields(summary)}
+        unknown = {str(field): lines for field, lines in summary.unknown.items()}
+        print_json({"topic": topic, **whole, "unknown": unknown})
+        return
+    rate = summary.produced / summary.seconds if summary.seconds else 0.0
+    echo(
+        f"records written to {topic}: {summary.produced} ({summary.value_bytes} bytes, "
+        f"{summary.seconds:.1f} s, {rate:,.0f} a second); lines refused: {summary.rejected}"
+    )
+
+
+def _extent_json(name: str, topic: "FoundTopic | None", extents: "tuple[Extent, ...]") -> Any:
+    if topic is None:
+        return {"topic": name, "missing": True}
+    return {
+        "topic": name,
+        "partitions": topic.partitions,
+        "copies": topic.replication,
+        "offsets": [[each.first_offset, each.next_offset] for each in extents],
+    }
+
+
+def _print_findings(
+    connection: "Connection",
+    report: "dict[str, list[Finding]]",
+    *,
+    json: bool,
+    made: Sequence[str] = (),
+) -> None:
+    """Print what was found; exits with 1 if something is missing or differs."""
+    from connectors.kafka.topics import verdict
+
+    verdicts = [verdict(findings) for findings in report.values()]
+    if json:
+        for topic, findings in report.items():
+            texts = [str(each) for each in findings]
+            whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
+            print_json({**whole, "findings": texts})
+    else:
+        _print_lines(connection, report, verdicts)
+    if "differs" in verdicts or "missing" in verdicts:
+        raise typer.Exit(1)
+
+
+def _print_lines(
+    connection: "Connection", report: "dict[str, list[Finding]]", verdicts: Sequence[str]
+) -> None:
+    for findings in report.values():
+        for finding in findings:
+            # What is unknown of an embedded broker is the same for every topic: said once, below.
+            if finding.verdict != "unknown" or not connection.embedded:
+                echo(str(finding))
+    kinds = ("ok", "unknown", "differs", "missing")
+    counted = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts)
+    echo(f"{len(report)} topics: {counted}")
+    if connection.embedded:
+        echo(
+            "This is the embedded broker: topics exist and have their partitions, but retention, "
+            "compaction and size limits are unknown there and not enforced."
+        )
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        echo("  ".join(cells).rstrip())

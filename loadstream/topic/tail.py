@@ -1,0 +1,185 @@
+"""The command `topic tail`: records of a topic as sentences, or as they are."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.process import wall_clock
+from connectors.process.terminal import echo
+from loadstream.cli.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
+from loadstream.cli.command import as_messages, connect_as_configured
+from schemas.base.printable import json_text, one_line
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from connectors.kafka.tail import Entry, Selection, Start
+    from schemas.topics.catalog import Topic
+
+#: How many records are shown unless it is said.
+_NEWEST = 10
+
+TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="beginning, end, a time ago (15m) or a time. Without it: the newest records.",
+    ),
+]
+Cluster = Annotated[
+    str | None, typer.Option(help="Only records about this cluster.", callback=cluster_name)
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(help="Only records of this kind, such as `round` or `move` (topic `status`)."),
+]
+PodName = Annotated[str | None, typer.Option(help="Only records about this pod: NAMESPACE/NAME.")]
+Number = Annotated[
+    int | None,
+    typer.Option(
+        "--number",
+        "-n",
+        parser=number("records", 1, 100_000),
+        metavar="RECORDS",
+        help=f"How many records: the newest ones, or with --from the first from there. Without it: "
+        f"{_NEWEST}, or with --from all.",
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with new records, until Ctrl-C.")
+]
+
+
+def tail(
+    topic: TopicName,
+    start: From = None,
+    cluster: Cluster = None,
+    pod: PodName = None,
+    kind: Kind = None,
+    count: Number = None,
+    follow: Follow = False,
+    json: Json = False,
+) -> None:
+    """Show a topic's newest records as sentences, or those from a time on.
+
+    Records are ordered within a partition, and so within a cluster. Without --follow it stops at the
+    record that was newest when the command started.
+    """
+    target = topic_of(topic)
+    selection = _selection(target, cluster, pod, kind)
+    with as_messages():
+        from connectors.kafka.tail import as_json
+
+        since = None if start is None else _start(start, follow=follow)
+        connection = connect_as_configured()
+        show = partial(as_json if json else _readable_line, state=_states(connection, topic))
+        if since is None:
+            entries = _newest(connection, target, selection, count or _NEWEST, follow=follow)
+        else:
+            entries = islice(_since(connection, target, selection, since, follow=follow), count)
+        for entry in entries:
+            echo(json_text(show(entry)) if json else one_line(show(entry)))
+
+
+def _since(
+    connection: "Connection",
+    topic: "Topic",
+    selection: "Selection",
+    start: "Start",
+    *,
+    follow: bool,
+    **bounds: Any,
+) -> "Iterator[Entry]":
+    """Records from a place on; gaps are reported on standard error."""
+    from connectors.kafka.reader import Gap
+    from connectors.kafka.tail import read_entries
+
+    for entry in read_entries(connection, topic, start, follow=follow, **bounds):
+        if isinstance(entry, Gap):
+            echo(f"warning: {entry}", err=True)
+        elif selection.takes(entry):
+            yield entry
+
+
+def _newest(
+    connection: "Connection",
+    topic: "Topic",
+    selection: "Selection",
+    count: int,
+    *,
+    follow: bool,
+) -> "Iterator[Entry]":
+    """The newest records in the order of time, and with `follow` all that come after them."""
+    from connectors.kafka.extents import extents_of
+
+    extents = extents_of(connection, topic.name)
+    # Without a choice they are at the ends of the partitions, one at each offset unless others were
+    # compacted away.
+    last = None if selection.chooses or topic.compacted else count
+    found = _since(
+        connection, topic, selection, "beginning", follow=False, extents=extents, last=last
+    )
+    newest = heapq.nlargest(count, found, key=lambda e: (e.timestamp_ms, e.partition, e.offset))
+    yield from reversed(newest)
+    if follow:
+        yield from _since(connection, topic, selection, "end", follow=True, extents=extents)
+
+
+def _selection(
+    topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
+) -> "Selection":
+    """Which records are wanted; an error of the command line if none of the topic can be."""
+    from connectors.kafka.tail import Selection
+
+    try:
+        named = None if pod is None else pod_name(pod, "--pod")
+        return Selection.of(topic, cluster, named, kind)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _start(start: str, *, follow: bool) -> "Start":
+    """Where reading begins; a text that says no such place is an error of the command line."""
+    from connectors.kafka.tail import parse_start
+
+    try:
+        since = parse_start(start, wall_clock.now_ms())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from None
+    if since == "end" and not follow:
+        raise typer.BadParameter(
+            "nothing comes after the end without --follow", param_hint="--from"
+        )
+    return since
+
+
+def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":
+    """Whether a policy was applied; none: of other topics that is not shown."""
+    if topic != "policies":
+        return None
+    from connectors.kafka.applied import APPLIED, Applied
+
+    applied = Applied(connection, topic)
+
+    def state(entry: "Entry") -> str:
+        if applied.state(entry.partition, entry.offset) != APPLIED:
+            applied.look()
+        return applied.state(entry.partition, entry.offset)
+
+    return state
+
+
+def _readable_line(entry: "Entry", state: "Callable[[Entry], str] | None") -> str:
+    from connectors.kafka.reader import NO_TIME
+    from connectors.queries.wording import sentence
+    from connectors.units import time_text
+
+    place = f"{entry.partition}:{entry.offset}"
+    about = f" {entry.cluster}" if entry.cluster else ""
+    said = "" if state is None else f"; {state(entry)}"
+    at = "without a time" if entry.timestamp_ms == NO_TIME else time_text(entry.timestamp_ms)
+    return f"{at} {place}{about} {sentence(entry.message)}{said}"

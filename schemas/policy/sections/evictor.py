@@ -1,0 +1,102 @@
+"""`evictor`: arguments of the descheduler's DefaultEvictor: which pods may be evicted at all."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.policy.durations import Duration
+from schemas.policy.parts import Conflict, Count, Items, PolicyPart
+from schemas.policy.sections.migration import PriorityThreshold
+from schemas.policy.selectors import LabelSelector, SelectorText
+
+DefaultProtection = Literal[
+    "PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods"
+]
+ExtraProtection = Literal[
+    "PodsWithPVC",
+    "PodsWithoutPDB",
+    "PodsWithResourceClaims",
+    "PodsWithPDBBlockingSingleReplicaOwner",
+]
+
+
+class StorageClass(PolicyPart):
+    """A storage class, by name."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class PodsWithPVC(PolicyPart):
+    """Which claims protect a pod; none named: any claim does."""
+
+    protected_storage_classes: Items[StorageClass] = ()
+
+
+class ProtectionConfig(PolicyPart):
+    """Settings of single protections, by the protection's name."""
+
+    pods_with_pvc: PodsWithPVC | None = Field(None, alias="PodsWithPVC")
+
+
+class PodProtections(PolicyPart):
+    """Protections beside, or less than, the default ones."""
+
+    extra_enabled: Items[ExtraProtection] = ()
+    default_disabled: Items[DefaultProtection] = ()
+    config: ProtectionConfig | None = None
+
+
+class DefaultEvictorArgs(PolicyPart):
+    """Arguments of DefaultEvictor. `protections` is what the old flags and the new lists come to."""
+
+    node_selector: SelectorText = ""
+    label_selector: LabelSelector | None = None
+    namespace_label_selector: LabelSelector | None = None
+    priority_threshold: PriorityThreshold | None = None
+    node_fit: bool = False
+    min_replicas: Count = 0
+    min_pod_age_ms: Duration | None = Field(None, alias="minPodAge")
+    no_eviction_policy: Literal["Preferred", "Mandatory"] | None = None
+    pod_protections: PodProtections = Field(default_factory=PodProtections)
+    evict_local_storage_pods: bool = False
+    evict_daemon_set_pods: bool = False
+    evict_system_critical_pods: bool = False
+    evict_failed_bare_pods: bool = False
+    ignore_pvc_pods: bool = False
+    ignore_pods_without_pdb: bool = Field(False, alias="ignorePodsWithoutPDB")
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """The old flags and `podProtections` say the same thing twice; only one way may be used."""
+        flags = [alias for alias, given in self._old_flags() if given]
+        protections = self.pod_protections
+        if flags and (protections.extra_enabled or protections.default_disabled):
+            message = f"given beside {', '.join(flags)}; allowed is either these flags or the lists"
+            yield Conflict(("podProtections",), message, ("podProtections", *flags))
+
+    def _old_flags(self) -> tuple[tuple[str, bool], ...]:
+        return (
+            ("evictLocalStoragePods", self.evict_local_storage_pods),
+            ("evictDaemonSetPods", self.evict_daemon_set_pods),
+            ("evictSystemCriticalPods", self.evict_system_critical_pods),
+            ("evictFailedBarePods", self.evict_failed_bare_pods),
+            ("ignorePvcPods", self.ignore_pvc_pods),
+            ("ignorePodsWithoutPDB", self.ignore_pods_without_pdb),
+        )
+
+    @property
+    def protections(self) -> tuple[str, ...]:
+        """Names of the protections in force, sorted."""
+        lists = self.pod_protections
+        lifted = {
+            "PodsWithLocalStorage": self.evict_local_storage_pods,
+            "DaemonSetPods": self.evict_daemon_set_pods,
+            "SystemCriticalPods": self.evict_system_critical_pods,
+            "FailedBarePods": self.evict_failed_bare_pods,
+        }
+        names = {name for name, is_lifted in lifted.items() if not is_lifted}
+        names -= set(lists.default_disabled)
+        names |= set(lists.extra_enabled)
+        names |= {"PodsWithPVC"} if self.ignore_pvc_pods else set()
+        names |= {"PodsWithoutPDB"} if self.ignore_pods_without_pdb else set()
+        return tuple(sorted(names))

@@ -1,0 +1,139 @@
+"""`loadAware`: arguments of the plugin LoadAwareScheduling, as Koordinator reads them.
+
+In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
+has become the default one, scaling factors are complete, weights are there unless only the dominant
+resource counts. What upstream does not check is not checked here either: thresholds of prod pods
+may be any number. `checkBoth` is loadstream's own.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from schemas.base.message import ResourceName
+from schemas.policy.durations import Duration
+from schemas.policy.parts import (
+    RESOURCES_MAX,
+    Conflict,
+    Int64,
+    Items,
+    Percent,
+    Percents,
+    PolicyPart,
+    PositivePercent,
+    is_false,
+    whole,
+)
+
+#: Statistics of a window that thresholds and scores may go by; empty: none.
+AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
+
+_WEIGHTS = {"cpu": 1, "memory": 1}
+_USAGE_THRESHOLDS = {"cpu": 65, "memory": 95}
+_SCALING_FACTORS = {"cpu": 85, "memory": 70}
+
+
+_PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_length=RESOURCES_MAX)]
+
+
+class AggregatedArgs(PolicyPart):
+    """Filter and score by a statistic of a window instead of by the average usage."""
+
+    usage_thresholds: Percents = Field(default_factory=dict)
+    usage_aggregation_type: AggregationType = ""
+    usage_aggregated_duration_ms: Duration = Field(0, alias="usageAggregatedDuration")
+    """Window that the filter looks at; 0: the longest one recorded that has the statistic."""
+    score_aggregation_type: AggregationType = ""
+    score_aggregated_duration_ms: Duration = Field(0, alias="scoreAggregatedDuration")
+
+    @property
+    def filters(self) -> bool:
+        """Whether it takes the place of `usageThresholds`: both thresholds and a type are given."""
+        return bool(self.usage_thresholds and self.usage_aggregation_type)
+
+
+class LoadAwareSchedulingArgs(PolicyPart):
+    """Arguments of the load-aware filter and score, with the defaults filled in."""
+
+    filter_expired_node_metrics: bool = True
+    node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    enable_schedule_when_node_metrics_expired: bool = False
+    dominant_resource_weight: Percent = 0
+    # After the dominant weight: the default depends on it.
+    resource_weights: _PositivePercents = Field(default_factory=dict, validate_default=True)
+    usage_thresholds: Percents = Field(default_factory=_USAGE_THRESHOLDS.copy)
+    """Percent of a node's total; 0 leaves the resource out. A map that is given replaces the
+    default whole."""
+    prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
+        Field(default_factory=dict)
+    )
+    prod_usage_include_sys: bool = False
+    score_according_prod_usage: bool = False
+    estimated_scaling_factors: _PositivePercents = Field(
+        default_factory=dict, validate_default=True
+    )
+    """Percent of a pod's request or limit that it is taken to use."""
+    estimated_seconds_after_pod_scheduled: Int64 | None = None
+    estimated_seconds_after_initialized: Int64 | None = None
+    allow_customize_estimation: bool = False
+    aggregated: AggregatedArgs | None = None
+    supported_resources: Items[ResourceName] = ()
+    """Resources that are named in annotations of nodes only."""
+    check_both: Annotated[bool, Field(exclude_if=is_false)] = False
+    """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_threshold_is_not_given(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("usageThresholds") == {}:
+            return {key: value for key, value in data.items() if key != "usageThresholds"}
+        return data
+
+    @field_validator("resource_weights")
+    @classmethod
+    def _fill_weights(cls, weights: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        # A dominant weight that is wrong is reported as such; its absence must not add a second
+        # error.
+        only_dominant = info.data.get("dominant_resource_weight", 1) != 0
+        return weights if weights or only_dominant else dict(_WEIGHTS)
+
+    @field_validator("estimated_scaling_factors")
+    @classmethod
+    def _fill_factors(cls, factors: dict[str, int]) -> dict[str, int]:
+        return {**_SCALING_FACTORS, **factors}
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """A resource that has a weight needs a scaling factor."""
+        for resource in self.resource_weights:
+            if resource not in self.estimated_scaling_factors:
+                yield Conflict(
+                    ("resourceWeights", resource),
+                    "the resource has a weight and no scaling factor; "
+                    f'give estimatedScalingFactors["{resource}"] or take the weight away',
+                    ("resourceWeights", "dominantResourceWeight", "estimatedScalingFactors"),
+                )
+
+    def refusing_from(self, cpu_percent: int) -> Self:
+        """The same where thresholds that are not given refuse from another percentage of cpu."""
+        if "usage_thresholds" in self.model_fields_set:
+            return self
+        args = self.model_copy(
+            update={"usage_thresholds": {**_USAGE_THRESHOLDS, "cpu": cpu_percent}}
+        )
+        args.model_fields_set.discard("usage_thresholds")
+        return args
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of all resources that filter and score look at, sorted (docs/upstream.md A1.4)."""
+        names = {"cpu", "memory", *self.supported_resources}
+        for amounts in (
+            self.usage_thresholds,
+            self.prod_usage_thresholds,
+            self.aggregated.usage_thresholds if self.aggregated else {},
+            self.resource_weights,
+            self.estimated_scaling_factors,
+        ):
+            names.update(amounts)
+        return tuple(sorted(names))

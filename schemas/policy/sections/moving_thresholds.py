@@ -1,0 +1,257 @@
+"""`movingThresholds`: thresholds that follow the time of the week or the recent past. loadstream's
+own.
+
+    movingThresholds:
+      filter:
+        windows: [{from: "00:00", to: "06:00", utcOffset: "+08:00", usageThresholds: {cpu: 80}}]
+      hotspots:
+        - pool: web
+          recentPast: {deviations: 3, rounds: 60, atLeast: {cpu: 55}, atMost: {cpu: 85}}
+
+A threshold that moves takes the place of the configured one of the same resource: that of the first
+window that is open, else, once half of its rounds have been seen, mean plus a number of standard
+deviations of the usage in the newest rounds, within its bounds; else the configured one holds. What
+a node's annotation says goes before all of these. While a window with `evictWithoutTarget` is open,
+batch and free pods of a hot node may leave without a target.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.base.message import ResourceName
+from schemas.policy.parts import (
+    RESOURCES_MAX,
+    Conflict,
+    Int64,
+    Items,
+    Percents,
+    PolicyPart,
+    is_false,
+    whole,
+)
+from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
+from schemas.policy.sections.rebalance import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
+from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
+
+#: Most rounds whose mean usage is remembered.
+ROUNDS_MAX = 360
+
+_Thresholds = Annotated[
+    dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
+]
+_Bounds = Annotated[
+    dict[ResourceName, Annotated[float, Field(ge=0, le=100)]], Field(max_length=RESOURCES_MAX)
+]
+
+
+class RecentPast(PolicyPart):
+    """Mean plus this many standard deviations of the mean usage in the newest rounds."""
+
+    deviations: Annotated[float, Field(ge=0, le=100)] = 3.0
+    """How many standard deviations above the mean."""
+    rounds: Annotated[int, whole(2, ROUNDS_MAX)] = 60
+    """How many rounds are looked at; with half of them it begins."""
+    at_least: _Bounds = Field(default_factory=dict)
+    """The threshold of each resource is never lower; names the resources that it is worked out for."""
+    at_most: _Bounds = Field(default_factory=dict)
+    """Nor higher; of the same resources."""
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """Both bounds of each resource, the lower one not above the upper one."""
+        if not self.at_least:
+            yield Conflict(("atLeast",), "names no resource; give both bounds of one", ("atLeast",))
+        for resource in sorted({*self.at_least, *self.at_most}):
+            least, most = self.at_least.get(resource), self.at_most.get(resource)
+            if least is None or most is None:
+                lacking = "atLeast" if least is None else "atMost"
+                message = f"does not name {resource!r}; give both bounds of a resource"
+                yield Conflict((lacking,), message, ("atLeast", "atMost"))
+            elif least > most:
+                message = (
+                    f"atLeast is {least:g} and atMost is {most:g}; allowed is at least as much"
+                )
+                yield Conflict(("atMost", resource), message, ("atLeast", "atMost"))
+
+
+class FilterWindow(WeeklyWindow):
+    """Thresholds of the load-aware filter at a time of the week."""
+
+    usage_thresholds: Percents = Field(default_factory=dict)
+    prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
+        Field(default_factory=dict)
+    )
+    aggregated_usage_thresholds: Percents = Field(default_factory=dict)
+    """Of `loadAware.aggregated`."""
+
+
+class HotspotWindow(WeeklyWindow):
+    """Thresholds of rebalancing at a time of the week; by deviation, distances from the mean."""
+
+    high_thresholds: _Thresholds = Field(default_factory=dict)
+    low_thresholds: _Thresholds = Field(default_factory=dict)
+    prod_high_thresholds: _Thresholds = Field(default_factory=dict)
+    prod_low_thresholds: _Thresholds = Field(default_factory=dict)
+    evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
+    """While the window is open, batch and free pods of a hot node leave although no target takes
+    them."""
+
+
+class MovingFilter(PolicyPart):
+    """Thresholds of the load-aware filter."""
+
+    windows: Annotated[Items[FilterWindow], Field(max_length=WINDOWS_MAX)] = ()
+    """The first that is open holds."""
+    recent_past: RecentPast | None = None
+    """Of the usage of all nodes, for `usageThresholds`."""
+
+
+class MovingHotspots(PolicyPart):
+    """Thresholds of rebalancing in one pool, or in all that have no entry of their own."""
+
+    pool: Annotated[str, Field(max_length=253)] = ""
+    """Name of the pool; empty: all that are not named by another entry."""
+    windows: Annotated[Items[HotspotWindow], Field(max_length=WINDOWS_MAX)] = ()
+    """The first that is open holds."""
+    recent_past: RecentPast | None = None
+    """Of the usage of the pool's nodes, for `highThresholds`; a low threshold goes down with it if
+    need be."""
+
+
+class MovingThresholds(PolicyPart):
+    """Thresholds that move."""
+
+    filter: MovingFilter | None = None
+    hotspots: Items[MovingHotspots] = ()
+
+    def conflicts(self) -> Iterable[Conflict]:
+        """A pool has one entry."""
+        seen: dict[str, int] = {}
+        for index, entry in enumerate(self.hotspots):
+            if entry.pool in seen:
+                message = f"pool {entry.pool!r} has an entry already, number {seen[entry.pool]}"
+                yield Conflict(("hotspots", index, "pool"), message, ("hotspots",))
+            seen.setdefault(entry.pool, index)
+
+    def of_pool(self, name: str) -> MovingHotspots | None:
+        """The entry of a pool."""
+        own = next((entry for entry in self.hotspots if entry.pool == name), None)
+        return own or next((entry for entry in self.hotspots if not entry.pool), None)
+
+
+_READS = ("movingThresholds", "loadAware", "rebalance", "compat")
+#: Most pools that a problem names.
+_NAMED_MAX = 20
+
+
+def moving_conflicts(
+    moving: MovingThresholds,
+    load_aware: LoadAwareSchedulingArgs,
+    rebalance: LowNodeLoadArgs,
+    compat: Compat,
+) -> Iterator[Conflict]:
+    """What of the moving thresholds does not go with the thresholds whose place they take."""
+    if moving.filter is not None:
+        yield from _filter_conflicts(moving.filter, load_aware)
+    if moving.hotspots and compat == "koordinator":
+        message = "not allowed with compat: koordinator, whose thresholds do not move"
+        yield Conflict(("movingThresholds", "hotspots"), message, _READS)
+        return
+    pools = rebalance.pools(compat)
+    names = dict.fromkeys(pool.name for pool in pools)
+    moved = _moved_by_entry(moving, pools)
+    for index, entry in enumerate(moving.hotspots):
+        at = ("movingThresholds", "hotspots", index)
+        if entry.pool and entry.pool not in names:
+            allowed = ", ".join(map(repr, islice(names, _NAMED_MAX)))
+            further = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+            message = f"found {entry.pool!r}; the pools are {allowed}{further}"
+            yield Conflict((*at, "pool"), message, _READS)
+        for pool in moved[index]:
+            yield from _pool_conflicts(entry, pool, at)
+
+
+def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
+    """The pools whose thresholds each entry moves; of those with the same thresholds the first."""
+    first: dict[str, int] = {}
+    for index, entry in enumerate(moving.hotspots):
+        first.setdefault(entry.pool, index)
+    moved: list[list[NodePool]] = [[] for _ in moving.hotspots]
+    seen: set[tuple[object, ...]] = set()
+    for pool in pools:
+        index = first.get(pool.name, first.get("", -1))
+        # A pool has the very maps that it inherits.
+        maps = (id(getattr(pool, field)) for field in THRESHOLD_MAPS)
+        judged = (index, pool.use_deviation_thresholds, *maps)
+        if index >= 0 and judged not in seen:
+            seen.add(judged)
+            moved[index].append(pool)
+    return moved
+
+
+def _filter_conflicts(
+    moving: MovingFilter, load_aware: LoadAwareSchedulingArgs
+) -> Iterator[Conflict]:
+    at = ("movingThresholds", "filter")
+    aggregated = load_aware.aggregated
+    configured: dict[str, Mapping[str, object]] = {
+        "usage_thresholds": load_aware.usage_thresholds,
+        "prod_usage_thresholds": load_aware.prod_usage_thresholds,
+        "aggregated_usage_thresholds": aggregated.usage_thresholds
+        if aggregated is not None and aggregated.filters
+        else {},
+    }
+    for index, window in enumerate(moving.windows):
+        for field, known in configured.items():
+            yield from _unknown(window, field, known, (*at, "windows", index))
+    if moving.recent_past is not None:
+        known = load_aware.usage_thresholds
+        yield from _unknown(moving.recent_past, "at_least", known, (*at, "recentPast"))
+
+
+def _pool_conflicts(
+    entry: MovingHotspots, pool: NodePool, at: tuple[str | int, ...]
+) -> Iterator[Conflict]:
+    fields = THRESHOLD_MAPS
+    configured = {field: getattr(pool, field) or {} for field in fields}
+    for index, window in enumerate(entry.windows):
+        here = (*at, "windows", index)
+        for field in fields:
+            yield from _unknown(window, field, configured[field], here)
+        merged = {field: {**configured[field], **getattr(window, field)} for field in fields}
+        for low, high in (
+            ("low_thresholds", "high_thresholds"),
+            ("prod_high_thresholds", "high_thresholds"),
+            ("prod_low_thresholds", "prod_high_thresholds"),
+        ):
+            for resource, percent in merged[low].items():
+                if percent > merged[high].get(resource, percent):
+                    message = (
+                        f"in pool {pool.name!r} {_alias(window, low)} would be {percent:g} for {resource!r} "
+                        f"and {_alias(window, high)} {merged[high][resource]:g}; allowed is at most as much"
+                    )
+                    yield Conflict(here, message, _READS)
+    if entry.recent_past is None:
+        return
+    if pool.use_deviation_thresholds:
+        message = f"pool {pool.name!r} has deviation thresholds, which follow the mean already"
+        yield Conflict((*at, "recentPast"), message, _READS)
+    known = configured["high_thresholds"]
+    yield from _unknown(entry.recent_past, "at_least", known, (*at, "recentPast"))
+
+
+def _unknown(
+    part: PolicyPart, field: str, configured: Mapping[str, object], at: tuple[str | int, ...]
+) -> Iterator[Conflict]:
+    """Resources that have no threshold to take the place of."""
+    for resource in getattr(part, field):
+        if resource not in configured:
+            known = ", ".join(sorted(configured)) or "none"
+            message = f"{resource!r} has no configured threshold whose place it could take; found: {known}"
+            yield Conflict((*at, _alias(part, field), resource), message, _READS)
+
+
+def _alias(part: PolicyPart, field: str) -> str:
+    return type(part).model_fields[field].alias or field

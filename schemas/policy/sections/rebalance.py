@@ -1,0 +1,290 @@
+"""`rebalance`: arguments of the plugin LowNodeLoad, as Koordinator reads them or as loadstream
+does.
+
+The top-level fields make a pool of their own, which takes the nodes that no named pool takes. A
+pool inherits each threshold map, the weights and the anomaly condition that it lacks; never the
+node selector or `useDeviationThresholds`. Upstream accepts settings that silently do something else
+than they say; `compat: loadstream` refuses them, `compat: koordinator` accepts what Koordinator
+accepts:
+
+- a threshold whose counterpart is missing (upstream: switched off, or always exceeded);
+- pools that can never get a node, or that share a name (upstream: pools overlap).
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.base.message import ResourceName
+from schemas.policy.durations import Duration, SignedDuration
+from schemas.policy.errors import Path
+from schemas.policy.parts import (
+    RESOURCES_MAX,
+    Conflict,
+    Count,
+    Int64,
+    Items,
+    PolicyPart,
+    refuse,
+    whole,
+)
+from schemas.policy.selectors import LabelSelector, Namespaces
+
+Compat = Literal["loadstream", "koordinator"]
+
+#: Name of the pool that the top-level fields make.
+DEFAULT_POOL = "__default_node_pool__"
+
+_ANOMALY_TIMEOUT_MS = 60_000
+_ABNORMALITIES, _NORMALITIES = 5, 3
+_MIN_SAMPLES = 3
+
+_Thresholds = Annotated[
+    dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
+]
+_Weights = Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)]
+_Uint32 = Annotated[int, whole(0, 2**32 - 1)]
+
+
+class AnomalyCondition(PolicyPart):
+    """How many rounds in a row make a node abnormal, and normal again."""
+
+    timeout_ms: SignedDuration = Field(0, alias="timeout")
+    """How long the abnormal state lasts; 0 or below: one minute."""
+    consecutive_abnormalities: _Uint32 = 0
+    consecutive_normalities: _Uint32 = 0
+
+
+class PodSelector(PolicyPart):
+    """Pods that may be moved; without `selector` the entry is ignored."""
+
+    name: Annotated[str, Field(max_length=253)] = ""
+    selector: LabelSelector | None = None
+
+
+class PoolThresholds(PolicyPart):
+    """What the top level and each pool may give; a map that is not given is inherited."""
+
+    node_selector: LabelSelector | None = None
+    use_deviation_thresholds: bool = False
+    """Thresholds are distances from the pool's mean, in percentage points."""
+    high_thresholds: _Thresholds | None = None
+    low_thresholds: _Thresholds | None = None
+    prod_high_thresholds: _Thresholds | None = None
+    prod_low_thresholds: _Thresholds | None = None
+    resource_weights: _Weights | None = None
+    anomaly_condition: AnomalyCondition | None = None
+
+
+class NodePool(PoolThresholds):
+    """A pool of nodes with thresholds of its own."""
+
+    name: Annotated[str, Field(max_length=253)] = ""
+
+
+THRESHOLD_MAPS = (
+    "high_thresholds",
+    "low_thresholds",
+    "prod_high_thresholds",
+    "prod_low_thresholds",
+)
+#: Maps that a pool inherits whole.
+_INHERITED = (*THRESHOLD_MAPS, "resource_weights")
+#: (field, field that it may not exceed)
+_AT_MOST = (
+    ("low_thresholds", "high_thresholds"),
+    ("prod_high_thresholds", "high_thresholds"),
+    ("prod_low_thresholds", "prod_high_thresholds"),
+)
+#: (field, field that must name the same resources)
+_COUNTERPARTS = (
+    ("high_thresholds", "low_thresholds"),
+    ("prod_high_thresholds", "prod_low_thresholds"),
+)
+
+
+class LowNodeLoadArgs(PoolThresholds):
+    """Arguments of load-aware rebalancing. `resolved` fills in the defaults and checks the rules."""
+
+    paused: bool = False
+    dry_run: bool = False
+    number_of_nodes: Count = 0
+    """Nothing is done unless more nodes than that are lightly loaded."""
+    node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    evictable_namespaces: Namespaces | None = None
+    pod_selectors: Items[PodSelector] = ()
+    min_samples: Annotated[int, whole(0, 1_000)] | None = None
+    """Samples that the means of a node need before it is judged; none: 3, with `compat: koordinator`
+    0. A metric that does not say how many it has, as a NodeMetric, is judged."""
+    node_fit: bool = True
+    detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
+    node_pools: Items[NodePool] = ()
+
+    def resolved(self, compat: Compat) -> "LowNodeLoadArgs":
+        """The arguments with upstream's defaults filled in at the top level.
+
+        Raises pydantic's `ValidationError`, with the place of each, where fields do not go
+        together.
+        """
+        args = self.model_copy(
+            update={
+                "anomaly_condition": _default_anomaly(self.anomaly_condition, compat),
+                "resource_weights": self._default_weights(),
+                "min_samples": self._default_min_samples(compat),
+            }
+        )
+        refuse(type(self).__name__, _conflicts(args, compat), None)
+        return args
+
+    def _default_min_samples(self, compat: Compat) -> int:
+        if self.min_samples is not None:
+            return self.min_samples
+        return 0 if compat == "koordinator" else _MIN_SAMPLES
+
+    def _default_weights(self) -> dict[str, int]:
+        weights = dict(self.resource_weights or {})
+        for resource in (
+            "cpu",
+            "memory",
+            *(self.low_thresholds or {}),
+            *(self.high_thresholds or {}),
+        ):
+            if weights.get(resource, 0) <= 0:
+                weights[resource] = 1
+        return weights
+
+    def pools(self, compat: Compat) -> tuple[NodePool, ...]:
+        """All pools in the order in which nodes are given to them, with what they inherit filled
+        in.
+
+        Of resolved arguments only. Upstream puts the pool of the top level first, where it takes
+        part in every node; loadstream gives a node to the first pool that selects it, so it comes
+        last.
+        """
+        default = NodePool.model_construct(
+            name=DEFAULT_POOL,
+            **{name: getattr(self, name) for name in PoolThresholds.model_fields},
+        )
+        named = tuple(self.inherited_by(pool) for pool in self.node_pools)
+        return (default, *named) if compat == "koordinator" else (*named, default)
+
+    def inherited_by(self, pool: NodePool) -> NodePool:
+        """The pool with what it inherits filled in."""
+        update: dict[str, object] = {
+            name: getattr(self, name) for name in _INHERITED if getattr(pool, name) is None
+        }
+        top, own = self.anomaly_condition, pool.anomaly_condition
+        if own is None:
+            update["anomaly_condition"] = top
+        elif top is not None:
+            update["anomaly_condition"] = AnomalyCondition.model_construct(
+                timeout_ms=own.timeout_ms if own.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS,
+                consecutive_abnormalities=own.consecutive_abnormalities
+                or top.consecutive_abnormalities,
+                consecutive_normalities=own.consecutive_normalities or top.consecutive_normalities,
+            )
+        return pool.model_copy(update=update)
+
+
+def _default_anomaly(given: AnomalyCondition | None, compat: Compat) -> AnomalyCondition:
+    abnormalities, normalities = _ABNORMALITIES, _NORMALITIES
+    timeout_ms = _ANOMALY_TIMEOUT_MS
+    if given is not None:
+        abnormalities = given.consecutive_abnormalities or _ABNORMALITIES
+        # Upstream fills in one of the two counts at most, and then refuses the other, which is 0.
+        fills = compat == "loadstream" or given.consecutive_abnormalities > 0
+        normalities = given.consecutive_normalities or (_NORMALITIES if fills else 0)
+        timeout_ms = given.timeout_ms if given.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS
+    return AnomalyCondition.model_construct(
+        timeout_ms=timeout_ms,
+        consecutive_abnormalities=abnormalities,
+        consecutive_normalities=normalities,
+    )
+
+
+def _alias(field: str) -> str:
+    return PoolThresholds.model_fields[field].alias or field
+
+
+def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
+    """Everything in resolved arguments that does not go together."""
+    condition = args.anomaly_condition
+    if condition is not None and condition.consecutive_normalities == 0:
+        yield Conflict(
+            ("anomalyCondition", "consecutiveNormalities"),
+            "found 0; allowed is at least 1, because it gets no default where "
+            "consecutiveAbnormalities is not given",
+            ("anomalyCondition",),
+        )
+    yield from _pool_conflicts(args, args, (), compat)
+    for index, given in enumerate(args.node_pools):
+        effective = args.inherited_by(given)
+        yield from _pool_conflicts(effective, given, ("nodePools", index), compat)
+    if compat == "loadstream":
+        yield from _name_conflicts(args.node_pools)
+        yield from _reach_conflicts(args.node_pools)
+
+
+def _pool_conflicts(
+    pool: PoolThresholds, given: PoolThresholds, at: Path, compat: Compat
+) -> Iterator[Conflict]:
+    """Rules between the maps of one pool; what it inherits both sides of was reported at the top
+    level."""
+    holder = ("nodePools",) if at else ()
+    # Distances to both sides of a mean need not be ordered.
+    apart = compat == "loadstream" and pool.use_deviation_thresholds
+    for field, bound in _AT_MOST:
+        if apart and field.endswith("low_thresholds") and bound.endswith("high_thresholds"):
+            continue
+        if getattr(given, field) is None and getattr(given, bound) is None:
+            continue
+        limits: dict[str, float] = getattr(pool, bound) or {}
+        for resource, percent in (getattr(pool, field) or {}).items():
+            if percent > limits.get(resource, percent):
+                own = field if getattr(given, field) is not None else bound
+                yield Conflict(
+                    (*at, _alias(own), resource),
+                    f"{_alias(field)} is {percent:g} and {_alias(bound)} is "
+                    f"{limits[resource]:g}; allowed is at most as much",
+                    (_alias(field), _alias(bound), *holder),
+                )
+    if compat == "koordinator":
+        return
+    for one, other in (*_COUNTERPARTS, *(pair[::-1] for pair in _COUNTERPARTS)):
+        if getattr(given, one) is None and getattr(given, other) is None:
+            continue
+        counterparts = getattr(pool, other) or {}
+        for resource in getattr(pool, one) or {}:
+            if resource not in counterparts:
+                own = one if getattr(given, one) is not None else other
+                yield Conflict(
+                    (*at, _alias(own), *([resource] if own == one else [])),
+                    f"{_alias(one)} names {resource!r} and {_alias(other)} does not; "
+                    "give both or neither",
+                    (_alias(one), _alias(other), *holder),
+                )
+
+
+def _name_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
+    """Counters are kept per pool name."""
+    first: dict[str, int] = {DEFAULT_POOL: -1}
+    for index, pool in enumerate(pools):
+        at = ("nodePools", index, "name")
+        if not pool.name:
+            yield Conflict(at, "required, but not given or empty", ("nodePools",))
+        elif pool.name in first:
+            other = first[pool.name]
+            holder = f"nodePools[{other}]" if other >= 0 else "the pool of the top-level fields"
+            message = f"found {pool.name!r}, which is the name of {holder}; names must differ"
+            yield Conflict(at, message, ("nodePools",))
+        first.setdefault(pool.name, index)
+
+
+def _reach_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
+    """A node belongs to the first pool that selects it."""
+    for index, pool in enumerate(pools[:-1]):
+        if pool.node_selector is None or pool.node_selector == LabelSelector():
+            message = "not given, so the pool takes every node and the pools after it get none"
+            yield Conflict(("nodePools", index, "nodeSelector"), message, ("nodePools",))
+            return

@@ -1,0 +1,354 @@
+"""A cluster on both stages, described by shares: nodes have ten cores and 40 GiB, so one percent of a
+node is 100 millicores and 0.4 GiB.
+
+Everything goes through the pipeline of both stages as records. What they answer is kept by class.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from connectors.kubernetes.watch.claims import Claims
+from connectors.kubernetes.watch.kinds import KINDS
+from connectors.kubernetes.watch.objects import Objects
+from connectors.kubernetes.watch.pod_reporter import PodReporter
+from connectors.whynot.evidence import Evidence
+from connectors.whynot.node import about_node
+from schemas.messages.dead_letters import DeadLetter
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.requests import SchedulingRequest
+from schemas.messages.rounds import HotNode, RebalanceRound
+from schemas.messages.usage import NodeUsage
+from schemas.topics.catalog import TOPIC_BY_NAME, key_of
+from schemas.topics.codec import encode
+from streams.in_process.pipeline import LocalPipeline, Written
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    START_MS,
+    at,
+    container,
+    controlled_by,
+    metric,
+    node,
+    pod,
+    policy_record,
+    tick,
+)
+from tests.streams.outputs import read_output
+
+CPU, MEMORY = 100, 40 * 1024**3 // 100
+"""One percent of a node, in millicores and bytes."""
+_DAY_MS = 86_400_000
+_TOPIC_BY_CLASS = {each: name for name, topic in TOPIC_BY_NAME.items() for each in topic.classes}
+
+#: Rounds by thresholds that act at once; nothing but a case's own settings holds pods back.
+MOVING = """
+mode: enforce
+plugins: {balance: [LowNodeLoad]}
+rebalance:
+  lowThresholds: {cpu: 30}
+  highThresholds: {cpu: 70}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+migration:
+  schedulerNames: [loadstream]
+  maxMigratingPerNode: 0
+  skipCheckExpectedReplicas: true
+  evictQPS: 1000
+  evictBurst: 1000
+  objectLimiters: {workload: {duration: 0s}}
+  skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
+"""
+#: Placement by usage alone, and pods wait where the load of every node is too high.
+LOAD_AWARE = "whenOverloaded: wait\nplugins: {score: [LoadAwareScheduling]}\n"
+
+
+def with_changes(document: str, changes: str) -> str:
+    """A policy document with the fields of another one; maps are merged, null removes a field."""
+
+    def merge(old: Any, new: Any) -> Any:
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return new
+        merged = {**old, **{name: merge(old.get(name), value) for name, value in new.items()}}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    return yaml.safe_dump(merge(yaml.safe_load(document) or {}, yaml.safe_load(changes) or {}))
+
+
+def moving(changes: str = "") -> str:
+    """The policy of rounds, changed."""
+    return with_changes(MOVING, changes)
+
+
+class Cluster:
+    """Nodes with what they use, and pods on them.
+
+    `nodes` gives the whole usage of each node in percent, pods included; None: it is not measured.
+    """
+
+    def __init__(self, policy: str = "", **nodes: float | None) -> None:
+        self.pipeline = LocalPipeline()
+        self.seconds = 0.0
+        self.answers: dict[type, list[Any]] = {}
+        self.nodes: dict[str, NodeState] = {}
+        self.used: dict[str, dict[str, float]] = {}
+        """Shares of what each node uses, by resource."""
+        self.metrics: dict[str, NodeMetric] = {}
+        self.pods: dict[str, tuple[str, Pod, dict[str, float]]] = {}
+        """Node, pod and shares by uid, of pods that are measured."""
+        self._reporters: dict[str, Any] = {
+            "pods": PodReporter(CLUSTER, ["loadstream"], Claims(), lambda: at(self.seconds)),
+            **{path.rpartition("/")[2]: Objects(CLUSTER, kind) for path, kind in KINDS.items()},
+        }
+        self.apply(policy_record(policy), tick())
+        if refusals := self.refusals():
+            raise ValueError(refusals[0])
+        for name, used in nodes.items():
+            self.node(name, used)
+
+    def apply(self, *messages: Any, topic: str | None = None) -> list[Any]:
+        """Apply messages as one batch; returns what both stages answer."""
+        records = []
+        for message in messages:
+            name = topic or _TOPIC_BY_CLASS[type(message)]
+            records.append(Written(name, key_of(name, message), encode(message), at(self.seconds)))
+        outputs = [read_output(*output) for output in self.pipeline.apply(records)]
+        for output in outputs:
+            self.answers.setdefault(type(output), []).append(output)
+        return outputs
+
+    # --- what there is --------------------------------------------------------------------------
+
+    def node(
+        self, name: str, cpu: float | None = None, memory: float | None = 10, **fields: Any
+    ) -> None:
+        """A node; fields are those of its record, and shares of further resources in `used`."""
+        used = fields.pop("used", {})
+        self.nodes[name] = state = node(name, cpu="10", memory="40Gi", **fields)
+        self.apply(state)
+        if cpu is not None:
+            self.used[name] = {"cpu": cpu, **({} if memory is None else {"memory": memory}), **used}
+
+    def pod(
+        self, uid: str, node: str, cpu: float | None = None, *, memory: float = 1, **fields: Any
+    ) -> Pod:
+        """A pod of a ReplicaSet that runs since yesterday; None: it is not measured."""
+        times = ("created_at_ms", "scheduled_at_ms", "initialized_at_ms")
+        running = {"phase": "Running", "ready": True, "owners": controlled_by(uid), "node": node}
+        yesterday = dict.fromkeys(times, START_MS - _DAY_MS)
+        made = make_pod(uid, **{**running, **yesterday, **fields})
+        self.apply(PodLifecycle(cluster=CLUSTER, event="seen", pod=made))
+        if cpu is not None:
+            self.pods[uid] = (node, made, {"cpu": cpu, "memory": memory})
+        return made
+
+    def see(self, kind: str, found: dict[str, Any], cpu: float | None = None) -> list[Any]:
+        """An object as the API server writes it is seen by the watch; `kind` is that of its path.
+
+        Returns what the stages answer. A pod on a node may be measured.
+        """
+        reporter = self._reporters[kind]
+        records = list(reporter.changed(reporter.key(found), found, None))
+        for _, message in records:
+            if cpu is not None and isinstance(message, PodLifecycle):
+                node, pod = message.pod.node or "", message.pod
+                self.pods[pod.uid] = (node, pod, {"cpu": cpu, "memory": 1})
+        return [answer for topic, message in records for answer in self.apply(message, topic=topic)]
+
+    def schedule(self, found: dict[str, Any]) -> str:
+        """A pod that waits for a node is seen; returns its node, or the outcome with its message."""
+        decisions = [
+            each for each in self.see("pods", found) if isinstance(each, PlacementDecision)
+        ]
+        return describe(decisions[-1]) if decisions else "no decision"
+
+    def end(self, uid: str) -> None:
+        """A pod is deleted, and no metric names it any more."""
+        node, pod, used = self.pods.pop(uid)
+        self.used[node] = {name: each - used.get(name, 0) for name, each in self.used[node].items()}
+        self.apply(PodLifecycle(cluster=CLUSTER, event="deleted", pod=pod))
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def measure(self, *names: str) -> None:
+        """Nodes report what they use."""
+        for name in names or self.used:
+            self.metrics[name] = self.metric(name)
+            self.apply(self.metrics[name])
+
+    def metric(self, name: str) -> NodeMetric:
+        pods = [each for each in self.pods.values() if each[0] == name]
+        used = self.used[name]
+        own = {
+            resource: max(0, share - sum(each[2].get(resource, 0) for each in pods))
+            for resource, share in used.items()
+        }
+        measured = tuple(
+            PodMetric(namespace=pod.namespace, name=pod.name, usage=amounts(shares))
+            for _, pod, shares in pods
+        )
+        return metric(name, usage=amounts(used), system_usage=amounts(own), pods=measured,
+                      seconds=self.seconds, report_interval_ms=60_000)  # fmt: skip
+
+    def minutes(self, count: int = 1, *, measured: bool = True) -> "Cluster":
+        """Time passes; nodes report, and a round is made each minute."""
+        for _ in range(count):
+            self.seconds += 60
+            if measured:
+                self.measure()
+            self.apply(tick(self.seconds))
+        return self
+
+    def sample(self, node: str, seconds: float, cpu: float, **fields: Any) -> NodeUsage:
+        """A node's usage as its agent measures it, in percent."""
+        usage = {"cpu": round(cpu * CPU), "memory": 10 * MEMORY}
+        fields = {"cluster": CLUSTER, "node": node, "usage": usage, **fields}
+        return NodeUsage(sampled_at_ms=at(seconds), **fields)
+
+    # --- outcomes -------------------------------------------------------------------------------
+
+    def of(self, kind: type) -> list[Any]:
+        """All answers of a class so far."""
+        return self.answers.get(kind, [])
+
+    @property
+    def round(self) -> RebalanceRound:
+        """The newest round."""
+        newest: RebalanceRound = self.of(RebalanceRound)[-1]
+        return newest
+
+    def hot(self, node: str) -> HotNode | None:
+        """A hot node of the newest round."""
+        found = [hot for pool in self.round.pools for hot in pool.hot if hot.node == node]
+        return found[0] if found else None
+
+    def moves(self) -> str:
+        """What leaves in the newest round: `a n1->n2`."""
+        verdicts = [
+            f"{pod.pod.name} {hot.node}->{pod.target}"
+            for pool in self.round.pools
+            for hot in pool.hot
+            for pod in hot.pods
+            if not pod.gate
+        ]
+        return ", ".join(verdicts) or "none"
+
+    def gate(self, uid: str = "") -> str:
+        """What stopped a pod in the newest round, or the first pod, node or pool that was stopped."""
+        for pool in self.round.pools:
+            for hot in pool.hot:
+                for verdict in hot.pods:
+                    if verdict.pod.uid == uid or (not uid and verdict.gate):
+                        return verdict.gate or "leaves"
+                if hot.gate and not uid:
+                    return hot.gate
+            if pool.gate and not uid:
+                return pool.gate
+        return "not looked at" if uid else "nothing stopped"
+
+    def commands(self) -> list[EvictionCommand]:
+        """Commands that are to be carried out."""
+        return [each for each in self.of(EvictionCommand) if not each.dry_run]
+
+    def answer(
+        self, command: EvictionCommand, result: Any, reason: str = "", **fields: Any
+    ) -> None:
+        """The evictor reports what came of a command."""
+        self.apply(
+            CommandOutcome(
+                command_id=command.command_id, cluster=CLUSTER, command="evict", pod=command.pod,
+                node=command.node, result=result, reason=reason, happened_at_ms=at(self.seconds),
+                **fields,
+            )
+        )  # fmt: skip
+
+    def last_report(self) -> str:
+        """Phase, reason and message of the newest report on a migration."""
+        report: MigrationStatus = self.of(MigrationStatus)[-1]
+        return f"{report.phase} {report.reason}: {report.message}"
+
+    def place(self, pod: Pod) -> str:
+        """Ask for a node; returns it, or the outcome with its message."""
+        return describe(self.decide(pod))
+
+    def decide(self, pod: Pod) -> PlacementDecision:
+        """Ask for a node."""
+        request = SchedulingRequest(cluster=CLUSTER, pod=pod, requested_at_ms=at(self.seconds))
+        answers = self.apply(request)
+        decisions = [each for each in answers if isinstance(each, PlacementDecision)]
+        if not decisions:
+            raise ValueError(f"no decision but {answers}")
+        return decisions[-1]
+
+    def refusals(self) -> list[str]:
+        """Reasons of the records that were refused."""
+        return [letter.reason for letter in self.of(DeadLetter)]
+
+    def why_not(self, node: str) -> list[str]:
+        """The sentences of `cluster why-not --node`."""
+        evidence = Evidence(
+            CLUSTER,
+            at(self.seconds),
+            tick_ms=at(self.seconds),
+            rounds=tuple(reversed(self.of(RebalanceRound))),
+            metrics=dict(self.metrics),
+            nodes=dict(self.nodes),
+            migrations=tuple(reversed(self.of(MigrationStatus))),
+        )
+        return list(about_node(evidence, node).sentences)
+
+
+def describe(decision: PlacementDecision) -> str:
+    """The node of a decision, or its outcome and message."""
+    return decision.node or f"{decision.outcome}: {decision.message}"
+
+
+def pod_object(name: str, node: str = "", cpu: str = "100m", **fields: Any) -> dict[str, Any]:
+    """A pod as the API server writes it: on a node it runs since yesterday, else it waits.
+
+    `fields` are those of its spec, but for `annotations`, `labels`, `owner` (kind and uid) and
+    `status`.
+    """
+    annotations, labels = fields.pop("annotations", {}), fields.pop("labels", {})
+    kind, uid = fields.pop("owner", ("ReplicaSet", name))
+    owner = {"kind": kind, "name": uid, "uid": uid, "controller": True}
+    times = dict.fromkeys(("PodScheduled", "Initialized", "Ready"), "2025-10-08T08:53:20Z")
+    conditions = [
+        {"type": each, "status": "True", "lastTransitionTime": time} for each, time in times.items()
+    ]
+    running = {"phase": "Running", "conditions": conditions}
+    status = {**(running if node else {"phase": "Pending"}), **fields.pop("status", {})}
+    return {
+        "metadata": {
+            "name": name, "namespace": "default", "uid": name, "annotations": annotations,
+            "labels": labels, "ownerReferences": [owner] if kind else [],
+            "creationTimestamp": "2025-10-08T08:53:20Z",
+        },
+        "spec": {
+            "schedulerName": "loadstream",
+            "containers": [
+                {"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}}
+            ],
+            **({"nodeName": node} if node else {}),
+            **fields,
+        },
+        "status": status,
+    }  # fmt: skip
+
+
+def amounts(shares: Mapping[str, float]) -> dict[str, int]:
+    """Amounts of shares; those of other resources than CPU and memory are pieces."""
+    units = {"cpu": CPU, "memory": MEMORY}
+    return {name: round(share * units.get(name, 1)) for name, share in shares.items()}
+
+
+def make_pod(uid: str, cpu: str = "100m", **fields: Any) -> Pod:
+    """A pod of namespace default that loadstream places; its name is its uid."""
+    amounts = {"cpu": cpu, "memory": "100Mi"}
+    return pod(uid, **{"scheduler": "loadstream", "containers": (container(amounts),), **fields})

@@ -1,0 +1,311 @@
+"""What pods count for, where they are placed, and in which order they wait."""
+
+from typing import Any
+
+from connectors.kubernetes.watch.claims import Claims
+from connectors.kubernetes.watch.pods import pod as read_pod
+from connectors.kubernetes.watch.records import values_of
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.metrics import AggregatedUsage
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.nodes import Taint
+from schemas.messages.pods import Pod
+from streams.pods.demand import pod_demand
+from tests.cases.case import case, cases
+from tests.cases.cluster import LOAD_AWARE, Cluster, make_pod, moving, pod_object, with_changes
+from tests.streams.cluster.builders import container, tick
+
+# --- what a pod counts for -----------------------------------------------------------------------
+
+
+@case("16", "32 cores at 60 %, threshold 65, 10 pods of 2 CPU in a second; compat: koordinator: 65.3 rounds to 65",
+      right="1 placed, 9 refused: cpu usage exceed threshold")  # fmt: skip
+def count_a_burst() -> str:
+    more = "compat: koordinator\nloadAware: {usageThresholds: {cpu: 65}}"
+    cluster = Cluster(with_changes(LOAD_AWARE, more))
+    cluster.node("n1", 192, allocatable={"cpu": "32", "memory": "40Gi", "pods": "110"})
+    cluster.minutes()
+    decisions = [cluster.decide(make_pod(f"p{number}", cpu="2")) for number in range(10)]
+    placed = sum(each.node is not None for each in decisions)
+    reasons = {
+        reason.reason.removeprefix("node(s) ") for each in decisions for reason in each.reasons
+    }
+    return f"{placed} placed, {10 - placed} refused: {', '.join(reasons)}"
+
+
+def _asks(name: str, cpu: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": {"cpu": cpu}}, **fields}
+
+
+@cases(
+    "17",
+    ("init [s1 sidecar 500m, i1 2000m], containers [1000m], overhead 100m", False, "2600m"),
+    ("init [i1 2000m, s1 sidecar 500m]: i1 runs before s1", True, "2100m"),
+)
+def count_native_sidecars(reverse: bool) -> str:
+    init = [_asks("s1", "500m", restartPolicy="Always"), _asks("i1", "2000m")]
+    found = pod_object("a", containers=[_asks("app", "1000m")], overhead={"cpu": "100m"},
+                       initContainers=init[::-1] if reverse else init)  # fmt: skip
+    return f"{pod_demand(_read(found)).requests['cpu']}m"
+
+
+def _read(found: dict[str, Any]) -> Pod:
+    read = values_of(Pod, read_pod(found, Claims())).read()
+    assert isinstance(read, Pod), read
+    return read
+
+
+@cases(
+    "18",
+    ("spec 4 CPU, allocated 2, in use 2; the resize is Deferred", ("4", "Deferred"), "4000m"),
+    ("the same, Infeasible", ("4", "Infeasible"), "2000m"),
+    ("spec 1, allocated 2, in use 2: a smaller size is under way", ("1", ""), "2000m"),
+)
+def count_a_resize(given: tuple[str, str]) -> str:
+    spec, reason = given
+    status = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "app", "allocatedResources": {"cpu": "2"},
+                               "resources": {"requests": {"cpu": "2"}}}],
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+    }  # fmt: skip
+    found = pod_object("a", "n1", containers=[_asks("app", spec)], status=status)
+    return f"{pod_demand(_read(found)).requests['cpu']}m"
+
+
+# --- large pods, full clusters -------------------------------------------------------------------
+
+
+@cases(
+    "2.large",
+    ("default policy, idle nodes of 8 cores: a pod of 7.1 cores", ({"cpu": "7100m"}, {}), "n1"),
+    ("a pod of 100m with a limit of 8 cores", ({"cpu": "100m"}, {"cpu": "8"}), "n1"),
+    ("a pod of 9 cores: no node has room", ({"cpu": "9"}, {}), "waiting: 2 nodes: Insufficient cpu"),
+)  # fmt: skip
+def place_large_pods(asked: tuple[dict[str, str], dict[str, str]]) -> str:
+    cluster = Cluster("")
+    for name in ("n1", "n2"):
+        cluster.node(name, 2, allocatable={"cpu": "8", "memory": "40Gi", "pods": "110"})
+    cluster.minutes()
+    requests, limits = asked
+    return cluster.place(make_pod("p", containers=(container(requests, limits),)))
+
+
+@cases(
+    "43.",
+    ("n1 78 % and n2 85 % used, requests leave room; default policy: kube-scheduler would place", "", "n1",
+     "among hot nodes the score by risk prefers the hottest, since its probability of being hot grows no more"),
+    ("the same under compat: koordinator: waits, and says why", "compat: koordinator\n",
+     "waiting: 2 nodes: cpu usage exceed threshold"),
+)  # fmt: skip
+def place_on_the_least_bad(policy: str) -> str:
+    cluster = Cluster(policy, n1=78, n2=85)
+    cluster.minutes()
+    return cluster.place(make_pod("p"))
+
+
+@case("44", "a healthy node with a fresh metric: the decision warns of nothing",
+      right="n1, 0 stale, judged by estimates: no")  # fmt: skip
+def warn_of_nothing_on_a_healthy_node() -> str:
+    policy = with_changes(LOAD_AWARE, "loadAware: {aggregated: {usageThresholds: {cpu: 65}, "
+                          "usageAggregationType: p95, usageAggregatedDuration: 10m}}")  # fmt: skip
+    cluster = Cluster(policy, n1=20)
+    cluster.seconds += 60
+    p95 = AggregatedUsage(duration_ms=600_000, usage={"p95": {"cpu": 2000, "memory": 4 * 2**30}})
+    cluster.apply(cluster.metric("n1").model_copy(update={"aggregated": (p95,)}))
+    cluster.minutes(measured=False)
+    found = cluster.decide(make_pod("p"))
+    judged = "yes" if found.judged_by_estimates else "no"
+    return f"{found.node}, {found.stale_nodes} stale, judged by estimates: {judged}"
+
+
+# --- waiting -------------------------------------------------------------------------------------
+
+
+def _full(policy: str = "") -> Cluster:
+    """One node without room: a pod takes all of it."""
+    cluster = Cluster(policy, n1=5)
+    cluster.pod("tenant", "n1", 5, containers=(container({"cpu": "9500m"}),))
+    cluster.minutes()
+    return cluster
+
+
+def _seconds(cluster: Cluster, count: int) -> None:
+    """Each second the clock ticks, and every fifth what nodes use changes, which helps nobody."""
+    for _ in range(count):
+        cluster.seconds += 1
+        if cluster.seconds % 5 == 0:
+            cluster.used["n1"]["cpu"] = 5 + cluster.seconds % 2
+            cluster.measure()
+        cluster.apply(tick(cluster.seconds))
+
+
+def _first_placed(cluster: Cluster, known: int) -> str:
+    """Which pod gets a node within a minute, and whether within a second.
+
+    `known` is how many decisions there were before room was freed.
+    """
+    for second in range(1, 61):
+        _seconds(cluster, 1)
+        decisions: list[PlacementDecision] = cluster.of(PlacementDecision)[known:]
+        if placed := [each.pod.name for each in decisions if each.node]:
+            return f"{placed[0]} {'at once' if second == 1 else f'after {second} s'}"
+    return "none in 60 s"
+
+
+@case("2.priority", "priority 1,000,000 waits 150 s; its room is freed; a second later a pod of priority 0 asks",
+      right="urgent at once")  # fmt: skip
+def give_freed_room_to_the_highest_priority() -> str:
+    cluster = _full()
+    cluster.decide(make_pod("urgent", cpu="9", priority=1_000_000))
+    _seconds(cluster, 150)
+    known = len(cluster.of(PlacementDecision))
+    cluster.end("tenant")
+    _seconds(cluster, 1)
+    cluster.decide(make_pod("small", cpu="8"))
+    return _first_placed(cluster, known)
+
+
+@case("2.oldest", "two pods of one priority and other sizes wait 100 and 50 s; room for one of them is freed",
+      right="old at once")  # fmt: skip
+def give_freed_room_to_the_oldest() -> str:
+    cluster = _full()
+    cluster.decide(make_pod("old", cpu="8"))
+    _seconds(cluster, 50)
+    cluster.decide(make_pod("young", cpu="7"))
+    _seconds(cluster, 50)
+    known = len(cluster.of(PlacementDecision))
+    cluster.end("tenant")
+    return _first_placed(cluster, known)
+
+
+@cases(
+    "2.event",
+    ("a taint goes from the only node", "taint", "p at once"),
+    ("the only node is uncordoned", "cordon", "p at once"),
+    ("a node is added", "node", "p at once"),
+    ("a pod ends", "pod", "p at once"),
+    ("the label that the pod selects is set", "label", "p at once"),
+)  # fmt: skip
+def end_the_back_off_by_an_event(event: str) -> str:
+    cluster = _full() if event in ("pod", "node") else Cluster("", n1=5)
+    changes: dict[str, dict[str, Any]] = {
+        "taint": {"taints": (Taint(key="k", effect="NoSchedule"),)},
+        "cordon": {"unschedulable": True},
+        "label": {"labels": {"disk": "hdd"}},
+    }
+    before = changes.get(event)
+    if before:
+        cluster.node("n1", 5, **before)
+    selector = {"disk": "ssd"} if event == "label" else {}
+    assert cluster.decide(make_pod("p", cpu="8", node_selector=selector)).node is None
+    _seconds(cluster, 100)
+    known = len(cluster.of(PlacementDecision))
+    if event == "pod":
+        cluster.end("tenant")
+    else:
+        labels: dict[str, Any] = {"labels": {"disk": "ssd"}} if event == "label" else {}
+        cluster.node("n2" if event == "node" else "n1", 5, **labels)
+    return _first_placed(cluster, known)
+
+
+# --- room of others ------------------------------------------------------------------------------
+
+
+@case("2.nominated", "a pod of default-scheduler, 9 cores, is nominated to n1 of 10 cores; 9 pods of 1 core ask",
+      right="placed 1 of 9",
+      open="status.nominatedNodeName holds no room")  # fmt: skip
+def keep_the_room_of_a_nominated_pod() -> str:
+    cluster = Cluster("", n1=5)
+    cluster.minutes()
+    cluster.see("pods", pod_object("theirs", cpu="9", schedulerName="default-scheduler", priority=1000,
+                                   status={"nominatedNodeName": "n1"}))  # fmt: skip
+    placed = [cluster.schedule(pod_object(f"p{number}", cpu="1")) for number in range(9)]
+    return f"placed {placed.count('n1')} of 9"
+
+
+_BESIDE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}  # fmt: skip
+
+
+@cases(
+    "2.anti-affinity",
+    ("a pod on n1 requires no pod app=web beside it; a pod app=web asks", {"app": "web"}, "n2"),
+    ("a pod app=db asks", {"app": "db"}, "n1"),
+)  # fmt: skip
+def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
+    cluster = Cluster("", n1=5, n2=30)
+    for name in ("n1", "n2"):
+        cluster.node(name, 5 if name == "n1" else 30, labels={"kubernetes.io/hostname": name})
+    cluster.minutes()
+    cluster.see("pods", pod_object("alone", "n1", affinity=_BESIDE))
+    return cluster.schedule(pod_object("p", labels=labels))
+
+
+@cases(
+    "2.anti-affinity target",
+    ("by thresholds: n1 hot by a pod app=web; on n2 (10 %) a pod requires none beside it; n3 20 %",
+     "", "room is held on n3"),
+    ("the same by risk",
+     "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0, maxMovesPerRound: 1}",
+     "room is held on n3", "moves by risk plan each round for the node whose running pods forbid it, and fail"),
+)  # fmt: skip
+def never_move_beside_pods_that_forbid_it(policy: str) -> str:
+    cluster = Cluster(moving(policy), n1=85)
+    for name, cpu in (("n2", 10), ("n3", 20)):
+        cluster.node(name, cpu, labels={"kubernetes.io/hostname": name})
+    cluster.see("pods", pod_object("alone", "n2", affinity=_BESIDE), cpu=1)
+    for name in ("a", "b", "c", "d"):
+        cluster.see("pods", pod_object(name, "n1", cpu="2", labels={"app": "web"}), cpu=20)
+    cluster.minutes()
+    held = [each for each in cluster.of(MigrationStatus) if each.phase != "Pending"]
+    return str(held[1].message)
+
+
+@cases(
+    "2.koordinator",
+    *(
+        (f"a pod with {kind} {name}: refused by name", (kind, name, value), "refused by name")
+        for kind, name, value in (
+            ("label", "pod-group.scheduling.sigs.k8s.io", "gang-a"),
+            ("annotation", "gang.scheduling.koordinator.sh/name", "gang-a"),
+            ("label", "quota.scheduling.koordinator.sh/name", "team-a"),
+            ("annotation", "scheduling.koordinator.sh/reservation-affinity", "{}"),
+            ("annotation", "scheduling.koordinator.sh/resource-spec",
+             '{"preferredCPUBindPolicy": "FullPCPUs"}'),
+        )
+    ),
+)  # fmt: skip
+def refuse_what_is_not_evaluated(given: tuple[str, str, str]) -> str:
+    kind, name, value = given
+    cluster = Cluster("", n1=5)
+    cluster.minutes()
+    named: dict[str, Any] = {f"{kind}s": {name: value}}
+    outcome = cluster.schedule(pod_object("p", **named))
+    return "refused by name" if outcome.startswith("refused") else outcome
+
+
+@cases(
+    "2.avoided",
+    *(
+        (f"n1 idle with taint {key}:PreferNoSchedule, n2 at 60 %", key, "n2")
+        for key in ("DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted", "example.com/x")
+    ),
+)  # fmt: skip
+def place_on_avoided_nodes_last(key: str) -> str:
+    cluster = Cluster("", n2=60)
+    cluster.node("n1", 5, taints=(Taint(key=key, effect="PreferNoSchedule"),))
+    cluster.minutes()
+    return cluster.place(make_pod("p"))
+
+
+@case("2.OutOfcpu", "our pod is rejected by the kubelet (OutOfcpu) after its binding: its room is free again",
+      right="first on n1, second on n1")  # fmt: skip
+def release_the_room_of_a_rejected_pod() -> str:
+    cluster = Cluster("", n1=5)
+    cluster.minutes()
+    first = cluster.schedule(pod_object("p", cpu="7"))
+    cluster.see(
+        "pods", pod_object("p", "n1", cpu="7", status={"phase": "Failed", "reason": "OutOfcpu"})
+    )
+    return f"first on {first}, second on {cluster.schedule(pod_object('q', cpu='7'))}"

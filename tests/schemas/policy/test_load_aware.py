@@ -1,0 +1,198 @@
+"""LoadAwareSchedulingArgs get the defaults that Koordinator gives them, and its checks."""
+
+from typing import Any
+
+import pytest
+
+from schemas.policy import effective_yaml, load_aware_args, read_policy
+from tests.schemas.policy.harness import problems
+
+
+def test_nothing_given_means_upstreams_defaults() -> None:
+    args = load_aware_args({})
+    assert args.filter_expired_node_metrics is True
+    assert args.node_metric_expiration_seconds == 180
+    assert args.enable_schedule_when_node_metrics_expired is False
+    assert args.resource_weights == {"cpu": 1, "memory": 1}
+    assert args.dominant_resource_weight == 0
+    assert args.usage_thresholds == {"cpu": 65, "memory": 95}
+    assert args.prod_usage_thresholds == {}
+    assert args.estimated_scaling_factors == {"cpu": 85, "memory": 70}
+    assert args.estimated_seconds_after_pod_scheduled is None
+    assert args.estimated_seconds_after_initialized is None
+    assert args.aggregated is None
+    assert args.resources == ("cpu", "memory")
+
+
+@pytest.mark.parametrize(
+    ("given", "thresholds"),
+    [
+        ({}, {"cpu": 65, "memory": 95}),
+        (None, {"cpu": 65, "memory": 95}),
+        ({"cpu": 70}, {"cpu": 70}),
+        ({"cpu": 0, "memory": 0}, {"cpu": 0, "memory": 0}),
+    ],
+)
+def test_a_threshold_map_that_is_given_replaces_the_default_whole(
+    given: dict[str, int] | None, thresholds: dict[str, int]
+) -> None:
+    assert load_aware_args({"usageThresholds": given}).usage_thresholds == thresholds
+
+
+_UPSTREAMS, _OURS = {"cpu": 65, "memory": 95}, {"cpu": 75, "memory": 95}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mode: enforce",
+        "loadAware: {usageThresholds: {}}",
+        "loadAware: {usageThresholds: null, filterExpiredNodeMetrics: true}",
+        "plugins: {score: [OverutilizationRisk]}",
+        "plugins: {balance: [LowNodeLoad]}",
+    ],
+)
+def test_a_filter_that_is_on_by_default_alone_refuses_what_the_score_calls_hot(text: str) -> None:
+    policy = read_policy(text)
+    assert policy.load_aware.usage_thresholds == _OURS
+    hot = {each.name: each.percent for each in policy.overutilization_risk.resources}
+    assert policy.load_aware.usage_thresholds["cpu"] == hot["cpu"]
+    again = read_policy(effective_yaml(policy))
+    assert (again, again.load_aware.usage_thresholds) == (policy, _OURS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "compat: koordinator",
+        "{compat: koordinator, plugins: {score: [NodeResourcesFit]}}",
+        "plugins: {score: [LoadAwareScheduling]}",
+        "plugins: {score: [OverutilizationRisk, LoadAwareScheduling]}",
+        "plugins: {score: [NodeResourcesFit]}",
+        "plugins: {filter: [NodeResourcesFit, LoadAwareScheduling]}",
+    ],
+)
+def test_beside_other_scores_and_named_the_filter_has_upstreams_thresholds(
+    text: str,
+) -> None:
+    policy = read_policy(text)
+    assert policy.plugins.filters("LoadAwareScheduling")
+    assert policy.load_aware.usage_thresholds == _UPSTREAMS
+    assert read_policy(effective_yaml(policy)) == policy
+
+
+def test_the_threshold_that_is_not_given_follows_the_share_that_is_called_hot() -> None:
+    hot = read_policy("overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}")
+    assert hot.load_aware.usage_thresholds == {"cpu": 60, "memory": 95}
+    assert read_policy(effective_yaml(hot)) == hot
+    not_judged = read_policy("overutilizationRisk: {resources: [{name: memory}]}")
+    assert not_judged.load_aware.usage_thresholds == _UPSTREAMS
+
+
+def test_thresholds_that_are_given_hold_whoever_enabled_the_filter() -> None:
+    for thresholds in ({"cpu": 65, "memory": 95}, {"memory": 80}, {"cpu": 0}):
+        text = f"loadAware: {{usageThresholds: {thresholds}}}".replace("'", "")
+        assert read_policy(text).load_aware.usage_thresholds == thresholds
+
+
+@pytest.mark.parametrize(
+    ("raw", "weights"),
+    [
+        ({}, {"cpu": 1, "memory": 1}),
+        ({"resourceWeights": {}}, {"cpu": 1, "memory": 1}),
+        ({"dominantResourceWeight": 0}, {"cpu": 1, "memory": 1}),
+        ({"dominantResourceWeight": 1}, {}),
+        ({"dominantResourceWeight": 1, "resourceWeights": {"cpu": 2}}, {"cpu": 2}),
+    ],
+)
+def test_weights_get_a_default_only_where_no_dominant_weight_stands(
+    raw: dict[str, Any], weights: dict[str, int]
+) -> None:
+    assert load_aware_args(raw).resource_weights == weights
+
+
+def test_scaling_factors_that_are_given_are_completed() -> None:
+    args = load_aware_args({"estimatedScalingFactors": {"cpu": 50, "example.com/gpu": 100}})
+    assert args.estimated_scaling_factors == {"cpu": 50, "memory": 70, "example.com/gpu": 100}
+
+
+def test_the_resources_are_all_that_any_argument_names() -> None:
+    args = load_aware_args(
+        {
+            "usageThresholds": {"a": 1},
+            "prodUsageThresholds": {"b": 1},
+            "aggregated": {"usageThresholds": {"c": 1}},
+            "resourceWeights": {"d": 1},
+            "estimatedScalingFactors": {"d": 1, "e": 1},
+            "supportedResources": ["f"],
+        }
+    )
+    assert args.resources == ("a", "b", "c", "cpu", "d", "e", "f", "memory")
+
+
+def test_aggregated_filters_only_with_thresholds_and_a_type() -> None:
+    whole = {"usageThresholds": {"cpu": 60}, "usageAggregationType": "p95"}
+    read = load_aware_args({"aggregated": {**whole, "usageAggregatedDuration": "5m"}}).aggregated
+    assert read is not None
+    assert read.filters
+    assert read.usage_aggregated_duration_ms == 300_000
+    assert read.score_aggregated_duration_ms == 0
+    for missing in whole:
+        part = {key: value for key, value in whole.items() if key != missing}
+        read = load_aware_args({"aggregated": part}).aggregated
+        assert read is not None
+        assert not read.filters
+
+
+def test_thresholds_of_prod_pods_are_not_checked() -> None:
+    args = load_aware_args({"prodUsageThresholds": {"cpu": 150}})
+    assert args.prod_usage_thresholds == {"cpu": 150}
+
+
+def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed() -> None:
+    found = problems(
+        load_aware_args,
+        {
+            "usageThresholds": {"cpu": 101, "memory": "95"},
+            "nodeMetricExpirationSeconds": True,
+            "resourceWeights": {"example.com/gpu": 1},
+            "aggregated": {"scoreAggregationType": "P95", "scoreAggregatedDuration": 300},
+            "filterExpiredNodeMetrics": 1,
+            "supportedResources": "cpu",
+        },
+    )
+    assert found == {
+        "usageThresholds.cpu": "found 101; allowed is an integer from 0 to 100",
+        "usageThresholds.memory": 'found "95" (text); allowed is an integer',
+        "nodeMetricExpirationSeconds": "found true; allowed is an integer",
+        'resourceWeights["example.com/gpu"]': "the resource has a weight and no scaling factor; give "
+        'estimatedScalingFactors["example.com/gpu"] or take the weight away',
+        "aggregated.scoreAggregationType": 'found "P95" (text); '
+        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p95\"?",
+        "aggregated.scoreAggregatedDuration": "found 300; "
+        'allowed is a duration such as "30s", "5m" or "1h30m"',
+        "filterExpiredNodeMetrics": "found 1; allowed is true or false",
+        "supportedResources": 'found "cpu" (text); allowed is a list',
+    }
+
+
+def test_a_rule_between_fields_says_nothing_while_one_of_them_is_wrong() -> None:
+    raw = {"resourceWeights": {"gpu": 1}, "estimatedScalingFactors": {"gpu": "a lot"}}
+    assert list(problems(load_aware_args, raw)) == ["estimatedScalingFactors.gpu"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "message"),
+    [
+        ({"usageThreshold": {}}, "usageThreshold", 'did you mean "usageThresholds"?'),
+        ({"usage_thresholds": {}}, "usage_thresholds", 'did you mean "usageThresholds"?'),
+        ({"xyz": None}, "xyz", "unknown field; allowed: filterExpiredNodeMetrics,"),
+        ({"aggregated": {"usageType": "p95"}}, "aggregated.usageType", "unknown field"),
+        ({"kind": "LoadAwareSchedulingArgs"}, "kind", "unknown field"),
+        ([], "", "found an empty list; allowed is a map"),
+    ],
+)
+def test_what_upstream_does_not_have_is_refused(raw: Any, path: str, message: str) -> None:
+    found = problems(load_aware_args, raw)
+    assert list(found) == [path]
+    assert message in found[path]
