@@ -61,6 +61,10 @@ _KOORDINATOR = "compat: koordinator\n"
      "warning: highThresholds"),
     ("high 80 above the placement threshold 75",
      (_LOW_HIGH.format(30, 80) + "loadAware: {usageThresholds: {cpu: 75}}", "highThresholds"), "accepted"),
+    ("hotPercent 60 of moves by risk below the placement threshold 75", (
+        "overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}\nplugins: {balance: "
+        "[OverutilizationRisk]}\nloadAware: {usageThresholds: {cpu: 75}}", "hotPercent"),
+     "warning: hotPercent", "thresholds of moves by risk are not compared with those of placement"),
     ("maxMigratingPerWorkload 100% with single replicas",
      ("migration: {maxMigratingPerWorkload: 100%}", "maxMigratingPerWorkload"),
      "warning: maxMigratingPerWorkload"),
@@ -172,12 +176,9 @@ def import_a_configuration(given: tuple[str, str]) -> str:
     return f"{found.errors} {found.report.get('lost', found.report)}"
 
 
-@case(
-    "31",
-    "memoryEvictThresholdPercent 65 for BE pods, usageThresholds.memory 95, in one import",
-    right="warned",
-    open="thresholds of Koordinator's agent are not compared with those of placement",
-)
+@case("31", "memoryEvictThresholdPercent 65 for BE pods, usageThresholds.memory 95, in one import",
+      right="warned",
+      open="thresholds of Koordinator's agent are not compared with those of placement")  # fmt: skip
 def warn_of_marks_that_contradict() -> str:
     found = import_text(_SLO)
     return "warned" if any("65" in line and "95" in line for line in found.errors) else "not warned"
