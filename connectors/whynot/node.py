@@ -20,7 +20,7 @@ from connectors.whynot.wording import (
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amount
 from schemas.messages.migrations import LIVE
-from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:
@@ -124,6 +124,13 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
             f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it {uses} "
             f"{amounts_text(metric.usage)}{f', of its capacity {share}' if share else ''}."
         )
+        if evidence.refused:
+            yield f"A newer metric was refused: {evidence.refused}."
+        if 0 < metric.samples < evidence.min_samples:
+            yield (
+                f"It is the mean of {count_text(metric.samples, 'sample')}; {LOW_NODE_LOAD} judges a node "
+                f"by {evidence.min_samples} or more."
+            )
     if evidence.stateless and metric is not None:
         yield (
             "No record of topic node-state names it: neither rounds nor placement look at it until one "

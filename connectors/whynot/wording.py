@@ -25,7 +25,8 @@ def explain_unknown(evidence: Evidence, node: str) -> str:
             "nothing measures it (topic node-usage)"
         )
     if metric is None:
-        return "no metric of it was found"
+        refused = f"its metric was refused, {evidence.refused}"
+        return refused if evidence.refused else "no metric of it was found"
     if metric.usage is None:
         if metric.source:
             return f"{metric.source}, which measured it last, has no figures of it any more"

@@ -5,11 +5,12 @@ function that yields the path of a value and a sentence; the lists at the end na
 within one section are those of the section (`PolicyPart.conflicts`).
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.errors import Finding
+from schemas.policy.errors import Finding, Path
 from schemas.policy.parts import is_default
 from schemas.policy.resource_maps import (
     find_equal_thresholds,
@@ -27,6 +28,7 @@ from schemas.policy.sections.plugins import (
 from schemas.policy.sections.resources_fit import LEAST_ALLOCATED
 from schemas.policy.windows import EVERY_MINUTE, open_minutes
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 #: Sections that hold the arguments of a plugin, and the lists in which the plugin reads them.
 _SECTIONS = (
     ("load_aware", LOAD_AWARE, ("filter", "score")),
@@ -187,6 +189,28 @@ def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
             )
 
 
+def _find_patterns_of_namespaces(policy: Policy) -> Iterator[Finding]:
+    lists: list[tuple[Path, Sequence[str]]] = [
+        ((*at, field), getattr(names, field))
+        for at, names in (
+            (("rebalance", "evictableNamespaces"), policy.rebalance.evictable_namespaces),
+            (("migration", "namespaces"), policy.migration.namespaces),
+        )
+        if names is not None
+        for field in ("include", "exclude")
+    ]
+    lists.append(
+        (("maintenance", "namespaces"), [each.name for each in policy.maintenance.namespaces])
+    )
+    for at, names in lists:
+        for index, name in enumerate(names):
+            if not _NAMESPACE.fullmatch(name):
+                yield (
+                    (*at, index),
+                    f"found {name!r}, which no namespace can be named: patterns match nothing here",
+                )
+
+
 def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
     if not policy.judges_by_thresholds or not policy.plugins.filters(LOAD_AWARE):
         return
@@ -260,6 +284,7 @@ _WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _find_missing_windows,
     _find_metrics_that_expire,
     _find_windows_that_never_open,
+    _find_patterns_of_namespaces,
     _find_hot_below_placement,
     _find_forgotten_counts,
     _find_limits_of_all_replicas,

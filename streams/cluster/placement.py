@@ -143,8 +143,15 @@ class Placement:
         found = self.inventory.held(uid)
         if found is not None and found[1].expires_at_ms is not None:
             self.inventory.release(uid)
-            return self._ended(cause, found[1].pod, why, found[0].name)
+            # Of room that another scheduler holds nothing was decided.
+            if found[1].decision_id is not None:
+                return self._ended(cause, found[1].pod, why, found[0].name)
         return []
+
+    def rejected(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
+        """The kubelet did not take a pod that we placed: another scheduler was there first."""
+        message = f"the kubelet of {node} rejected the pod: {pod.failure}"
+        return [explain.ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)]
 
     def bound(self, uid: str, node: str, cause: Cause) -> list[OutputMessage]:
         """A pod was seen on a node; if it still waited for one, another program placed it."""
@@ -344,6 +351,7 @@ class Placement:
         """Decide, and take the room at once, on the best node that the owner may go to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
+            ranking = self.placer.rank_to_place(waiting.kind, excluded)
             allowed = excluded.best(ranking)
             if allowed is None:
                 return self.excluded_requests.wait(

@@ -18,6 +18,7 @@ from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
+from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import Held
 from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
@@ -53,6 +54,7 @@ class Inventory:
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
+        self.anti_affinity = AntiAffinity()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
         self.numbers = RecordNumbers()
@@ -259,6 +261,9 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_place(node)
         node.describe(None)
+        node.forget_usage()
+        if self.fleet is not None:
+            self.changed_lifetimes[node.name] = None
         self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
@@ -375,7 +380,12 @@ class Inventory:
     def _register(self, name: str, held: Held) -> Node:
         """Note where a pod is about to be held; return the node."""
         node = self.node(name)
-        self.held_pods += held.pod.uid not in node.held
+        before = node.held.get(held.pod.uid)
+        if before is None:
+            self.held_pods += 1
+        else:
+            self.anti_affinity.drop(before.pod, name)
+        self.anti_affinity.add(held.pod, name)
         self.where[held.pod.uid] = name
         self.owners.add(held.pod)
         return node
@@ -395,6 +405,7 @@ class Inventory:
         if held is None:
             return None
         self.held_pods -= 1
+        self.anti_affinity.drop(held.pod, node.name)
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)

@@ -9,7 +9,6 @@ from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
@@ -57,8 +56,8 @@ class Refusals:
 def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None) -> Refusals:
     """Count why every node is refused, or is forbidden for the pod's owner."""
     reasons = dict(ranking.reasons())
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        reasons[exclusions.REASON] = forbidden
+    if excluded is not None:
+        reasons |= {reason: nodes for _, reason, nodes in excluded.refused(ranking)}
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.index.size,
@@ -181,10 +180,16 @@ def waiting(
 
 
 def ended(
-    cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
+    cause: Cause,
+    pod: Pod,
+    outcome: str,
+    message: str,
+    *,
+    node: str | None = None,
+    rejected: str | None = None,
 ) -> OutputMessage:
     """refused, withdrawn or expired, in words."""
-    return _decision(cause, pod, outcome, message, node=node)
+    return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
 def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
@@ -213,8 +218,8 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
 
 def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str, int]:
     counts = ranking.refused_by_name
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        counts[exclusions.NAME] = forbidden
+    if excluded is not None:
+        counts |= {name: nodes for name, _, nodes in excluded.refused(ranking)}
     return counts
 
 

@@ -18,6 +18,7 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.avoided_nodes import PreferNoSchedule
 from streams.placement.exact_ranking import ExactRanking
+from streams.placement.exclusions import Excluded
 from streams.placement.filters.taints import TaintToleration
 from streams.placement.plugin import ExactScore, Filter, Plugin, Score
 from streams.placement.ranking import Ranking
@@ -94,11 +95,17 @@ class Placer:
         ranking.sync()
         return ranking
 
-    def rank_to_place(self, kind: Kind) -> Ranking:
-        """The ranking by which a pod is placed: filters that alone refuse all nodes have given way."""
+    def rank_to_place(self, kind: Kind, excluded: Excluded | None = None) -> Ranking:
+        """The ranking by which a pod is placed: filters that alone refuse all nodes have given way.
+
+        Args:
+            kind: of the pod.
+            excluded: nodes that this pod must stay away from.
+        """
         strict = ranking = self.rank(kind)
         for count, name in enumerate(self._giving_way, start=1):
-            if ranking.best() is not None:
+            best = ranking.best() if excluded is None else excluded.best(ranking)
+            if best is not None:
                 break
             if strict.refused_by_name.get(name):
                 ranking = self._get(kind, count)

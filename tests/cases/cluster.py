@@ -65,8 +65,8 @@ migration:
   objectLimiters: {workload: {duration: 0s}}
   skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
 """
-#: Placement by usage alone.
-LOAD_AWARE = "plugins: {score: [LoadAwareScheduling]}\n"
+#: Placement by usage alone, and pods wait where the load of every node is too high.
+LOAD_AWARE = "whenOverloaded: wait\nplugins: {score: [LoadAwareScheduling]}\n"
 
 
 def with_changes(document: str, changes: str) -> str:

@@ -140,11 +140,8 @@ def leave_a_workload_that_scales_down(seconds: int) -> str:
     return kept(cluster.minutes())
 
 
-@case(
-    "35.10 of 1000",
-    "minAvailable 990 of 1000 pods, 100 of them on a hot node: how many leave at once?",
-    right="10 commands",
-)
+@case("35.10 of 1000", "minAvailable 990 of 1000 pods, 100 of them on a hot node: how many leave at once?",
+      right="10 commands")  # fmt: skip
 def move_as_many_as_a_budget_allows() -> str:
     cluster = Cluster(moving("migration: {evictBurst: 1000}"), n1=99)
     for number in range(2, 12):
@@ -185,11 +182,8 @@ def understand_an_answer(given: tuple[Any, dict[str, str]]) -> str:
     return asyncio.run(run())
 
 
-@case(
-    "35",
-    "n1 hot by 20 virtual machines, at most 2 at once per node; both evictions go on in the background",
-    right="2 commands in 5 rounds",
-)
+@case("35", "n1 hot by 20 virtual machines, at most 2 at once per node; both evictions go on in the background",
+      right="2 commands in 5 rounds")  # fmt: skip
 def count_evictions_in_the_background() -> str:
     cluster = Cluster(moving("migration: {maxMigratingPerNode: 2}"), n1=99, n2=5, n3=5)
     for number in range(20):
@@ -205,11 +199,8 @@ def count_evictions_in_the_background() -> str:
     return f"{len(cluster.commands())} commands in 5 rounds"
 
 
-@case(
-    "35.retry",
-    "a budget refuses the eviction of the only pod: attempts in 5 minutes, with back-off",
-    right="3 to 12 commands, of 1 migration",
-)
+@case("35.retry", "a budget refuses the eviction of the only pod: attempts in 5 minutes, with back-off",
+      right="3 to 12 commands, of 1 migration")  # fmt: skip
 def try_again_after_a_refusal() -> str:
     cluster = Cluster(moving(), n1=85, n2=20)
     cluster.see("pods", pod_object("a", "n1"), cpu=20)
@@ -228,11 +219,8 @@ def try_again_after_a_refusal() -> str:
     return f"{commands} commands, of {len(migrations)} migration"
 
 
-@case(
-    "3.terminating",
-    "a pod terminates for an hour (grace 30 s) on a node at 90 %; another one of 20 % could leave",
-    right="b n1->n2",
-)
+@case("3.terminating", "a pod terminates for an hour (grace 30 s) on a node at 90 %; another one of 20 % could leave",
+      right="b n1->n2")  # fmt: skip
 def relieve_a_node_whose_pod_never_ends() -> str:
     cluster = Cluster(moving(), n1=90, n2=10)
     stuck = pod_object("stuck", "n1")
@@ -244,11 +232,8 @@ def relieve_a_node_whose_pod_never_ends() -> str:
     return cluster.moves()
 
 
-@case(
-    "3.no evictor",
-    "no evictor runs: a command without an outcome, ten minutes later",
-    right="the report names a missing evictor",
-)
+@case("3.no evictor", "no evictor runs: a command without an outcome, ten minutes later",
+      right="the report names a missing evictor")  # fmt: skip
 def say_that_no_evictor_runs() -> str:
     cluster = Cluster(moving(), n1=85, n2=20)
     cluster.see("pods", pod_object("a", "n1"), cpu=20)

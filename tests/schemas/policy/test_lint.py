@@ -270,3 +270,11 @@ def test_an_unknown_name_is_refused_with_what_was_probably_meant(
     document: str, path: str, text: str
 ) -> None:
     assert text in _refused(document)[path]
+
+
+def test_a_pattern_in_place_of_a_namespace_is_warned_of() -> None:
+    listed = "{include: [shop, kube-*]}"
+    assert _warned(f"rebalance: {{evictableNamespaces: {listed}}}") == [
+        "rebalance.evictableNamespaces.include[1]"
+    ]
+    assert _warned(f"migration: {{namespaces: {listed}}}") == ["migration.namespaces.include[1]"]

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from schemas.messages.nodes import Taint
-from schemas.messages.pods import OwnerReference, Pod, Toleration
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
+from schemas.messages.pods import OwnerReference, Pod, PodAffinityTerm, Toleration
 from streams.cluster import placement
+from streams.pods import anti_affinity
 from tests.streams.cluster.builders import (
     at,
     container,
@@ -23,6 +25,10 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
+
+HOST = "kubernetes.io/hostname"
+WEB = PodSelector(match_labels={"app": "web"})
+NOT_DB = SelectorRequirement(key="app", operator="NotIn", values=("db",))
 
 # --- what a decision says -----------------------------------------------------------------------
 
@@ -124,6 +130,114 @@ def test_a_pod_that_tolerates_a_wish_of_a_node_is_not_kept_from_it() -> None:
     run = cluster(node("a", taints=(Taint(key="spare", effect="PreferNoSchedule"),)), node("b"))
     run.say(metric("b", cpu=5000))
     assert only(run.say(request(pod(tolerations=(Toleration(key="spare"),))))).node == "a"
+
+
+def keeping_away(uid: str, topology_key: str = HOST, **term: Any) -> Pod:
+    """A pod that keeps pods with a label away from where it runs."""
+    terms = (PodAffinityTerm(topology_key=topology_key, **{"selector": WEB, **term}),)
+    return pod(uid, required_anti_affinity=terms)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("holder", "kept_away"),
+    [
+        (keeping_away("h"), ["a"]),
+        (keeping_away("h", "zone"), ["a", "b"]),
+        (keeping_away("h", "rack"), []),
+        (keeping_away("h", namespaces=("other",)), []),
+        (keeping_away("h", namespaces=("other",), all_namespaces=True), ["a"]),
+        (keeping_away("h", selector=None), []),
+        (keeping_away("h", selector=PodSelector()), ["a"]),
+        (keeping_away("h", selector=PodSelector(match_labels={"app": "db"})), []),
+        (keeping_away("h", selector=PodSelector(match_expressions=(NOT_DB,))), ["a"]),
+    ],
+)
+def test_a_running_pod_keeps_away_the_pods_that_its_required_anti_affinity_selects(
+    restarts: bool, holder: Pod, kept_away: list[str]
+) -> None:
+    zones = {"a": "1", "b": "1", "c": "2"}
+    run = cluster(*(node(name, labels={"zone": zone}) for name, zone in zones.items()))
+    run.say(lifecycle("running", holder, "a"))
+    if restarts:
+        run.restart()
+    pods = [pod(f"w{number}", cpu="7", labels={"app": "web"}) for number in range(3)]
+    made = run.say(*(request(each) for each in pods))
+    taken = sorted(each.node for each in made if each.node)
+    assert taken == [name for name in "abc" if name not in kept_away]
+    if kept_away:
+        assert made[0].refused_by == {"InterPodAffinity": len(kept_away)}
+    run.say(lifecycle("deleted", holder, "a"))
+    made = run.say(tick(60))
+    assert sorted(each.node for each in made if each.node) == kept_away
+
+
+def test_a_pod_that_many_terms_may_select_is_kept_away_by_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(anti_affinity, "COMPARED_MAX", 1)
+    run = cluster(node())
+    wanted = SelectorRequirement(key="tier", operator="Exists")
+    for number in range(2):
+        selector = PodSelector(match_labels={"app": "web"}, match_expressions=(wanted,) * number)
+        holder = keeping_away(f"h{number}", selector=selector)
+        run.say(lifecycle("running", holder, "node-1"))
+    assert outcomes(run.say(request(pod("w", labels={"app": "web"})))) == [("w", "waiting")]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_room_that_another_scheduler_holds_for_its_pod_is_not_given_away(restarts: bool) -> None:
+    run = cluster(node("a"), node("b"))
+    theirs = full("theirs", nominated_node="a")
+    run.say(lifecycle("changed", theirs))
+    if restarts:
+        run.restart()
+    placed = only(run.say(request(full("p"))))
+    assert placed.node == "b"
+    run.say(outcome(placed, "done"))
+    assert outcomes(run.say(request(full("q")), tick(9999))) == [("q", "waiting")] * 2
+    made = run.say(lifecycle("changed", theirs.model_copy(update={"nominated_node": "b"})))
+    assert [(each.pod.uid, each.node) for each in made] == [("q", "a")]
+
+
+@pytest.mark.parametrize("end", ["unnominated", "deleted", "bound elsewhere", "unlisted"])
+def test_nominated_room_ends_with_the_nomination(end: str) -> None:
+    run = cluster(node("a"), node("b", cpu="0"))
+    theirs = full("theirs")
+    run.say(lifecycle("changed", theirs.model_copy(update={"nominated_node": "a"})))
+    run.say(request(full("p")))
+    match end:
+        case "unnominated":
+            made = run.say(lifecycle("changed", theirs))
+        case "deleted":
+            made = run.say(lifecycle("deleted", theirs))
+        case "bound elsewhere":
+            made = run.say(lifecycle("bound", theirs, "b"))
+        case _:
+            made = run.full_list("pod-lifecycle", "1", lifecycle("seen", full("p")))
+    assert [(each.pod.uid, each.node) for each in made] == [("p", "a")]
+
+
+def test_nominated_room_becomes_that_of_the_bound_pod() -> None:
+    run = cluster(node("a"))
+    run.say(lifecycle("changed", full("theirs", nominated_node="a")))
+    assert run.say(lifecycle("bound", full("theirs"), "a")) == []
+    assert only(run.say(request(full("p")))).outcome == "waiting"
+
+
+def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() -> None:
+    run = cluster(node("a"))
+    placed = only(run.say(request(full("p"))))
+    run.say(outcome(placed, "done"), lifecycle("bound", full("p"), "a"))
+    failed = full("p", phase="Failed", failure="OutOfcpu")
+    made = run.say(lifecycle("finished", failed, "a"))
+    assert [(each.outcome, each.node, each.rejected, each.message) for each in made] == [
+        ("withdrawn", "a", "OutOfcpu", "the kubelet of a rejected the pod: OutOfcpu")
+    ]
+    assert only(run.say(request(full("replacement")))).node == "a"
+    assert (
+        run.say(lifecycle("finished", full("other", phase="Failed", failure="Evicted"), "a")) == []
+    )
 
 
 def test_one_node_is_not_called_nodes() -> None:
