@@ -85,7 +85,7 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
-	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl
+	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/contributing/figures.jsonl
 	@$(BIN)/python -m benchmarks.publish
 
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k

@@ -1,6 +1,6 @@
 """`python -m benchmarks.publish [--check]`: the figures of the documents, from what was measured.
 
-`docs/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
+`docs/contributing/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
 document names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what
 stands in between; with `#least` after the name it is the smallest of the measured times. So README
 and the page of benchmarks cannot disagree. A figure that has not been measured yet is shown as such;
@@ -17,9 +17,9 @@ from typing import Any
 from benchmarks.__main__ import benchmarks
 
 ROOT = Path(__file__).parents[1]
-MEASURED = ROOT / "docs/figures.jsonl"
+MEASURED = ROOT / "docs/contributing/figures.jsonl"
 #: The documents that show figures.
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/sizing.md")
+DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
 _SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#least)?-->.*?<!---->")
 #: What is shown of a figure that was not measured.

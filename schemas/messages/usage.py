@@ -137,5 +137,10 @@ class NodeUsage(Message):
     """What processes outside of Kubernetes used that are known by name."""
     pressure: Pressure | None = None
     """How much of the time tasks of the node waited; none: not measured."""
+    capacity: ResourceAmounts | None = None
+    """What the node has; a sample with more than 105 % of it is refused. None: not known."""
+    node_created_at_ms: EpochMs | None = None
+    """When the node was added to the cluster: earlier samples are of another node of its name. None:
+    not known."""
     source: SourceName | None = None
     """What measured the node; what it lacked may have been filled in by another source."""

@@ -21,6 +21,7 @@ from schemas.base.message import (
     Message,
     NodeName,
     Part,
+    ResourceAmounts,
     StateMs,
     StringMap,
     published,
@@ -32,6 +33,15 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
+
+
+class GonePod(Part):
+    """A pod that has left its node, whose usage the node's means still contain."""
+
+    at_ms: StateMs
+    """The log's time at which it left."""
+    usage: ResourceAmounts
+    """Its usage in the newest metric then."""
 
 
 class NodeRow(Message):
@@ -48,6 +58,8 @@ class NodeRow(Message):
     does."""
     list_id: ListId | None = None
     """The full list that named it last."""
+    gone: Annotated[tuple[GonePod, ...], Field(fail_fast=True)] = ()
+    """Pods that have left it lately."""
 
 
 class HeldPod(Part):
@@ -130,8 +142,10 @@ class WaitingGroupRow(Message):
     """Failed attempts in a row."""
     retry_at_ms: StateMs = 0
     """Not tried again before."""
-    unchanged: bool = False
-    """Nothing has changed since the last failure."""
+    opened_by: Count = 0
+    """Changes of a node that may let it take the kind, as bits."""
+    woken: bool = False
+    """Such a change has come since the last failure."""
 
 
 class ClusterPolicyRow(Message):

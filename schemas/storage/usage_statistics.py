@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from schemas.base.message import (
+    INT64_MAX,
     ClusterName,
     Count,
     EpochMs,
@@ -21,16 +22,17 @@ from schemas.base.message import (
 )
 
 _Counts = Annotated[tuple[Count, ...], Field(fail_fast=True)]
+_Figures = Annotated[tuple[Annotated[int, Field(ge=-1, le=INT64_MAX)], ...], Field(fail_fast=True)]
 
 
 class UsageColumns(Part):
     """Usage of one resource, one entry a pod; the last entry is the node's system part."""
 
-    mean: _Counts
-    """Mean usage, in thousandths of the unit."""
-    deviation: _Counts
-    """Standard deviation, in thousandths of the unit."""
-    recent: _Counts = ()
+    mean: _Figures
+    """Mean usage, in thousandths of the unit; -1: not measured."""
+    deviation: _Figures
+    """Standard deviation, in thousandths of the unit; -1: not measured."""
+    recent: _Figures = ()
     """Average that forgets within `recentMinutes`, in thousandths of the unit; empty, as are the two
     after it: it is not asked for, or no metric has said it yet."""
     recent_root: _Counts = ()

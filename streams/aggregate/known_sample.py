@@ -87,6 +87,8 @@ class KnownSample(_Part):
         list[_HostApplication], Meta(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX)
     ] = []
     pressure: _Pressure | None = None
+    capacity: dict[str, _Amount] | None = None
+    node_created_at_ms: Annotated[int, Meta(ge=EPOCH_MS_MIN, le=EPOCH_MS_MAX)] | None = None
     source: str | None = None
 
 
@@ -121,7 +123,7 @@ def decode_known(
     if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
         return None
     known = set(resources)
-    usages = [sample.usage, sample.system_usage or {}]
+    usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
     for pod in sample.pods:
         if (pod.namespace, pod.name, pod.uid, pod.priority_class) not in members:
             return None

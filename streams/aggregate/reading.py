@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.base.capacity import find_impossible
 from schemas.messages.usage import NodeUsage
 from streams.aggregate.known_sample import KnownSample
 
@@ -41,6 +42,14 @@ class SampleFigures:
     """Pressure on the node as a metric carries it; none: not measured."""
     source: str | None = None
     """What measured it; none: not said."""
+    node_created_at_ms: int = 0
+    """When the node was added to the cluster; 0: not known."""
+
+    def find_impossible(self, capacity: Amounts) -> str | None:
+        """Say which amount a node of this capacity cannot have used."""
+        parts = [self.usage, self.system, *[amounts for _, amounts in self.members]]
+        most = {name: max([part.get(name, 0) for part in parts]) for name in capacity}
+        return find_impossible(most, capacity)
 
 
 def read(sample: NodeUsage | KnownSample, value: bytes, memory_field: str) -> SampleFigures:
@@ -74,6 +83,7 @@ def read(sample: NodeUsage | KnownSample, value: bytes, memory_field: str) -> Sa
         resources=resources,
         pressure=_without_totals(sample),
         source=sample.source,
+        node_created_at_ms=sample.node_created_at_ms or 0,
     )
 
 

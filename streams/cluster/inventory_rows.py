@@ -23,7 +23,7 @@ from schemas.messages.pods import Pod
 from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import Node
+from streams.inventory.node import GonePod, Node
 from streams.placement.reservations import Reservations
 from streams.pods.held import Held
 from streams.pods.kind import kind_of, share_parts
@@ -73,6 +73,7 @@ class NodeRows(TrackedRows[str, Node]):
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return None
+        values["gone"] = [{"at_ms": each.at_ms, "usage": each.usage} for each in node.gone]
         values |= {"cluster": self._cluster, "node": key, "schema_version": 1}
         return orjson.dumps(values, default=_values, option=orjson.OPT_SORT_KEYS)
 
@@ -86,6 +87,7 @@ class NodeRows(TrackedRows[str, Node]):
         if row.metric is not None:
             self._inventory.apply_metric(row.metric, again=True)
             node.usage.metric_time_ms = row.metric_time_ms
+        node.gone = tuple([GonePod(each.at_ms, each.usage) for each in row.gone])
 
     def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:
         known = self._states.get(name)

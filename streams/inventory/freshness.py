@@ -1,4 +1,4 @@
-"""Which nodes have a fresh metric, and which statistics the metrics lack.
+"""Which nodes have a fresh metric, and what the metrics lack.
 
 A metric expires by time alone, so the time of the next check is kept for each node.
 """
@@ -7,7 +7,7 @@ import heapq
 from collections import Counter
 
 from streams.inventory.node import Node
-from streams.usage.missing_statistics import MissingStatistic, find_missing_statistics
+from streams.usage.missing_usage import MissingUsage, find_missing_usage
 
 
 class Freshness:
@@ -16,17 +16,24 @@ class Freshness:
     def __init__(self) -> None:
         self.nodes = 0
         """Number of nodes with a fresh metric."""
-        self.missing: Counter[MissingStatistic] = Counter()
-        """Number of nodes whose metrics lack a statistic, by statistic."""
+        self.missing: Counter[MissingUsage] = Counter()
+        """Number of nodes whose metrics lack something, by what they lack."""
         self._filtered = self._scored = False
+        self._at_risk: tuple[str, ...] = ()
         self._expiries: list[tuple[int, str]] = []
         """A heap of times and nodes whose metrics may expire then."""
         self._expected: dict[str, int] = {}
         """Time of the valid entry of each node; others in the heap are void."""
 
-    def judge_anew(self, *, filtered: bool, scored: bool) -> None:
-        """Start again under another policy; `filtered`, `scored`: it filters or scores by load."""
-        self._filtered, self._scored = filtered, scored
+    def judge_anew(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
+        """Start again under another policy.
+
+        Args:
+            filtered: it filters by load.
+            scored: it scores by load.
+            at_risk: resources that it scores by risk.
+        """
+        self._filtered, self._scored, self._at_risk = filtered, scored, at_risk
         self._expiries, self._expected = [], {}
         self.nodes = 0  # no node has a place now
         self.missing.clear()
@@ -68,8 +75,8 @@ class Freshness:
             self.nodes += fresh - node.fresh
         node.fresh = fresh
 
-    def find_missing(self, node: Node, *, fresh: bool) -> tuple[MissingStatistic, ...]:
-        """Return the statistics that a node's metric lacks; also of a node without a place.
+    def find_missing(self, node: Node, *, fresh: bool) -> tuple[MissingUsage, ...]:
+        """Return what a node's metric lacks; also of a node without a place.
 
         Args:
             node: the node.
@@ -77,12 +84,15 @@ class Freshness:
         """
         # The score goes by no metric that has expired; the filter does where the policy says so.
         old = fresh or not node.usage.estimator.args.filter_expired_node_metrics
-        return find_missing_statistics(
-            node.usage, filtered=self._filtered and old, scored=self._scored and fresh
+        return find_missing_usage(
+            node.usage,
+            filtered=self._filtered and old,
+            scored=self._scored and fresh,
+            at_risk=[name for name in self._at_risk if fresh and node.capacity.get(name, 0) > 0],
         )
 
     def judge_missing(self, node: Node) -> None:
-        """Update the statistics that a node's metric lacks."""
+        """Update what a node's metric lacks."""
         missing = self.find_missing(node, fresh=node.fresh)
         if missing != node.missing:
             self.missing.subtract(node.missing)

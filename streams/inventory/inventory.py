@@ -18,6 +18,7 @@ from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
+from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import Held
 from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
@@ -53,6 +54,7 @@ class Inventory:
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
+        self.anti_affinity = AntiAffinity()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
         self.numbers = RecordNumbers()
@@ -68,6 +70,8 @@ class Inventory:
         """Number of pods that take room; a pod that does so on two nodes counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing read them last."""
+        self.opened: dict[str, int] = {}
+        """Changes since placement read them last that may let a node take more, as bits, by node."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -101,6 +105,7 @@ class Inventory:
         """Use another policy; nodes are judged again if a part that they depend on has changed."""
         parts = (
             policy.compat,
+            policy.when_overloaded,
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -108,6 +113,10 @@ class Inventory:
             policy.moving_thresholds.filter,
         )
         self.context = replace(self.context, policy=policy)
+        self._average_ms = max(
+            each.of_node.average_ms for each in policy.collect.by_section.values()
+        )
+        """The longest window of means."""
         if parts != self._policy_parts:
             self._policy_parts = parts
             self._judge_anew(policy)
@@ -117,8 +126,13 @@ class Inventory:
         self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
+        by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
         self.freshness.judge_anew(
-            filtered=policy.plugins.filters(LOAD_AWARE), scored=policy.plugins.scores(LOAD_AWARE)
+            filtered=policy.plugins.filters(LOAD_AWARE),
+            scored=policy.plugins.scores(LOAD_AWARE),
+            at_risk=tuple(each.name for each in policy.overutilization_risk.resources)
+            if by_risk
+            else (),
         )
         self.index.judge_anew(self.nodes.values())
         self._set_fleet(policy)
@@ -234,7 +248,9 @@ class Inventory:
             again: the metric was applied before, and the state is restored from rows.
         """
         node = self.node(metric.node)
-        if node.set_metric(None if metric.removed else metric, extend=not again):
+        if node.set_metric(
+            None if metric.removed else metric, average_ms=self._average_ms, extend=not again
+        ):
             self.changed_lifetimes[node.name] = None
         self.freshness.expect(node)
         self.freshness.judge(node, self.now_ms)
@@ -245,6 +261,9 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_place(node)
         node.describe(None)
+        node.forget_usage()
+        if self.fleet is not None:
+            self.changed_lifetimes[node.name] = None
         self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
@@ -323,8 +342,10 @@ class Inventory:
             node.cordoned = cordoned
             self._touch(node, Change.STATE)
 
-    def _touch(self, node: Node, change: int) -> None:
+    def _touch(self, node: Node, change: int, *, opens: bool = True) -> None:
         self.touched[node.name] = None
+        if opens:
+            self.opened[node.name] = self.opened.get(node.name, 0) | change
         if node.row >= 0:
             if change != Change.PODS:
                 self.freshness.judge_missing(node)
@@ -354,12 +375,17 @@ class Inventory:
         node = self._register(name, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
-        self._touch(node, Change.PODS)
+        self._touch(node, Change.PODS, opens=False)
 
     def _register(self, name: str, held: Held) -> Node:
         """Note where a pod is about to be held; return the node."""
         node = self.node(name)
-        self.held_pods += held.pod.uid not in node.held
+        before = node.held.get(held.pod.uid)
+        if before is None:
+            self.held_pods += 1
+        else:
+            self.anti_affinity.drop(before.pod, name)
+        self.anti_affinity.add(held.pod, name)
         self.where[held.pod.uid] = name
         self.owners.add(held.pod)
         return node
@@ -374,16 +400,17 @@ class Inventory:
         node = None if name is None else self.nodes.get(name)
         if node is None:
             return None
-        metric_time_ms = node.usage.metric_time_ms
-        held = node.release(uid)
+        metric_time_ms, gone = node.usage.metric_time_ms, node.gone
+        held = node.release(uid, self.now_ms)
         if held is None:
             return None
         self.held_pods -= 1
+        self.anti_affinity.drop(held.pod, node.name)
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)
         self.changed_pods[node.name, uid] = None
-        if node.usage.metric_time_ms != metric_time_ms:
+        if node.usage.metric_time_ms != metric_time_ms or node.gone is not gone:
             self.changed_nodes[node.name] = None
         self._touch(node, Change.PODS)
         self._forget_empty(node)

@@ -8,6 +8,7 @@ the node's usage (`statistics`). So no decision walks over pods.
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amounts
@@ -20,8 +21,19 @@ from streams.risk.fleet_usage import Fleet
 from streams.risk.node_statistics import NodeStatistics
 from streams.usage.estimate import Estimator
 from streams.usage.metric import drop_lifetimes
-from streams.usage.missing_statistics import MissingStatistic
+from streams.usage.missing_usage import MissingUsage
 from streams.usage.node_usage import ExpectedNodeUsage
+
+#: Pods that have left a node and are remembered, more than a node has.
+GONE_MAX = 512
+
+
+class GonePod(NamedTuple):
+    """A pod that has left its node, whose usage the node's means still contain."""
+
+    at_ms: int
+    usage: Mapping[str, int]
+    """Its usage in the newest metric when it left."""
 
 
 class Node:
@@ -33,7 +45,9 @@ class Node:
         "capacity",
         "cordoned",
         "fresh",
+        "gone",
         "held",
+        "installed",
         "limited",
         "limits",
         "list_id",
@@ -60,14 +74,17 @@ class Node:
         """It is being drained and takes no new pods, whatever Kubernetes says."""
         self.fresh = False
         """Its metric is young enough to be believed."""
-        self.missing: tuple[MissingStatistic, ...] = ()
-        """Statistics that its metric lacks; the estimates of its pods replace them."""
+        self.missing: tuple[MissingUsage, ...] = ()
+        """What the policy looks at and its metric lacks."""
         self.allocatable: dict[str, int] = {}
         """Millicores, bytes, pieces: what pods may request."""
         self.capacity: Mapping[str, int] = {}
         """The same before overcommitment: what usage is a share of."""
+        self.installed: Mapping[str, int] = {}
+        """What the machine has, by resource; empty: not known."""
         self.held: dict[str, Held] = {}
         """By pod uid."""
+        self.gone: tuple[GonePod, ...] = ()
         self.requested: Counter[str] = Counter()
         """Sum of the requests of the pods held, per resource."""
         self.assumed: Counter[str] = Counter()
@@ -90,20 +107,36 @@ class Node:
         """Take over what Kubernetes says; None: the node was removed."""
         self.state = state
         self.allocatable = {} if state is None else amounts(state.allocatable)
+        self.installed = {} if state is None else amounts(state.capacity)
         self.capacity = node_capacity(self.allocatable, {} if state is None else state.annotations)
         self.update_thresholds()
 
-    def set_metric(self, metric: NodeMetric | None, *, extend: bool = True) -> bool:
+    def forget_usage(self) -> None:
+        """Drop the metric and all that was learned of the usage: another node of its name may come."""
+        self.gone = ()
+        self.usage.set_metric(None)
+        if self.statistics is not None:
+            self.statistics = NodeStatistics(self.statistics.fleet)
+            for held in self.held.values():
+                self.statistics.add(held)
+
+    def set_metric(
+        self, metric: NodeMetric | None, *, average_ms: int = 0, extend: bool = True
+    ) -> bool:
         """Replace the metric; return whether it extended the lifetimes of pods.
 
         Args:
             metric: None: it is gone.
+            average_ms: length of the window that its means are over.
             extend: False: the lifetimes contain it already.
         """
         self.usage.set_metric(None if metric is None else drop_lifetimes(metric))
+        if self.gone:
+            since_ms = ((metric.updated_at_ms or 0) if metric else 0) - average_ms
+            self.gone = tuple([each for each in self.gone if each.at_ms > since_ms])
         statistics = self.statistics
         return statistics is not None and statistics.measure(
-            metric, self.held.values(), extend=extend
+            metric, self.held.values(), [each.usage for each in self.gone], extend=extend
         )
 
     # --- policy ---------------------------------------------------------------------------------
@@ -163,12 +196,22 @@ class Node:
             demand = held.demand if counted is held.pod else pod_demand(counted)
             self.usage.assign(counted, demand, counted_at_ms)
 
-    def release(self, uid: str) -> Held | None:
-        """Give a pod's room back; None: it was not held."""
+    def release(self, uid: str, now_ms: int = 0) -> Held | None:
+        """Give a pod's room back at a time of the log; None: it was not held."""
         held = self._give_back(uid)
         if held is not None:
             self.usage.unassign(uid)
+            self._note_gone(held.pod, now_ms)
         return held
+
+    def _note_gone(self, pod: Pod, now_ms: int) -> None:
+        metric = self.usage.metric
+        if metric is None or len(self.gone) >= GONE_MAX:
+            return
+        for measured in metric.pods:
+            if measured.name == pod.name and measured.namespace == pod.namespace:
+                self.gone = (*self.gone, GonePod(now_ms, measured.usage))
+                return
 
     def _take_room(self, held: Held) -> None:
         self._give_back(held.pod.uid)

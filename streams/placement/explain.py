@@ -3,21 +3,19 @@
 Ids are derived from the input that caused the decision, so a replay gives the same ones.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from schemas.policy.durations import format_duration_ms
-from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.pods.kind import Kind
 from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
-from streams.usage.missing_statistics import MissingStatistic, get_pods_bit
+from streams.usage.missing_usage import ESTIMATES, MissingUsage, get_pods_bit
 
 #: Longest list of reasons in a decision.
 REASONS_MAX = 20
@@ -33,16 +31,17 @@ class Refusals:
     reasons: tuple[tuple[str, int], ...]
     """Reasons and nodes refused for them, most nodes first."""
     load_thresholds: dict[str, Any] | None = None
-    by_estimates: dict[str, int] | None = None
+    missing: Mapping[MissingUsage, int] = field(default_factory=dict)
+    """Number of nodes whose metrics lack something that counts for the pods."""
 
     @property
     def message(self) -> str:
         """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
         if not self.nodes:
             return "there are no nodes"
-        notes = [estimates_text(self.by_estimates)] if self.by_estimates else []
+        note = describe_missing(self.missing)
         said = self._counted()
-        return f"{said} ({'; '.join(notes)})" if notes else said
+        return f"{said} ({note})" if note else said
 
     def _counted(self) -> str:
         counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
@@ -57,37 +56,58 @@ class Refusals:
 def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None) -> Refusals:
     """Count why every node is refused, or is forbidden for the pod's owner."""
     reasons = dict(ranking.reasons())
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        reasons[exclusions.REASON] = forbidden
+    if excluded is not None:
+        reasons |= {reason: nodes for _, reason, nodes in excluded.refused(ranking)}
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(placer, ranking, excluded),
+        refused_by=_refused_by(ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
-        by_estimates=by_estimates(placer.inventory.freshness.missing, ranking.kind),
+        missing=missing_for(placer, ranking.kind),
     )
 
 
-def by_estimates(lacking: Mapping[MissingStatistic, int], kind: Kind) -> dict[str, int] | None:
-    """Nodes that are judged by estimates for a kind of pods, by the statistic that their metrics
-    lack; None: none."""
+def missing_for(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
+    """Return what metrics lack of what counts for a kind of pods, with the number of nodes."""
     whose = get_pods_bit(prod=kind.prod, daemon=kind.daemon)
-    named: dict[str, int] = {}
-    for each, nodes in sorted(lacking.items()):
+    found: dict[MissingUsage, int] = {}
+    for each, nodes in sorted(placer.inventory.freshness.missing.items()):
         if nodes and each.pods & whose:
-            name = f"{each.aggregation} over {format_duration_ms(each.duration_ms)}"
-            named[name] = named.get(name, 0) + nodes
-    return named or None
+            key = each._replace(pods=whose)
+            found[key] = found.get(key, 0) + nodes
+    return found
 
 
-def estimates_text(lacking: Mapping[str, int]) -> str:
-    """The same in a sentence."""
-    return "; ".join(
-        f"{what} is not recorded on {nodes} {'node' if nodes == 1 else 'nodes'}, judged by estimates"
-        for what, nodes in lacking.items()
-    )
+def describe_missing(missing: Mapping[MissingUsage, int]) -> str:
+    """The same in words."""
+    texts = []
+    for each, count in missing.items():
+        nodes = f"{count} {'node' if count == 1 else 'nodes'}"
+        if each.instead:
+            texts.append(f"{each.what} is not recorded on {nodes}, judged by {each.instead}")
+        else:
+            texts.append(f"{each.what} usage is unknown on {nodes}")
+    return "; ".join(texts)
+
+
+def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
+    """Fields of a decision; None: nothing is missing."""
+    by_estimates = {
+        each.what: nodes for each, nodes in missing.items() if each.instead == ESTIMATES
+    }
+    replaced = {
+        f"{each.what}: {each.instead}": nodes
+        for each, nodes in missing.items()
+        if each.instead not in ("", ESTIMATES)
+    }
+    unknown = {each.what: nodes for each, nodes in missing.items() if not each.instead}
+    return {
+        "judged_by_estimates": by_estimates or None,
+        "judged_by_other_statistics": replaced or None,
+        "unknown_usage": unknown or None,
+    }
 
 
 def placed(
@@ -106,22 +126,26 @@ def placed(
         others = ranking.runners_up(row, RUNNERS_UP_MAX)
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
-    lacking = by_estimates(placer.inventory.freshness.missing, ranking.kind)
+    missing = missing_for(placer, ranking.kind)
+    notes = [describe_missing(missing)] if missing else []
+    if ranking.strict is not None:
+        why = refusals(placer, ranking.strict).message
+        notes.insert(0, f"no node passes every filter ({why}); placed on the best that may take it")
     return _decision(
         cause,
         pod,
         "placed",
-        "" if lacking is None else estimates_text(lacking),
+        "; ".join(notes),
         node=placer.index.nodes[row].name,
         expires_at_ms=expires_at_ms,
         attempt=attempt,
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(placer, ranking, excluded),
+        refused_by=_refused_by(ranking.strict or ranking, excluded),
         winner=_node_score(placer, ranking, row),
         runners_up=[_node_score(placer, ranking, other) for other in others],
         load_thresholds=placer.inventory.in_force.reported,
-        judged_by_estimates=lacking,
+        **_missing_fields(missing),
     )
 
 
@@ -151,15 +175,21 @@ def waiting(
         reasons=[{"reason": reason, "nodes": nodes} for reason, nodes in why.reasons],
         retry_after_ms=retry_after_ms,
         load_thresholds=why.load_thresholds,
-        judged_by_estimates=why.by_estimates,
+        **_missing_fields(why.missing),
     )
 
 
 def ended(
-    cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
+    cause: Cause,
+    pod: Pod,
+    outcome: str,
+    message: str,
+    *,
+    node: str | None = None,
+    rejected: str | None = None,
 ) -> OutputMessage:
     """refused, withdrawn or expired, in words."""
-    return _decision(cause, pod, outcome, message, node=node)
+    return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
 def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
@@ -186,13 +216,10 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
     )
 
 
-def _refused_by(
-    placer: Placer, ranking: Ranking, excluded: Excluded | None = None
-) -> dict[str, int]:
-    names: Iterable[str] = (plugin.name for plugin in placer.filters)
-    counts = {name: n for name, n in zip(names, ranking.refused_by, strict=True) if n}
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        counts[exclusions.NAME] = forbidden
+def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str, int]:
+    counts = ranking.refused_by_name
+    if excluded is not None:
+        counts |= {name: nodes for name, _, nodes in excluded.refused(ranking)}
     return counts
 
 

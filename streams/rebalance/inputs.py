@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
+
 from schemas.policy import LowNodeLoadArgs, Policy
 from schemas.policy.selectors import LabelSelector
 from streams.pods.held import Held
@@ -58,9 +60,8 @@ def selectors_of(policy: Policy) -> list[LabelSelector | None]:
 def measured(
     columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
 ) -> BoolArray:
-    """Nodes whose metric says something, also of these resources, and is young enough, shape
-    (nodes,).
-    """
+    """Nodes whose metric is young enough and says something of all of these resources, shape
+    (nodes,)."""
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
@@ -68,7 +69,19 @@ def measured(
     return fresh & columns.known[which].all(axis=0)
 
 
-def fresh_metric(resources: Collection[str]) -> str:
-    """What a round needs of a node to judge it; the number of its pods is no figure of a metric."""
+def judged(columns: Columns, resources: Collection[str]) -> BoolArray:
+    """Nodes of which one of these resources is known, shape (nodes,); by our rules it must also have
+    some of it. The number of pods is no figure of a metric."""
+    which = [columns.universe.index[name] for name in resources if name != "pods"]
+    if not which:
+        return np.ones(len(columns.nodes), dtype=np.bool_)
+    known: BoolArray = columns.known[which]
+    if columns.universe.differences.unknown_without_capacity:
+        known &= columns.capacity[which] > 0
+    return np.asarray(known.any(axis=0))
+
+
+def fresh_metric(resources: Collection[str], link: str = "and") -> str:
+    """What a round needs of a node to judge it."""
     named = [name for name in resources if name != "pods"]
-    return f"a fresh metric with {' and '.join(named)}" if named else "a fresh metric"
+    return f"a fresh metric with {f' {link} '.join(named)}" if named else "a fresh metric"

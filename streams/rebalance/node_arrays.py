@@ -6,10 +6,10 @@ rounds on a hot node look at, when they are asked for. Axes: resources are those
 came.
 
 Two readings of the same metric exist (`differences`). By ours (docs/upstream.md X17, X21) usage is
-that of the system part, of the pods that are still there and of host applications, and the raw
-allocatable is merged over the allocatable. Missing is not zero: where a metric lacks the system
-part, or all pods of a node that has some, the usage of the whole node stands in; a resource of
-which it says nothing at all is not known, nor is one that the node uses and has none of. By
+that of the system part, of the pods that are still there and of host applications, and at least that
+of the whole node less what pods used that have left it lately: pods without a record are part of it.
+The raw allocatable is merged over the allocatable. A resource of which a metric says nothing at all is
+not known, nor is one that the node uses and has none of. By
 Koordinator's, usage is that of the system part and of every pod that the metric names, and the raw
 allocatable takes the place of the allocatable.
 """
@@ -46,6 +46,8 @@ class Universe:
     resources: tuple[str, ...]
     """Names in ascending order; `pods` is among them."""
     differences: Differences
+    min_samples: int = 0
+    """Means of fewer samples say nothing."""
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -123,7 +125,12 @@ class NodeFigures:
     def _measure(self, node: Node, universe: Universe) -> None:
         metric = self.metric
         pods = self.pods
-        if metric is None or metric.usage is None or metric.updated_at_ms is None:
+        if (
+            metric is None
+            or metric.usage is None
+            or metric.updated_at_ms is None
+            or 0 < metric.samples < universe.min_samples
+        ):
             self.updated_ms = -1
             return
         self.updated_ms = metric.updated_at_ms
@@ -153,7 +160,7 @@ class NodeFigures:
         prod[universe.pods] = pods.prods
         pending = _pending(node, universe)
         if rules.known_usage_only:
-            self._complete(metric, usage, prod, measured)
+            self._complete(metric, usage, prod, [each.usage for each in node.gone])
         if rules.unknown_without_capacity and 0 in self.capacity:
             # Impossible is not measured: what a node has none of cannot be used there.
             self.known = tuple(
@@ -194,18 +201,26 @@ class NodeFigures:
         return self._measured
 
     def _complete(
-        self, metric: NodeMetric, usage: list[int], prod: list[int], measured: "_Measured"
+        self,
+        metric: NodeMetric,
+        usage: list[int],
+        prod: list[int],
+        gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Put the whole node's usage in the place of parts that the metric lacks.
+        """Raise usage to that of the whole node, and note the resources that the metric lacks.
 
         Args:
             metric: the metric.
             usage: by resource, of the parts that are there; raised here.
             prod: by resource, of the prod pods that are there; raised here.
-            measured: what is measured of pods that are there.
+            gone: usage of pods that have left lately and are in the whole.
         """
         universe = self.universe
         whole, system = metric.usage or {}, metric.system_usage
+        for index, name in enumerate(universe.resources):
+            if name in whole and name != "pods":
+                left = whole[name] - sum([each.get(name, 0) for each in gone])
+                usage[index] = max(usage[index], min(left, TOTAL_MAX))
         lacks_pods = not metric.pods and any(self.pods.bound)
         if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
             return
@@ -213,16 +228,8 @@ class NodeFigures:
         usages += [part.usage for part in metric.host_applications]
         known = []
         for index, name in enumerate(universe.resources):
-            lacks = lacks_pods or name not in system
-            if lacks and name in whole and name != "pods":
-                # Pods that are gone are in the whole.
-                gone = 0
-                if not measured.whole:
-                    reported = sum([part.usage.get(name, 0) for part in metric.pods])
-                    gone = reported - measured.live[index]
-                usage[index] = max(usage[index], min(whole[name] - gone, TOTAL_MAX))
-                if lacks_pods and any(self.pods.prod):
-                    prod[index] = max(0, usage[index] - system.get(name, 0))
+            if lacks_pods and name in whole and name != "pods" and any(self.pods.prod):
+                prod[index] = max(0, usage[index] - system.get(name, 0))
             named = name in whole or any(name in usage_of for usage_of in usages)
             said = named or (name in system and not lacks_pods)
             known.append(said or name == "pods" or not self.capacity[index])
@@ -232,7 +239,7 @@ class NodeFigures:
 class _Measured:
     """What a metric says of the pods that a node has, by resource."""
 
-    __slots__ = ("live", "prod", "whole")
+    __slots__ = ("live", "prod")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
         metric, known = node.usage.metric, node.usage.vectors
@@ -244,7 +251,6 @@ class _Measured:
             rows = [each[0] for each in found if each is not None]
             place = {name: index for index, name in enumerate(known.resources)}
             self.live = _added(rows, place, resources)
-            self.whole = pods.distinct and len(rows) == len(metric.pods)
             if pods.prods == len(found):
                 self.prod = self.live.copy()
             else:
@@ -255,7 +261,6 @@ class _Measured:
         usages = [reported.get(name, _NOTHING) for name in pods.names]
         self.live = [_total(usages, name) for name in resources]
         self.prod = [_total(compress(usages, pods.prod), name) for name in resources]
-        self.whole = False
 
 
 def _added(

@@ -36,7 +36,6 @@ class PackedPods:
         "_keys",
         "_known",
         "bound",
-        "distinct",
         "held",
         "names",
         "pods",
@@ -60,8 +59,6 @@ class PackedPods:
         self.held = sorted(source, key=_uid) if by_uid else self.source
         self.pods = [each.pod for each in self.held]
         self.names = [(pod.namespace, pod.name) for pod in self.pods]
-        self.distinct = len(set(self.names)) == len(self.names)
-        """No two of them have one name."""
         known: dict[int, bool] = {}
         if before is not None:
             known = dict(zip(map(id, before.pods), before.prod, strict=True))

@@ -73,11 +73,11 @@ def measure_pod(minutes: int, mean: int, deviation: int, demand: int) -> tuple[i
 
     Args:
         minutes: how long the pod has been measured.
-        mean: mean usage, in thousandths of the resource's unit.
+        mean: mean usage, in thousandths of the resource's unit; below 0: not measured.
         deviation: standard deviation of the usage, in thousandths of the unit.
         demand: the pod's demand, in units.
     """
-    if minutes < USAGE_MINUTES_MIN or demand <= 0:
+    if minutes < USAGE_MINUTES_MIN or demand <= 0 or mean < 0:
         return ZERO_SUMS
     usage = min(mean * 1_000 // demand, USAGE_MAX_PPM)
     if minutes < VARIANCE_MINUTES_MIN:

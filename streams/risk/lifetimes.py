@@ -69,11 +69,12 @@ def start_lifetime(minutes: int, usage: Sequence[int]) -> Lifetime:
 
     Args:
         minutes: length of the window.
-        usage: mean usage of each resource in the window, in units.
+        usage: mean usage of each resource in the window, in units; `NOT_MEASURED` where it is
+            unknown.
     """
     figures: list[int] = []
     for mean in usage:
-        figures += (mean * PARTS, 0)
+        figures += (mean * PARTS, 0) if mean >= 0 else (NOT_MEASURED, NOT_MEASURED)
     return Lifetime(minutes, tuple(figures))
 
 
@@ -83,10 +84,20 @@ def extend_lifetime(lifetime: Lifetime | None, minutes: int, usage: Sequence[int
     Args:
         lifetime: usage before the window.
         minutes: length of the window, at least 1.
-        usage: mean usage of each resource in the window, in units.
+        usage: mean usage of each resource in the window, in units; where it is `NOT_MEASURED`, what
+            is known of the resource stays.
     """
     window = start_lifetime(minutes, usage)
-    return window if lifetime is None else merge_lifetimes(lifetime, window)
+    if lifetime is None:
+        return window
+    merged = merge_lifetimes(lifetime, window)
+    if min(usage, default=0) >= 0:
+        return merged
+    figures = list(merged.usage)
+    for index, mean in enumerate(usage):
+        if mean < 0:
+            figures[2 * index : 2 * index + 2] = lifetime.usage[2 * index : 2 * index + 2]
+    return merged._replace(usage=tuple(figures))
 
 
 def merge_lifetimes(older: Lifetime, newer: Lifetime) -> Lifetime:
@@ -121,7 +132,8 @@ def update_recent(
     Args:
         lifetime: usage before the window, or in the window if it is the first.
         minutes: length of the window, at least 1.
-        usage: mean usage of each resource in the window, in units; None: it was not measured.
+        usage: mean usage of each resource in the window, in units; None: it was not measured, nor
+            was a resource that is `NOT_MEASURED`.
         recent_minutes: time within which the recent average forgets most of a window, at least 1.
     """
     lifetime_minutes, lifetime_usage, before = lifetime
@@ -138,6 +150,12 @@ def update_recent(
         mean = lifetime_usage[2 * index]
         average, root, lasting = before[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
         now = used * PARTS
+        if used < 0:
+            recent += (average, root, lasting)
+            continue
+        if average < 0:
+            recent += (now, 0, 0)
+            continue
         beyond, squares = average - mean, root * root
         products = lasting * squares // _MILLION * seen + (now - mean) * beyond * minutes
         products //= seen + minutes
@@ -160,6 +178,9 @@ def expect_usage(lifetime: Lifetime) -> Lifetime:
     expected: list[int] = []
     for index in range(len(recent) // RECENT_FIGURES):
         mean, deviation = usage[2 * index], usage[2 * index + 1]
+        if mean < 0:
+            expected += (mean, deviation)
+            continue
         average, root, lasting = recent[RECENT_FIGURES * index : RECENT_FIGURES * (index + 1)]
         variance = deviation * deviation
         believed = _believe(lasting, variance, root * root * windows)

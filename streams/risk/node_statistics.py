@@ -8,8 +8,9 @@ of five minutes: from the lifetimes in the metric, or else from its averages. A 
 the newest metric alone. Metrics name pods by namespace and name, so a pod counts as unmeasured in
 its first minute: the figure may be that of an earlier pod of that name.
 
-The system part is usage that belongs to no pod, host applications included; it counts as a pod that
-requests nothing. If a metric has usage of the node and none of pods, the whole node is the system
+The system part is usage that belongs to no pod of which there is a record, host applications
+included; it counts as a pod that requests nothing. A resource that a metric lacks is unknown: what was
+known of it stays, as on a node without a metric. If a metric has usage of the node and none of pods, the whole node is the system
 part. The pods of such a node add only the uncertainty of their variance, also pods with a lifetime
 from earlier metrics.
 """
@@ -24,6 +25,7 @@ from streams.pods.held import Held
 from streams.risk import usage_shares as shares
 from streams.risk.fleet_usage import ZERO_SUMS, Fleet, FleetUsage, measure_pod
 from streams.risk.lifetimes import (
+    NOT_MEASURED,
     WINDOW_MINUTES,
     Lifetime,
     expect_usage,
@@ -43,7 +45,8 @@ class NodeStatistics:
     """Lifetimes of the pods of one node, and mean and variance that follow from them."""
 
     __slots__ = (
-        "_figures", "_figures_of", "_metric_ms", "_metric_pods", "_sums", "_whole", "_young",
+        "_figures", "_figures_of", "_lacking", "_metric_ms", "_metric_pods", "_sums", "_whole",
+        "_young",
         "extended_at_ms", "fleet", "fleet_sums", "lifetimes", "reported", "tiny_request_sums", "whole",
     )  # fmt: skip
 
@@ -64,6 +67,8 @@ class NodeStatistics:
         """Update time of the newest metric."""
         self._metric_pods: Sequence[PodMetric] = ()
         """Its pods."""
+        self._lacking: Sequence[str] = ()
+        """Resources of which it says nothing."""
         self._whole = False
         """In the newest metric the whole node is the system part."""
         self._sums = (0,) * (shares.SUMS * len(fleet.resources))
@@ -174,12 +179,20 @@ class NodeStatistics:
 
     # --- metrics and policy ---------------------------------------------------------------------
 
-    def measure(self, metric: NodeMetric | None, held: Iterable[Held], *, extend: bool) -> bool:
+    def measure(
+        self,
+        metric: NodeMetric | None,
+        held: Iterable[Held],
+        gone: Sequence[Mapping[str, int]] = (),
+        *,
+        extend: bool,
+    ) -> bool:
         """Take over a new metric; return whether it extended the lifetimes.
 
         Args:
             metric: None: it was removed, and lifetimes stay as they are.
             held: all pods of the node.
+            gone: usage of pods that have left and that the metric's means still contain.
             extend: False: the lifetimes contain it already, if they should.
         """
         pods = list(held)
@@ -193,7 +206,7 @@ class NodeStatistics:
         if extend or whole or self._whole:
             self._set_metric(metric)
             if extend and metric is not None:
-                self._extend(metric, pods, reported)
+                self._extend(metric, pods, gone, reported)
             self.sum_up(pods)
         else:
             # Only pods without a lifetime count by the newest metric.
@@ -264,6 +277,7 @@ class NodeStatistics:
     def _set_metric(self, metric: NodeMetric | None) -> None:
         self._metric_ms = None if metric is None else metric.updated_at_ms
         self._metric_pods = () if metric is None else metric.pods
+        self._lacking = () if metric is None else find_lacking(metric, self.fleet.resources)
         self._whole = _is_whole(metric)
 
     def _read_usages(self) -> dict[_PodName, tuple[int, ...]]:
@@ -282,7 +296,13 @@ class NodeStatistics:
         return None
 
     def _read_usage(self, pod: PodMetric) -> tuple[int, ...]:
-        return tuple([pod.usage.get(name, 0) for name in self.fleet.resources])
+        lacking = self._lacking
+        return tuple(
+            [
+                NOT_MEASURED if name in lacking else pod.usage.get(name, 0)
+                for name in self.fleet.resources
+            ]
+        )
 
     # --- lifetimes ------------------------------------------------------------------------------
 
@@ -297,13 +317,18 @@ class NodeStatistics:
         return now_ms - last_ms >= WINDOW_MINUTES * 60_000 * (2 if self.reported else 1)
 
     def _extend(
-        self, metric: NodeMetric, held: Iterable[Held], reported: Mapping[_PodName, Lifetime]
+        self,
+        metric: NodeMetric,
+        held: Sequence[Held],
+        gone: Sequence[Mapping[str, int]],
+        reported: Mapping[_PodName, Lifetime],
     ) -> None:
         """Extend the lifetimes by a metric.
 
         Args:
             metric: the newest one, which has been read by `_set_metric`.
             held: all pods of the node.
+            gone: usage of pods that have left.
             reported: lifetimes in the metric.
         """
         now_ms = metric.updated_at_ms or 0
@@ -324,7 +349,11 @@ class NodeStatistics:
         before = self.lifetimes.get(SYSTEM) if self.whole == self._whole else None
         after, system = before, None
         if metric.usage is not None:
-            system = compute_system_usage(metric, self.fleet.resources, whole_node=self._whole)
+            names = {(each.pod.namespace, each.pod.name) for each in held}
+            pods = [each.usage for each in metric.pods if (each.namespace, each.name) in names]
+            system = compute_system_usage(
+                metric, self.fleet.resources, [*pods, *gone], whole_node=self._whole
+            )
             after = extend_lifetime(before, window, system)
         if after is not None:
             lifetimes[SYSTEM] = self._follow_recent(before, after, window, system)
@@ -351,27 +380,52 @@ class NodeStatistics:
         return max(1, min((now_ms - self.extended_at_ms) // 60_000, WINDOW_MINUTES))
 
 
+def find_lacking(metric: NodeMetric, resources: Sequence[str]) -> tuple[str, ...]:
+    """Return the resources of which a metric says nothing, neither of the node nor of its parts."""
+    usage = metric.usage or {}
+    if all(name in usage for name in resources):
+        return ()
+    parts = [metric.system_usage, *(each.usage for each in metric.pods)]
+    parts += [each.usage for each in metric.host_applications]
+    return tuple(
+        [
+            name
+            for name in resources
+            if name not in usage and not any(name in part for part in parts)
+        ]
+    )
+
+
 def compute_system_usage(
-    metric: NodeMetric, resources: Sequence[str], *, whole_node: bool
+    metric: NodeMetric,
+    resources: Sequence[str],
+    pods: Sequence[Mapping[str, int]],
+    *,
+    whole_node: bool,
 ) -> list[int]:
     """Return the mean usage of the system part, in units, one entry per resource.
 
+    It is at least what the node uses beyond its pods: pods without a record are part of it.
+
     Args:
-        metric: if it lacks the system usage of a resource, the result for that resource is the
-            usage of the node minus the usage of its pods.
-        resources: names, in the order of the result.
+        metric: the metric.
+        resources: names, in the order of the result; `NOT_MEASURED` where the metric says nothing.
+        pods: usage of pods of which there is, or was lately, a record.
         whole_node: all usage of the node counts as the system's.
     """
     node_usage: Mapping[str, int] = metric.usage or {}
-    if whole_node:
-        return [node_usage.get(name, 0) for name in resources]
+    lacking = find_lacking(metric, resources)
     parts = [metric.system_usage, *(each.usage for each in metric.host_applications)]
-    return [
-        min(sum(part.get(name, 0) for part in parts), AMOUNT_MAX)
-        if name in metric.system_usage or name not in node_usage
-        else max(0, node_usage[name] - sum(pod.usage.get(name, 0) for pod in metric.pods))
-        for name in resources
-    ]
+    system = []
+    for name in resources:
+        used = node_usage.get(name, 0)
+        if name in lacking:
+            used = NOT_MEASURED
+        elif not whole_node:
+            named = sum(part.get(name, 0) for part in parts)
+            used = max(named, used - sum(usage.get(name, 0) for usage in pods))
+        system.append(min(used, AMOUNT_MAX))
+    return system
 
 
 def _is_whole(metric: NodeMetric | None) -> bool:

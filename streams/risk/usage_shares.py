@@ -45,6 +45,9 @@ def compute_measured_share(
     for index, amount in enumerate(demand):
         mean, deviation = usage[2 * index], usage[2 * index + 1]
         square = amount * amount
+        if mean < 0:
+            share += (amount * PARTS, 0, square, 0, square)
+            continue
         share += (
             amount * PARTS * for_mean // of_mean,
             mean * minutes // of_mean,
@@ -62,7 +65,10 @@ def compute_whole_node_share(
     varied = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
     for_variance = args.variance_prior_minutes
     share: list[int] = []
-    for amount in demand:
+    for index, amount in enumerate(demand):
+        if system is not None and system.usage[2 * index] < 0:
+            share += (amount * PARTS, 0, amount * amount, 0, amount * amount)
+            continue
         share += (0, 0, amount * amount * for_variance // (for_variance + varied), 0, 0)
     return tuple(share)
 
@@ -74,6 +80,9 @@ def compute_system_share(lifetime: Lifetime | None, resources: int) -> tuple[int
     share: list[int] = []
     for index in range(resources):
         mean, deviation = lifetime.usage[2 * index], lifetime.usage[2 * index + 1]
+        if mean < 0:
+            share += (0,) * SUMS
+            continue
         share += (0, mean, 0, deviation * deviation // (PARTS * PARTS), 0)
     return tuple(share)
 

@@ -6,7 +6,7 @@ assigned_pods       a pod as a node counts it, and what it adds to the sums
 estimate            what a pod is expected to use before it has been measured
 thresholds          usage thresholds of a node, and the most that they allow
 moving_thresholds   thresholds that follow the time of the week or the recent past
-missing_statistics  statistics that a policy uses and a node's metric lacks
+missing_usage       what a policy looks at and a node's metric lacks
 vectors             amounts over the policy's resources, and their sums
 go_json             JSON as Go decodes it into typed values
 rounding            Go's arithmetic, where it decides

@@ -1,15 +1,20 @@
 """A node metric as vectors over the resources of the policy.
 
-Source: docs/upstream.md A3.1 and A6.9. A resource list that is empty was not measured; a list that
-lacks a resource says 0 of it.
+Source: docs/upstream.md A3.1 and A6.9. A resource list that is empty was not measured. To Koordinator
+a list that lacks a resource says 0 of it, and a pod without a class is not prod. To us the resource is
+unknown, the pod's own record says its class (X25), and a window that was not measured is replaced by
+the next shorter one, or by the mean (X9).
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
+from schemas.base.capacity import find_impossible
 from schemas.base.message import AMOUNT_MAX
 from schemas.base.refusals import Refusal
 from schemas.messages.metrics import NodeMetric
+from schemas.policy.durations import format_duration_ms
 from streams.usage.estimate import Estimator
 from streams.usage.vectors import Vector
 
@@ -17,6 +22,22 @@ from streams.usage.vectors import Vector
 REPORT_INTERVAL_DEFAULT_MS = 60_000
 
 PROD_CLASS = "koord-prod"
+
+
+class Reading(NamedTuple):
+    """Usage of a node by one statistic."""
+
+    usage: Vector
+    unknown: tuple[int, ...] = ()
+    """Positions of resources that the metric lacks; their usage is 0 here."""
+    instead: tuple[tuple[int, str], ...] = ()
+    """Positions of resources of which another statistic replaces the one that was asked for, and
+    which."""
+
+
+def name_statistic(aggregation: str, duration_ms: int) -> str:
+    """Return the name of a statistic in decisions, such as "p95 over 5m"; 0: the longest window."""
+    return f"{aggregation} over {format_duration_ms(duration_ms) if duration_ms else 'any window'}"
 
 
 class MetricVectors:
@@ -27,11 +48,14 @@ class MetricVectors:
         "_longest",
         "_metric",
         "_pods",
+        "_readings",
+        "_upstream",
         "_vector",
         "node",
         "report_interval_ms",
         "resources",
         "system",
+        "unknown",
     )
 
     def __init__(self, metric: NodeMetric, estimator: Estimator) -> None:
@@ -40,6 +64,14 @@ class MetricVectors:
         self._vector = vector = estimator.vector
         self.resources = estimator.resources
         self.node: Vector | None = None if metric.usage is None else vector(metric.usage)
+        self._upstream = estimator.follows_koordinator
+        self.unknown: tuple[int, ...] = ()
+        """Positions of resources that the node's mean usage lacks."""
+        if metric.usage is not None and not self._upstream:
+            named = metric.usage
+            self.unknown = tuple(
+                [place for place, name in enumerate(self.resources) if name not in named]
+            )
         self.system: Vector = vector(metric.system_usage)
         self.report_interval_ms = (
             REPORT_INTERVAL_DEFAULT_MS
@@ -51,38 +83,80 @@ class MetricVectors:
         as under a policy that uses averages."""
         self._longest: dict[str, int] = {}
         """Longest duration measured, by aggregation type."""
+        self._readings: dict[tuple[str, int], Reading | None] = {}
 
     @property
     def pods(self) -> dict[tuple[str, str], tuple[Vector, bool]]:
-        """Usage by namespace and name, and whether the node's agent knows the pod as prod."""
+        """Usage by namespace and name, and whether a prod pod's usage counts as prod usage."""
         if self._pods is None:
             found: dict[tuple[str, str], tuple[Vector, bool]] = {}
             vector = self._vector
+            prod_classes = (PROD_CLASS,) if self._upstream else (PROD_CLASS, "")
             for pod in self._metric.pods:
                 usage = pod.usage
                 if usage:
                     key = (pod.namespace, pod.name)
-                    known_as_prod = pod.priority_class == PROD_CLASS or (
+                    known_as_prod = pod.priority_class in prod_classes or (
                         key in found and found[key][1]
                     )
                     found[key] = (vector(usage), known_as_prod)
             self._pods = found
         return self._pods
 
-    def usage(self, aggregation: str, duration_ms: int) -> Vector | None:
-        """Return usage by aggregation type over a duration; 0 means the longest one measured.
+    def read(self, aggregation: str | None, duration_ms: int) -> Reading | None:
+        """Return usage by a statistic over a duration.
 
-        None: an explicit duration was not measured. A duration of 0 falls back to the node's
-        average.
+        Args:
+            aggregation: avg, p50 ...; None: the node's mean.
+            duration_ms: 0: the longest one measured.
+
+        Returns:
+            None: nothing is known of the node, or, by Koordinator's rules, of that duration.
         """
+        if self.node is None:
+            return None
+        if aggregation is None:
+            return Reading(self.node, self.unknown)
+        key = aggregation, duration_ms
+        if key not in self._readings:
+            read = self._read_upstream if self._upstream else self._read_windows
+            self._readings[key] = read(aggregation, duration_ms)
+        return self._readings[key]
+
+    def _read_upstream(self, aggregation: str, duration_ms: int) -> Reading | None:
         measured = self._statistics()
         if not duration_ms:
             longest = self._longest.get(aggregation)
             if longest is None:
-                return self.node
+                return None if self.node is None else Reading(self.node)
             duration_ms = longest
         usage = measured.get((aggregation, duration_ms))
-        return None if usage is None else self._vector(usage)
+        return None if usage is None else Reading(self._vector(usage))
+
+    def _read_windows(self, aggregation: str, duration_ms: int) -> Reading:
+        """Read each resource from the window, else from the next shorter one, else from the mean."""
+        windows = {
+            length_ms: usage
+            for (kind, length_ms), usage in self._statistics().items()
+            if kind == aggregation and (not duration_ms or length_ms <= duration_ms)
+        }
+        lengths = sorted(windows, reverse=True)
+        names = [name_statistic(aggregation, length_ms) for length_ms in lengths]
+        sources = [windows[length_ms] for length_ms in lengths]
+        names.append("mean")
+        sources.append(self._metric.usage or {})
+        asked = bool(lengths) and (not duration_ms or lengths[0] == duration_ms)
+        usage, unknown, instead = [], [], []
+        for place, resource in enumerate(self.resources):
+            found = next((i for i, source in enumerate(sources) if resource in source), None)
+            if found is None:
+                usage.append(0)
+                unknown.append(place)
+                continue
+            usage.append(sources[found][resource])
+            if found or not asked:
+                instead.append((place, names[found]))
+        return Reading(tuple(usage), tuple(unknown), tuple(instead))
 
     def _statistics(self) -> dict[tuple[str, int], Mapping[str, int]]:
         if self._aggregated is None:
@@ -117,6 +191,26 @@ def check_amounts(metric: NodeMetric) -> Refusal | None:
                     f"{where}, {resource}: {used} was measured; allowed are at most {AMOUNT_MAX} (2^50), "
                     "more than any machine has: look at what measures it",
                 )
+    return None
+
+
+def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal | None:
+    """Return a refusal that names an amount which a node of this capacity cannot have used."""
+    limits = {name: capacity[name] for name in metric.usage or () if capacity.get(name)}
+    if not limits:
+        return None
+    parts = _amounts(metric)
+    if (
+        find_impossible(
+            {name: max([part.get(name, 0) for part in parts]) for name in limits}, limits
+        )
+        is None
+    ):
+        return None
+    for where, usage in _usages(metric):
+        impossible = find_impossible(usage, limits)
+        if impossible is not None:
+            return Refusal("limit", f"{where}, {impossible}: look at what measures it")
     return None
 
 

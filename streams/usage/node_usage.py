@@ -18,7 +18,7 @@ from streams.usage.assigned_pods import AssignedPod, Share, is_same_for_estimati
 from streams.usage.estimate import Estimator
 from streams.usage.metric import MetricVectors
 from streams.usage.thresholds import build_profile
-from streams.usage.vectors import Vector, minus, plus, total
+from streams.usage.vectors import UNKNOWN, Vector, minus, plus, total
 
 #: A pod's usage, and whether the node's agent knows it as prod.
 _Measured = tuple[Vector, bool]
@@ -89,7 +89,10 @@ class ExpectedNodeUsage:
         before, self.estimator = self.estimator, estimator
         if before.counts_like(estimator):
             return False
-        if self.metric is not None and before.resources != estimator.resources:
+        if self.metric is not None and (
+            before.resources != estimator.resources
+            or before.follows_koordinator != estimator.follows_koordinator
+        ):
             self.vectors = MetricVectors(self.metric, estimator)
         self.assigned = {
             uid: self._make_assigned(old.pod, old.demand, old.cached_at_ms)
@@ -160,24 +163,32 @@ class ExpectedNodeUsage:
     def compute_expected(self, aggregation: str | None, duration_ms: int) -> Vector:
         """Return the expected usage of the node, without the pod that is being placed.
 
+        A resource of which nothing is known is `UNKNOWN`.
+
         Args:
             aggregation: avg, p50 ...; None: the node's average.
-            duration_ms: 0: the longest measured. A duration that was not measured means that
-                nothing is known of the usage: then it is the sum of the estimates of all pods.
+            duration_ms: 0: the longest measured. By Koordinator's rules a duration that was not
+                measured means that nothing is known of the usage: then it is the sum of the
+                estimates of all pods.
         """
         if self.vectors is None or self.vectors.node is None:
             raise ValueError("expected usage of a node without usage: check `vectors` first")
         if aggregation is None:
-            return plus(self.vectors.node, self.delta)
-        usage = self.vectors.usage(aggregation, duration_ms)
-        return self.estimated if usage is None else plus(usage, self.delta)
+            return _without(plus(self.vectors.node, self.delta), self.vectors.unknown)
+        reading = self.vectors.read(aggregation, duration_ms)
+        if reading is None:
+            return self.estimated
+        return _without(plus(reading.usage, self.delta), reading.unknown)
 
     def compute_expected_prod(self) -> Vector:
-        """Return the expected usage of prod pods, with the system's if the policy says so."""
+        """Return the expected usage of prod pods, with the system's if the policy says so; a
+        resource of which nothing is known is `UNKNOWN`."""
         expected = plus(self.prod_usage, self.prod_delta)
-        if self.vectors is not None and self.estimator.args.prod_usage_include_sys:
+        if self.vectors is None:
+            return expected
+        if self.estimator.args.prod_usage_include_sys:
             expected = plus(expected, self.vectors.system)
-        return expected
+        return _without(expected, self.vectors.unknown)
 
     # --- sums -----------------------------------------------------------------------------------
 
@@ -285,3 +296,9 @@ class ExpectedNodeUsage:
     def _forget_time(self) -> None:
         if self.metric is None and not self.assigned:
             self.metric_time_ms = None
+
+
+def _without(usage: Vector, unknown: tuple[int, ...]) -> Vector:
+    if not unknown:
+        return usage
+    return tuple([UNKNOWN if place in unknown else used for place, used in enumerate(usage)])

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 Vector = tuple[int, ...]
 
+#: Usage of a resource of which nothing is known.
+UNKNOWN = -(2**61)
+
 
 def plus(left: Vector, right: Vector) -> Vector:
     """Return the sum per resource."""

@@ -8,6 +8,7 @@ The stages themselves are pure. This package and `streams.app` are the only ones
 may import Faust, aiokafka or asyncio.
 
     runner      puts the parts of a stage's worker together
+    parcels     what a fetch has brought, as messages to Faust
     partitions  the partitions of a stage that this worker owns, and what is wrong around them
     consume/    how records come in
     store/      how results become durable

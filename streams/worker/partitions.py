@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from streams.stage.records import Stage
+from streams.worker.parcels import EmptyOffsets
 
 logger = logging.getLogger(__name__)
-
-#: Topic, partition and first offset of offsets without a record, to the offset behind them.
-EmptyOffsets = Mapping[tuple[str, int, int], int]
 
 
 class Notices:
@@ -64,6 +62,10 @@ class Partitions:
         """How often partitions were taken away."""
         self.assigned_at_s = 0.0
         """When Faust assigned partitions last, by the monotonic clock."""
+        self.worked_at_s = 0.0
+        """When a batch was applied or became durable last, by the monotonic clock."""
+        self.refused_at_s = 0.0
+        """When brokers were seen last that take no writes: too few replicas are in sync."""
         self.notices = Notices(stage)
         self._passed: dict[tuple[str, int], tuple[int, int]] = {}
         """A position, and the offset up to which no record follows it, by topic and partition."""
@@ -92,9 +94,12 @@ class Partitions:
         return {tp.partition for tp in assigned if tp.topic in self.topics}
 
     @property
-    def waiting_since_s(self) -> float | None:
-        """Since when recovery waits for a row, by the monotonic clock; none: it is over."""
-        if self.recovered or not self._app.in_recovery:
-            return None
+    def is_recovering(self) -> bool:
+        """Whether tables are being read."""
+        return not self.recovered and bool(self._app.in_recovery)
+
+    @property
+    def progressed_at_s(self) -> float:
+        """When a row was recovered, or a batch was applied or became durable, by the monotonic clock."""
         read_at_s: float = self._app.row_read_at_s
-        return max(self.assigned_at_s, read_at_s)
+        return max(self.assigned_at_s, read_at_s, self.worked_at_s)

@@ -25,9 +25,10 @@ from streams.worker.consume.batches import Batches, BatchLimits
 from streams.worker.consume.intake import Intake
 from streams.worker.consume.takeover import Takeover
 from streams.worker.consume.ticker import Ticker, Ticks
-from streams.worker.consume.transport import PARCEL_RECORDS, PARCELS_QUEUED_MAX, in_flight
+from streams.worker.consume.transport import PARCELS_QUEUED_MAX, in_flight
 from streams.worker.consume.undelivered import UndeliveredWatch
 from streams.worker.event_loop import Pace
+from streams.worker.parcels import PARCEL_RECORDS
 from streams.worker.partitions import Partitions
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.journal_first import JournalFirst
@@ -117,7 +118,7 @@ class StageRunner:
             self.pipeline.flush_rows(),
             self._prepare(),
             self._undelivered.run(),
-            self._watch.run(),
+            self._watch.run(self.partitions),
         ]
         if self._ticker is not None:
             work.append(self._ticker.run())

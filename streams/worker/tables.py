@@ -23,7 +23,7 @@ from schemas.settings.connection import APP_ID
 from schemas.storage.tables import parse_row_key
 from streams.stage.long_rows import is_chunk, joined, named, records, row_of
 from streams.stage.records import DamagedTable, RowChange, compress, decompress
-from streams.worker.consume.transport import Parcel
+from streams.worker.parcels import Parcel
 
 #: Most rows that are read from a changelog before they are taken in.
 READ_ROWS_MAX = 1_000

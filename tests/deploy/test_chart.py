@@ -177,8 +177,15 @@ def test_another_cluster_is_reached_by_its_kubeconfig() -> None:
     assert spec["containers"][0]["volumeMounts"][0]["mountPath"] == "/etc/loadstream/kubeconfig"
 
 
+def test_an_evictor_of_some_namespaces_cordons_no_nodes_since_these_belong_to_none() -> None:
+    for values, cordons in ((_PRODUCTION, False), (_FLEET, True)):
+        deployment = find(render(values), "Deployment", "loadstream-evict-blue")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert ("--no-cordon" not in container["args"]) is cordons
+
+
 def test_the_rights_of_another_cluster_can_be_rendered_for_it() -> None:
-    """As docs/install.md does it: as if that cluster were the own one."""
+    """As docs/how-to/install.md does it: as if that cluster were the own one."""
     other = "clusters.blue.kubeconfigSecret=blue,clusters.green.kubeconfigSecret="
     accounts = {
         each["metadata"]["name"]

@@ -218,7 +218,7 @@ def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -
 
 @pytest.mark.parametrize(
     ("page", "exposed"),
-    [("operations.md", EXPOSED), ("kubernetes.md", EXPOSED_BY_DUTIES)],
+    [("reference/operations.md", EXPOSED), ("how-to/kubernetes.md", EXPOSED_BY_DUTIES)],
     ids=["worker", "duties"],
 )
 def test_every_metric_of_ours_is_documented_and_no_other(
@@ -234,7 +234,7 @@ def test_every_metric_of_ours_is_documented_and_no_other(
 
 
 def test_every_setting_of_a_worker_is_documented_and_no_other() -> None:
-    text = (ROOT / "docs/operations.md").read_text()
+    text = (ROOT / "docs/reference/operations.md").read_text()
     told = set(re.findall(r"^\| `(LOADSTREAM_(?:WORKER|LOG)_\w+)`", text, re.MULTILINE))
     assert told == {
         f"{group.model_config.get('env_prefix')}{field.upper()}"

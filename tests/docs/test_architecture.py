@@ -8,8 +8,8 @@ import pytest
 
 from tests.docs.pages import ROOT, spans
 
-_ARCHITECTURE = ROOT / "docs" / "architecture.md"
-_GLOSSARY = ROOT / "docs" / "glossary.md"
+_ARCHITECTURE = ROOT / "docs" / "contributing" / "architecture.md"
+_GLOSSARY = ROOT / "docs" / "contributing" / "glossary.md"
 _TOP = (
     "schemas",
     "streams",

@@ -18,7 +18,7 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 from streams.usage.estimate import Estimator
 from streams.usage.node_usage import ExpectedNodeUsage
-from streams.usage.vectors import Vector
+from streams.usage.vectors import UNKNOWN, Vector
 
 PROD, OTHER = 0, 1
 
@@ -28,6 +28,9 @@ PROD, OTHER = 0, 1
 #: slack takes 100 / 256. For capacities up to `_EXACT_MAX` both leave room for the error.
 _SLACK = 1 / 256
 _EXACT_MAX = 2**42
+#: Usage beyond the capacity that a resource of unknown usage counts with: nothing is left of it,
+#: whatever the pod.
+_NOTHING_LEFT = 2**41
 #: More than any percentage that can be left.
 _BEYOND = 2**100
 
@@ -173,7 +176,21 @@ class LoadAwareScore(Score):
         """Expected usage by which prod pods and others are scored; None: the node scores 0."""
         if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None
-        other = usage.compute_expected(self._aggregation, self._aggregated_ms)
-        return (
-            usage.compute_expected_prod() if self.args.score_according_prod_usage else other
-        ), other
+        total = usage.profile.total
+        other = _known(usage.compute_expected(self._aggregation, self._aggregated_ms), total)
+        if not self.args.score_according_prod_usage:
+            return other, other
+        return _known(usage.compute_expected_prod(), total), other
+
+
+def _known(used: Vector, total: Vector) -> Vector:
+    """The usage, where a resource that is not known is used up: it scores 0, as a node without a
+    metric does."""
+    if UNKNOWN not in used:
+        return used
+    return tuple(
+        [
+            capacity + _NOTHING_LEFT if amount == UNKNOWN else amount
+            for amount, capacity in zip(used, total, strict=True)
+        ]
+    )

@@ -28,6 +28,8 @@ from streams.stage.arrays import BoolArray, IntArray
 
 #: No usage exceeds it.
 UNLIMITED = 4 * TOTAL_MAX
+#: Every usage exceeds it.
+_NEVER_LOW = -1
 _FULL = 100.0
 
 
@@ -47,6 +49,9 @@ class PoolNodes:
         self.usage: IntArray = columns.usage[at]
         self.prod_usage: IntArray = columns.prod_usage[at]
         self.pending: IntArray = columns.pending[at]
+        self.known: BoolArray = columns.known[at]
+        """A resource of which a metric says nothing makes its node neither hot nor low."""
+        self.usage[~self.known] = 0
         self.schedulable: BoolArray = columns.schedulable[rows]
 
 
@@ -68,6 +73,7 @@ def compute_limits(
     low, high = _limit_pair(
         thresholds.low, thresholds.high, nodes, nodes.usage, thresholds.deviation, differences
     )
+    low[~nodes.known], high[~nodes.known] = _NEVER_LOW, UNLIMITED
     if differences.thresholds_as_given and not thresholds.prod_high:
         return UsageLimits(low, high, None, None)
     prod_low, prod_high = _limit_pair(
@@ -78,6 +84,7 @@ def compute_limits(
         thresholds.deviation,
         differences,
     )
+    prod_low[~nodes.known], prod_high[~nodes.known] = _NEVER_LOW, UNLIMITED
     return UsageLimits(low, high, prod_low, prod_high)
 
 
@@ -123,12 +130,13 @@ def _clamp(percent: float) -> float:
 def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences) -> list[float]:
     """Mean usage in percent per resource, in Koordinator's order of operations (B2.4); 0 of no node."""
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
-    share = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
+    counts = nodes.known & (nodes.capacity > 0)
+    share = np.divide(used, capacity, out=np.zeros_like(used), where=counts)
     # Summed one after the other, as they do: numpy's sum adds in another order.
     sums = np.cumsum(share * 100.0, axis=1)[:, -1:].sum(axis=1)
     counted = np.full(len(sums), usage.shape[1])
     if differences.unknown_without_capacity:
-        counted = (nodes.capacity > 0).sum(axis=1)
+        counted = counts.sum(axis=1)
     means: list[float] = (sums / np.maximum(counted, 1)).tolist()
     return means
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.policy import Policy
 from streams.rebalance.differences import differences_of
-from streams.rebalance.inputs import PodFilter, RoundInput, measured
+from streams.rebalance.inputs import PodFilter, RoundInput, judged, measured
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.risk.nodes import risk_resources
@@ -33,7 +33,9 @@ class ThresholdRounds:
         pools = self.pools.pools
         names = {name for pool in pools for name in resources_of(pool.thresholds)}
         names |= {"memory", "pods", *watched_resources(policy), *risk_resources(policy)}
-        self.universe = Universe(tuple(sorted(names)), differences)
+        self.universe = Universe(
+            tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
+        )
         self.counters = Counters(cluster, policy, pools)
         self._shared = Shared(
             policy.rebalance, differences, PodFilter(policy.rebalance), self.counters
@@ -55,7 +57,7 @@ class ThresholdRounds:
                 self._policy, self._history, pool.name, configured, given.now_ms
             )
             resources = resources_of(configured)
-            fresh = members & measured(columns, args, given.now_ms, resources)
+            fresh = members & measured(columns, args, given.now_ms) & judged(columns, resources)
             nodes = PoolNodes(columns, np.flatnonzero(fresh), resources)
             outcome.means[pool.name] = self._means(nodes)
             if self.differences.first_match_pools:

@@ -15,10 +15,8 @@ that moment. Faust drops them although its consumer has read past them. In a cha
 record might follow, and recovery would wait for them for ever. Here they are given back: reading
 goes on from the first of them.
 
-Offsets without a record are no loss: markers of transactions, and records that compaction has
-removed. A fetch knows which offsets it has read through, so a parcel names those of them that hold
-no record, and one that follows a changelog's last row moves recovery on to the changelog's end.
-Otherwise each of them would look like a record that was not delivered.
+A fetch may end with offsets without a record. Faust's recovery would wait for their records, so a parcel
+without records stands for them behind a changelog's last row.
 
 Faust also empties its queues each time that it resumes the flow, which it does once more when
 recovery is over. Rows of a standby copy that wait in one at that moment are not read again: the
@@ -37,45 +35,19 @@ from collections.abc import (
     Collection,
     Iterator,
     Mapping,
-    Sequence,
 )
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
-from faust.types.tuples import ConsumerMessage
 from mode.utils.queues import FlowControlEvent
 
-from streams.stage.records import InputRecord
 from streams.worker.membership import Standing, standing
+from streams.worker.parcels import Fetched, make_parcel, split
 
-#: Most records in a parcel: topics take turns by parcels, so that none waits for all of another.
-PARCEL_RECORDS = 100
 #: Most parcels that wait in a stream before the consumer stops fetching.
 PARCELS_QUEUED_MAX = 32
-
-
-class Fetched(NamedTuple):
-    """What a fetch has brought of one partition, from one offset up to and without another."""
-
-    first: int
-    following: int
-    records: Sequence[Any]
-    """May be none: the offsets hold no record then."""
-
-
-class Parcel(ConsumerMessage):
-    """Records of one partition that follow each other, as one message to Faust.
-
-    Its offset is the last one that it covers. Without records it stands behind a changelog's last
-    row, or for offsets of an input that hold none.
-    """
-
-    __slots__ = ("empty", "records")
-    records: list[InputRecord]
-    empty: dict[tuple[str, int, int], int]
-    """Its offsets without a record, as in `EmptyOffsets`."""
 
 
 def in_flight(consumer: Any, topics: Collection[str]) -> int:
@@ -208,7 +180,8 @@ class _PromptConsumer(Consumer):
     def _messages(self, fetched: Mapping[Any, Fetched]) -> Iterator[tuple[Any, Any]]:
         packed: Collection[str] = self.app.packed_topics
         scheduler: Any = self.scheduler
-        parcels = {tp: list(_split(each)) for tp, each in fetched.items() if tp.topic in packed}
+        generation = self.app.consumer_generation_id
+        parcels = {tp: list(split(each)) for tp, each in fetched.items() if tp.topic in packed}
         if len(parcels) < len(fetched):
             others = {tp: each for tp, each in fetched.items() if tp not in parcels}
             rows = {tp: each.records for tp, each in others.items() if each.records}
@@ -217,36 +190,11 @@ class _PromptConsumer(Consumer):
             for tp, (first, following, records) in others.items():
                 behind = records[-1].offset + 1 if records else first
                 if behind < following:
-                    yield tp, self._parcel(tp, Fetched(behind, following, ()))
+                    yield tp, make_parcel(tp, Fetched(behind, following, ()), generation)
         for number in range(max(map(len, parcels.values()), default=0)):
             for tp, pieces in parcels.items():
                 if number < len(pieces):
-                    yield tp, self._parcel(tp, pieces[number])
-
-    def _parcel(self, tp: Any, piece: Fetched) -> Parcel:
-        found = piece.records
-        parcel = Parcel(
-            tp.topic,
-            tp.partition,
-            piece.following - 1,
-            found[-1].timestamp / 1000 if found else 0.0,
-            found[-1].timestamp_type if found else 0,
-            None,
-            None,
-            None,
-            None,
-            tp=tp,
-            generation_id=self.app.consumer_generation_id,
-        )
-        topic, partition = tp
-        parcel.records = [
-            InputRecord(topic, partition, each.offset, each.key, each.value, each.timestamp)
-            for each in found
-        ]
-        parcel.empty = {
-            (topic, partition, first): following for first, following in _find_empty(piece)
-        }
-        return parcel
+                    yield tp, make_parcel(tp, pieces[number], generation)
 
     async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
         if tp.topic not in self.app.packed_topics:
@@ -263,30 +211,6 @@ class _PromptConsumer(Consumer):
         acked.clear()
         self._acked_index[tp].clear()
         return following
-
-
-def _split(fetched: Fetched) -> Iterator[Fetched]:
-    """Split into pieces of at most `PARCEL_RECORDS`, one at least."""
-    first, following, records = fetched
-    while len(records) > PARCEL_RECORDS:
-        piece, records = records[:PARCEL_RECORDS], records[PARCEL_RECORDS:]
-        end = piece[-1].offset + 1
-        yield Fetched(first, end, piece)
-        first = end
-    yield Fetched(first, following, records)
-
-
-def _find_empty(fetched: Fetched) -> Iterator[tuple[int, int]]:
-    """First offset and end of each run of offsets without a record."""
-    first, following, records = fetched
-    if following - first == len(records):
-        return
-    for record in records:
-        if first < record.offset:
-            yield first, record.offset
-        first = record.offset + 1
-    if first < following:
-        yield first, following
 
 
 class PromptTransport(Transport):

@@ -1,24 +1,21 @@
 """Whether a worker lives, and whether it works.
 
-Alive: its event loop turns, no batch hangs, and recovery reads rows; if not, it must be started
-again. Ready: it has its partitions, a broker answers, it is not far behind, and nothing is wrong
-around it (`Notices`); if not, wait, or do what the message says. A batch that waits for brokers which are away does not hang: a new start would not
-bring them back. Another thread than the one that works answers both, so it answers even if the
-worker hangs.
+Alive: it makes progress, however slowly, or has nothing to do. Progress is a row recovered, a batch
+applied, a batch durable. A worker that has work and makes none must be started again, unless the brokers are
+away or take no writes: a new start would not change them. Ready: it has its partitions, a broker answers, it is not
+far behind, and nothing is wrong around it (`Notices`); if not, wait, or do what the message says. Another thread than
+the one that works answers both, so it answers even if the worker hangs.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from streams.worker.partitions import Partitions
 from streams.worker.store.pipeline import Pipeline
 
-#: Longest silence of the event loop. Building the state of large partitions takes seconds of it.
-LOOP_SILENCE_MAX_S = 30.0
-#: Longest time of one batch while brokers answer.
-BATCH_MAX_S = 120.0
-#: Longest time without a row while tables are recovered and brokers answer.
-RECOVERY_SILENCE_MAX_S = 120.0
+#: Longest time without progress while there is work and brokers answer, and of a silent event loop. One record of a
+#: large cluster may take seconds, and so does building the state of a partition.
+PROGRESS_MAX_S = 120.0
 #: Longest time since a broker answered. It is asked every few seconds.
 BROKER_SILENCE_MAX_S = 20.0
 
@@ -37,7 +34,10 @@ class Health:
         self._answering_since_s: float | None = None
         """Since when brokers have answered without a silence."""
         self._stages: list[tuple[Partitions, Pipeline]] = []
-        self._lag_records: int | None = None
+        self._lags: Mapping[str, int] = {}
+        """Records that wait to be applied, by stage."""
+        self._behind_since_s: dict[str, float] = {}
+        """Since when records have waited at each look, by stage."""
         self._counted: frozenset[tuple[str, int]] = frozenset()
         """Stages and partitions whose waiting records these are."""
 
@@ -49,15 +49,20 @@ class Health:
         """The event loop turns."""
         self._beat_s = self._clock()
 
-    def heard(self, lag_records: int, counted: Collection[tuple[str, int]] = ()) -> None:
-        """A broker has answered; the records that wait in all partitions of the worker together.
+    def heard(self, lags: Mapping[str, int], counted: Collection[tuple[str, int]] = ()) -> None:
+        """A broker has answered; the records that wait in the worker's partitions, by stage.
 
         `counted`: these partitions, each with its stage.
         """
         if self._silent():
             self._answering_since_s = self._clock()
         self._broker_s = self._clock()
-        self._lag_records, self._counted = lag_records, frozenset(counted)
+        self._lags, self._counted = lags, frozenset(counted)
+        self._behind_since_s = {
+            stage: self._behind_since_s.get(stage, self._broker_s)
+            for stage, records in lags.items()
+            if records
+        }
 
     def uncounted(self) -> Sequence[str]:
         """Stages that have taken partitions over since the waiting records were counted."""
@@ -75,32 +80,35 @@ class Health:
         now_s = self._clock()
         problems = []
         silent_s = now_s - self._beat_s
-        if silent_s > LOOP_SILENCE_MAX_S:
+        if silent_s > PROGRESS_MAX_S:
             problems.append(
-                f"the event loop has not turned for {silent_s:.0f} s; allowed are "
-                f"{LOOP_SILENCE_MAX_S:.0f}"
+                f"the event loop has not turned for {silent_s:.0f} s; allowed are {PROGRESS_MAX_S:.0f}"
             )
         answering_s = self._answering_since_s
         if answering_s is None or self._silent():
             return problems
         for partitions, pipeline in self._stages:
-            busy_s = pipeline.busy_since_s
-            if busy_s is not None and now_s - max(busy_s, answering_s) > BATCH_MAX_S:
+            work, since_s = self._find_work(partitions, pipeline)
+            progressed_s = max(since_s, partitions.progressed_at_s)
+            possible_s = max(progressed_s, answering_s, partitions.refused_at_s)
+            if work and now_s - possible_s > PROGRESS_MAX_S:
                 problems.append(
-                    f"{partitions.stage}: a batch has been under way for {now_s - busy_s:.0f} s; allowed "
-                    f"are {BATCH_MAX_S:.0f} while brokers answer"
-                )
-            waiting_s = partitions.waiting_since_s
-            if (
-                waiting_s is not None
-                and now_s - max(waiting_s, answering_s) > RECOVERY_SILENCE_MAX_S
-            ):
-                problems.append(
-                    f"{partitions.stage}: tables are being recovered, and no row has come for "
-                    f"{now_s - waiting_s:.0f} s; allowed are {RECOVERY_SILENCE_MAX_S:.0f} while brokers "
-                    "answer"
+                    f"{partitions.stage}: {work}, and there was no progress for "
+                    f"{now_s - progressed_s:.0f} s; allowed are {PROGRESS_MAX_S:.0f} while brokers answer"
                 )
         return problems
+
+    def _find_work(self, partitions: Partitions, pipeline: Pipeline) -> tuple[str, float]:
+        """What a stage has to do, as part of a sentence, and since when; empty: nothing."""
+        busy_s = pipeline.busy_since_s
+        stage = partitions.stage
+        if partitions.is_recovering:
+            return "tables are being recovered", partitions.assigned_at_s
+        if busy_s is not None:
+            return "a batch is under way", busy_s
+        if partitions.recovered and self._lags.get(stage):
+            return f"{self._lags[stage]} records wait to be applied", self._behind_since_s[stage]
+        return "", 0.0
 
     def _silent(self) -> bool:
         """No broker has answered for too long."""
@@ -128,7 +136,7 @@ class Health:
                 f"no broker has answered for {self._clock() - self._broker_s:.0f} s; allowed are "
                 f"{BROKER_SILENCE_MAX_S:.0f}"
             )
-        if (lag := self._lag_records) is not None and lag > self._lag_records_max:
+        if (lag := sum(self._lags.values())) > self._lag_records_max:
             problems.append(
                 f"{lag} records wait to be applied; allowed are {self._lag_records_max}"
             )

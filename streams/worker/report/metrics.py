@@ -14,10 +14,12 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from connectors.process.metrics_endpoint import process_registry
 from schemas.base.refusals import Category
+from schemas.messages.clock import AHEAD_MAX_MS
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.migrations import Trigger
 from schemas.messages.moves import MOVE_COUNTS
 from schemas.storage.tables import table_of_key
+from schemas.topics.catalog import TOPIC_BY_NAME
 from streams.stage.records import InputRecord, StageResult
 from streams.stage.statistics import Counts
 
@@ -28,6 +30,9 @@ REQUESTS = "scheduling-requests"
 CLUSTERS_MAX = 100
 #: Label of the other clusters: no name of a cluster holds a space.
 OTHERS = "other clusters"
+
+#: How long topic `scheduling-requests` keeps a record.
+_LATENCY_MAX_MS = TOPIC_BY_NAME[REQUESTS].retention_ms
 
 _RECORDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -246,20 +251,19 @@ class Metrics:
                 wait.observe(seconds)
 
     def observe_latency(self, stage: str, records: Iterable[InputRecord]) -> None:
-        """Observe the latency of requests whose decisions are published now."""
+        """Observe the latency of requests whose decisions are published now.
+
+        Producers set timestamps. One that is ahead of this clock, or older than what the topic keeps, is not the
+        time at which the request was sent, and is left out.
+        """
         if not self._wall_clock:
             return
         now_ms = time.time_ns() / 1_000_000
-        asked_at_ms = [
-            record.timestamp_ms
-            for record in records
-            if record.topic == REQUESTS and record.timestamp_ms >= 0
-        ]
-        if asked_at_ms:
-            latency = self._latency.labels(stage)
-            for at_ms in asked_at_ms:
-                # A producer's clock may be ahead.
-                latency.observe(max(0.0, now_ms - at_ms) / 1000)
+        for record in records:
+            if record.topic == REQUESTS:
+                latency_ms = now_ms - record.timestamp_ms
+                if -AHEAD_MAX_MS <= latency_ms <= _LATENCY_MAX_MS:
+                    self._latency.labels(stage).observe(max(0.0, latency_ms) / 1000)
 
     def count_undelivered(self, stage: str, topic: str, records: int) -> None:
         """Count records that were missing in the stream and have been read."""

@@ -158,7 +158,10 @@ class Observer:
                     following = owned.following(topic, partition)
                     lags[owned.stage, topic, partition] = max(0, end - max(first, following))
             counted = {(owned.stage, partition) for owned, _, partition in places}
-            self._health.heard(sum(lags.values()), counted)
+            by_stage = {owned.stage: 0 for owned, _ in self._stages}
+            for (stage, _, _), records in lags.items():
+                by_stage[stage] += records
+            self._health.heard(by_stage, counted)
         self._gauges.show(
             Look(
                 at_ms=time.time_ns() // 1_000_000,

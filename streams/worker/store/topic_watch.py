@@ -6,6 +6,9 @@ the worker. When it starts again, `check_ids` says which partitions must be rese
 that was deleted and created again has the same name and another id, and its offsets mean other
 records than those that a partition's state was built from.
 
+Topics that take no writes, since too few of their replicas are in sync, are a notice: the worker is not
+ready, and waits. A new start would not change that, so health does not ask for one meanwhile.
+
 aiokafka knows no topic ids, so this goes through librdkafka, in a thread and over a connection of
 its own. Brokers that have no ids (Kafka before 2.8, the embedded broker) say nothing of a topic
 that was created again; only a partition that ends too early shows it (`check_ends`).
@@ -13,13 +16,15 @@ that was created again; only a partition that ends too early shows it (`check_en
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 from schemas.topics.catalog import TOPICS
 from streams.stage.records import reset_advice
+from streams.worker.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +52,8 @@ class TopicFacts:
     partitions: int
     topic_id: str = ""
     """As Kafka's tools print it; empty: unknown."""
+    in_sync: tuple[int, int] | None = None
+    """Fewest replicas in sync of a partition, where they are fewer than writes need, and that number."""
 
 
 class TopicWatch:
@@ -61,6 +68,8 @@ class TopicWatch:
         self._names = sorted({*state, *others})
         self._admin: Any = None
         self._has_ids = True
+        self._short: dict[str, tuple[int, int]] = {}
+        """Replicas in sync, and those that writes need, of topics that take no writes."""
         self.ids: dict[str, str] = {}
         """Ids of the topics when they were first seen; topics with unknown ids are missing."""
 
@@ -69,15 +78,30 @@ class TopicWatch:
         """Known ids of the topics that the state is made of."""
         return {name: topic_id for name, topic_id in self.ids.items() if name in self._state}
 
-    async def run(self) -> None:
-        """Look again and again until cancelled.
+    async def run(self, partitions: Partitions) -> None:
+        """Look again and again until cancelled; report what is wrong to the stage's notices.
 
         Raises:
             TopicChanged: a topic is not what it was.
         """
         while True:
-            await self.look()
+            if await self.look():
+                partitions.notices.report("topics", self._find_problems())
+            if self._short:
+                partitions.refused_at_s = time.monotonic()
             await asyncio.sleep(LOOK_S)
+
+    def _find_problems(self) -> dict[str, str]:
+        short = [
+            f"{name} ({found} in sync, {needed} needed)"
+            for name, (found, needed) in sorted(self._short.items())
+        ]
+        if not short:
+            return {}
+        return {
+            "replicas in sync": f"topics take no writes, since too few replicas are in sync: {', '.join(short)}. "
+            "The worker waits for the brokers that hold the others"
+        }
 
     async def look(self) -> bool:
         """Look once; False: no broker has answered in time.
@@ -100,6 +124,7 @@ class TopicWatch:
         Raises:
             TopicChanged: a topic is not what it was.
         """
+        self._short = {name: each.in_sync for name, each in found.items() if each.in_sync}
         for name in self._names:
             facts, expected = found.get(name), self._settings.partitions
             if facts is None:
@@ -148,6 +173,7 @@ class TopicWatch:
             TopicCollection(self._names), request_timeout=ANSWER_S
         )
         found = {}
+        in_sync: dict[str, int] = {}
         for name, answer in answers.items():
             try:
                 topic = answer.result(ANSWER_S + 1)
@@ -157,7 +183,30 @@ class TopicWatch:
                 continue
             topic_id = str(topic.topic_id)
             found[name] = TopicFacts(len(topic.partitions), "" if topic_id == _NO_ID else topic_id)
+            missing = [each for each in topic.partitions if len(each.isr) < len(each.replicas)]
+            if missing:
+                in_sync[name] = min(len(each.isr) for each in missing)
+        for name, needed in self._read_needed(list(in_sync)).items():
+            if in_sync[name] < needed:
+                found[name] = replace(found[name], in_sync=(in_sync[name], needed))
         return found
+
+    def _read_needed(self, topics: Collection[str]) -> dict[str, int]:
+        """How many replicas must be in sync for a write; topics whose settings are unknown are missing."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        needed = {}
+        answers = self._admin.describe_configs(wanted, request_timeout=ANSWER_S) if wanted else {}
+        for resource, answer in answers.items():
+            try:
+                needed[resource.name] = int(
+                    answer.result(ANSWER_S + 1)["min.insync.replicas"].value
+                )
+            except KafkaException as error:
+                logger.debug("the settings of topic %s are unknown: %s", resource.name, error)
+        return needed
 
 
 def check_ids(before: Mapping[str, str], now: Mapping[str, str], partitions: int) -> None:

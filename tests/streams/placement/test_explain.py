@@ -1,5 +1,6 @@
 import pytest
 
+from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import Taint
 from streams.cluster.statistics import figures_of
 from streams.placement.explain import REASONS_MAX, Refusals
@@ -8,6 +9,7 @@ from tests.streams.cluster.builders import (
     aggregated,
     container,
     controlled_by,
+    lifecycle,
     metric,
     node,
     pod,
@@ -90,9 +92,11 @@ def test_the_same_inputs_are_explained_in_the_same_bytes() -> None:
 
 
 _BY_P95 = """
+compat: koordinator
 loadAware:
   aggregated: {usageThresholds: {cpu: 50}, usageAggregationType: p95, usageAggregatedDuration: 15m}
 """
+_BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
 def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() -> None:
@@ -134,9 +138,13 @@ def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_
 @pytest.mark.parametrize(
     ("said", "prod", "daemon"),
     [
-        ("  prodUsageThresholds: {cpu: 50}\n", None, None),
-        ("  prodUsageThresholds: {cpu: 50}\n  checkBoth: true\n", {"p95 over 15m": 1}, None),
-        ("", {"p95 over 15m": 1}, None),
+        (f"  prodUsageThresholds: {{cpu: 50}}\n{_BY_RISK}", None, None),
+        (
+            f"  prodUsageThresholds: {{cpu: 50}}\n  checkBoth: true\n{_BY_RISK}",
+            {"p95 over 15m": 1},
+            None,
+        ),
+        (_BY_RISK, {"p95 over 15m": 1}, None),
         (
             "plugins: {score: [LoadAwareScheduling]}\n",
             {"p95 over 15m": 1, "p99 over 30m": 1},
@@ -191,3 +199,59 @@ def test_only_statistics_that_an_enabled_plugin_goes_by_are_said_to_lack(
     run = Run()
     run.say(tick(), policy_record(f"{both}plugins: {plugins}"), node("a"), metric("a"))
     assert only(run.say(request())).judged_by_estimates == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "instead"),
+    [
+        (
+            (aggregated(300, p95={"cpu": 7_000}), aggregated(600, p95={"cpu": 9_000})),
+            "p95 over 10m",
+        ),
+        ((aggregated(300, p95={"cpu": 9_000}), aggregated(1800, p95={"cpu": 1})), "p95 over 5m"),
+        ((aggregated(600, p50={"cpu": 1}),), "mean"),
+    ],
+)
+def test_a_window_that_is_not_filled_is_replaced_by_the_next_shorter_one_or_by_the_mean(
+    entries: tuple[AggregatedUsage, ...], instead: str
+) -> None:
+    run = Run()
+    run.say(
+        tick(), policy_record(_BY_P95.replace("compat: koordinator\n", "")), node("a", cpu="10")
+    )
+    run.say(metric("a", cpu=9_000, aggregated=entries))
+    made = only(run.say(request(pod("p", cpu="1m"))))
+    assert made.outcome == "waiting"
+    assert made.judged_by_other_statistics == {f"p95 over 15m: {instead}": 1}
+    assert made.judged_by_estimates is None
+    assert made.message.endswith(f" (p95 over 15m is not recorded on 1 node, judged by {instead})")
+
+
+@pytest.mark.parametrize("score", ["LoadAwareScheduling", "OverutilizationRisk"])
+def test_a_resource_that_a_metric_lacks_is_unknown_and_named(score: str) -> None:
+    run = Run()
+    gpus = {"cpu": "10", "memory": "32Gi", "pods": "100", "gpu": "8"}
+    document = f"""
+loadAware: {{usageThresholds: {{cpu: 80}}, resourceWeights: {{gpu: 1}}, estimatedScalingFactors: {{gpu: 100}}}}
+overutilizationRisk: {{resources: [{{name: gpu}}]}}
+plugins: {{score: [{score}]}}
+"""
+    run.say(tick(), policy_record(document))
+    run.say(*(node(name, allocatable=gpus) for name in ("blind", "seen")))
+    asks = {"cpu": "1m", "gpu": "1"}
+    of_both = [
+        pod(f"{name}-{number}", node=name, containers=(container(asks, asks),))
+        for name in ("blind", "seen")
+        for number in range(6 if name == "blind" else 3)
+    ]
+    run.say(*(lifecycle("seen", each) for each in of_both))
+    used = {"cpu": 10, "memory": 1}
+    run.say(
+        tick(300),
+        metric("blind", usage=used, seconds=300),
+        metric("seen", usage={**used, "gpu": 3}, seconds=300),
+    )
+    made = only(run.say(request(pod("p", containers=(container(asks, asks),)))))
+    assert (made.outcome, made.node) == ("placed", "seen")
+    assert made.unknown_usage == {"gpu": 1}
+    assert made.message == "gpu usage is unknown on 1 node"

@@ -179,6 +179,33 @@ def test_a_system_part_that_the_metric_lacks_is_what_no_pod_has_used() -> None:
     assert without == statistics.figures()
 
 
+def test_what_a_node_uses_beyond_its_pods_is_part_of_the_system() -> None:
+    held = _held("a")
+    said = _metric(10, system=100, a=300, unknown=6_000)
+    for gone, system in (((), 6_100), (({"cpu": 6_000},), 100)):
+        statistics = _statistics()
+        statistics.add(held)
+        statistics.measure(said, [held], gone, extend=True)
+        assert statistics.lifetimes[SYSTEM].usage == (system * PARTS, 0)
+
+
+def test_a_resource_that_a_metric_lacks_stays_as_it_was_known() -> None:
+    known, young = _held("a"), _held("young", seconds=9 * 60)
+    statistics = _statistics()
+    statistics.add(known)
+    statistics.measure(_metric(5, system=100, a=2_000), [known], extend=True)
+    statistics.add(young)
+    before = statistics.figures()
+    blind = metric(usage={"memory": 5}, seconds=600, pods=(pod_metric("a", memory=5),))
+    assert statistics.measure(blind, [known, young], extend=True)
+    assert statistics.lifetimes["a"].usage == (2_000 * PARTS, 0)
+    assert statistics.lifetimes[SYSTEM].usage == (100 * PARTS, 0)
+    after = statistics.figures()
+    assert after[0][0] >= before[0][0]
+    # A pod that nobody measured counts by its request.
+    assert statistics.figures_of(young)[0][0] == 500
+
+
 def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:
     statistics, held = _statistics(), _held("a", "4")
     statistics.add(held)

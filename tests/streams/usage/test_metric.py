@@ -1,18 +1,28 @@
 import pytest
 
 from schemas.base.message import AMOUNT_MAX
-from schemas.messages.metrics import HostApplicationMetric, NodeMetric, PodLifetimes
+from schemas.messages.metrics import (
+    AggregatedUsage,
+    HostApplicationMetric,
+    NodeMetric,
+    PodLifetimes,
+)
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.usage.estimate import Estimator
-from streams.usage.metric import MetricVectors, check_amounts, drop_lifetimes
+from streams.usage.metric import MetricVectors, Reading, check_amounts, drop_lifetimes
 from streams.usage.vectors import Vector
 from tests.streams.cluster.builders import aggregated, load_args, metric, pod_metric
 
 
 def vectors(**fields: object) -> MetricVectors:
     said: NodeMetric = metric(cpu=1000, memory=10, **fields)  # type: ignore[arg-type]
-    return MetricVectors(said, Estimator(load_args()))
+    return MetricVectors(said, Estimator(load_args(), "koordinator"))
+
+
+def read(aggregation: str, duration_ms: int, *entries: AggregatedUsage) -> Vector | None:
+    reading = vectors(aggregated=entries).read(aggregation, duration_ms)
+    return None if reading is None else reading.usage
 
 
 ENTRIES = (
@@ -41,12 +51,35 @@ ENTRIES = (
 def test_a_statistic_is_found_by_its_exact_duration(
     aggregation: str, duration_ms: int, expected: Vector | None
 ) -> None:
-    assert vectors(aggregated=ENTRIES).usage(aggregation, duration_ms) == expected
+    assert read(aggregation, duration_ms, *ENTRIES) == expected
 
 
 def test_of_two_equal_entries_the_later_one_counts() -> None:
     twice = (aggregated(300, p95={"cpu": 1}), aggregated(300, p95={"cpu": 2}))
-    assert vectors(aggregated=twice).usage("p95", 0) == (2, 0)
+    assert read("p95", 0, *twice) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "duration_ms", "expected"),
+    [
+        ("p95", 600_000, Reading((6000, 30), (), ((1, "p95 over 5m"),))),
+        ("p95", 1_800_000, Reading((6000, 30), (), ((0, "p95 over 10m"), (1, "p95 over 5m")))),
+        ("p50", 300_000, Reading((1, 10), (), ((1, "mean"),))),
+        ("p42", 0, Reading((1000, 10), (), ((0, "mean"), (1, "mean")))),
+    ],
+)
+def test_by_our_rules_each_resource_has_the_next_shorter_window_or_the_mean(
+    aggregation: str, duration_ms: int, expected: Reading
+) -> None:
+    said = metric(cpu=1000, memory=10, aggregated=ENTRIES)
+    assert MetricVectors(said, Estimator(load_args())).read(aggregation, duration_ms) == expected
+
+
+def test_by_our_rules_a_resource_that_the_mean_lacks_is_unknown() -> None:
+    said = metric(usage={"memory": 5}, aggregated=(aggregated(300, p95={"cpu": 7}),))
+    vectors = MetricVectors(said, Estimator(load_args()))
+    assert vectors.read(None, 0) == Reading((0, 5), (0,))
+    assert vectors.read("p95", 0) == Reading((7, 5), (), ((1, "mean"),))
 
 
 def test_usage_that_is_unknown_is_not_zero() -> None:

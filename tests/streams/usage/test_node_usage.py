@@ -120,7 +120,7 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     [
         ("koord-prod", {}, 200, 650),
         ("koord-batch", {}, 0, 850),
-        ("", {}, 0, 850),
+        ("", {}, 200, 650),
         ("koord-prod", {"koordinator.sh/priority-class": "koord-mid"}, 0, 0),
     ],
 )
@@ -131,6 +131,13 @@ def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
     here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
     assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
     assert here.compute_expected_prod()[0] == usage + delta
+
+
+def test_to_koordinator_a_pod_without_a_class_is_not_prod() -> None:
+    args = load_args(prodUsageThresholds={"cpu": 50})
+    here = assigned(ExpectedNodeUsage(Estimator(args, "koordinator")), pod(cpu="1"))
+    here.set_metric(metric(pods=(pod_metric("pod-1", "", cpu=200, memory=2**40),)))
+    assert (here.prod_usage[0], here.prod_delta[0]) == (0, 850)
 
 
 def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
@@ -147,7 +154,8 @@ def test_prod_usage_may_start_from_the_systems() -> None:
 
 
 def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> None:
-    here = assigned(assigned(load(), pod("a", cpu="1")), pod("b", cpu="2"))
+    upstream = ExpectedNodeUsage(Estimator(load_args(), "koordinator"))
+    here = assigned(assigned(upstream, pod("a", cpu="1")), pod("b", cpu="2"))
     measured = (pod_metric("a", cpu=10), pod_metric("b", cpu=10))
     entries = (aggregated(300, p95={"cpu": 4000}),)
     here.set_metric(metric(seconds=9999, cpu=7000, pods=measured, aggregated=entries))

@@ -51,11 +51,11 @@ async def test_records_that_nobody_delivers_are_counted_as_such(
     async def pieces(*_: object) -> AsyncIterator[list[PartitionRecord]]:
         yield [PartitionRecord(offset, None, None, 0) for offset in range(3)]
 
-    async def put(*_: object) -> None:
-        pass
+    async def apply(*_: object) -> bool:
+        return True
 
     monkeypatch.setattr("streams.worker.consume.intake.read_pieces", pieces)
-    monkeypatch.setattr(runner.intake, "_apply_alone", put)
+    monkeypatch.setattr(runner.intake, "_apply_pieces", apply)
     runner.partitions.stages[0] = ClusterStage(0, 4)
     until_s = time.monotonic() + 60
     assert await runner.intake.apply_up_to(

@@ -273,8 +273,8 @@ def test_the_score_goes_by_its_own_statistic() -> None:
 
     assert by("p95", "5m") == 50
     assert by("p50", "5m") == 90
-    # Not measured: all that is known is what pods are expected to use.
-    assert by("p95", "10m", pod("other", cpu="2")) == 83
+    # Not measured: the next shorter window.
+    assert by("p95", "10m", pod("other", cpu="2")) == 33
 
 
 def test_prod_pods_may_be_scored_by_what_prod_pods_use() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.policy import LoadAwareSchedulingArgs
+from schemas.policy import Compat, LoadAwareSchedulingArgs
 from streams.inventory.node import Node
 from streams.placement.filters.load_aware import LoadAwareFilter
 from streams.placement.scores.load_aware import LoadAwareScore
@@ -14,7 +14,7 @@ from streams.pods.kind import Kind, kind_of
 from streams.usage.estimate import Estimator
 from streams.usage.rounding import usage_percent
 from streams.usage.thresholds import read_node_thresholds
-from streams.usage.vectors import plus
+from streams.usage.vectors import UNKNOWN, plus
 from tests.streams.cluster.builders import (
     at,
     load_args,
@@ -63,10 +63,15 @@ def _plain_reason(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms:
         expected = usage.compute_expected(own.aggregated.aggregation, own.aggregated.duration_ms)
     else:
         expected = usage.compute_expected(None, 0)
-    expected = plus(expected, estimator.of_kind(kind))
+    used, expected = expected, plus(expected, estimator.of_kind(kind))
     for index, resource in enumerate(estimator.resources):
         total, threshold = usage.profile.total[index], thresholds[index]
-        if threshold and total > 0 and usage_percent(expected[index], total) > threshold:
+        if (
+            threshold
+            and total > 0
+            and used[index] != UNKNOWN
+            and usage_percent(expected[index], total) > threshold
+        ):
             return f"node(s) {resource} {word}usage exceed threshold"
     return None
 
@@ -92,9 +97,9 @@ def _plain_score(args: LoadAwareSchedulingArgs, here: Node, kind: Kind, now_ms: 
         expected = usage.compute_expected(None, 0)
     used = plus(expected, estimator.of_kind(kind))
     left = {
-        resource: _left_percent(total, amount)
-        for resource, total, amount in zip(
-            estimator.resources, usage.profile.total, used, strict=True
+        resource: 0 if known == UNKNOWN else _left_percent(total, amount)
+        for resource, total, amount, known in zip(
+            estimator.resources, usage.profile.total, used, expected, strict=True
         )
     }
     weights = args.resource_weights
@@ -122,12 +127,17 @@ _NODES = st.lists(
     _NODES,
     st.lists(loading_pods().map(kind_of), min_size=1, max_size=3),
     st.sampled_from((0, 59, 180)),
+    st.sampled_from(("loadstream", "koordinator")),
 )
 @settings(max_examples=120)
 def test_masks_reasons_and_scores_are_those_of_the_plain_rules(
-    args: LoadAwareSchedulingArgs, drawn: list[Any], kinds: list[Kind], seconds: int
+    args: LoadAwareSchedulingArgs,
+    drawn: list[Any],
+    kinds: list[Kind],
+    seconds: int,
+    compat: Compat,
 ) -> None:
-    estimator = Estimator(args)
+    estimator = Estimator(args, compat)
     nodes = []
     for number, (state, said, held) in enumerate(drawn):
         nodes.append(loaded_node(f"node-{number}", state, estimator, held, said))

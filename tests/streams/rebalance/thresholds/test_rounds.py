@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
 from tests.streams.cluster.builders import CLUSTER, container
-from tests.streams.rebalance.builders import PERCENT
+from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world
 
 _POLICY = """
@@ -224,6 +224,10 @@ def test_nodes_that_come_and_go_leave_the_columns_as_if_made_anew(
             assert mine.tolist() == theirs.tolist()
 
 
+def _used(name: str, cpu: int) -> PodMetric:
+    return PodMetric(namespace="default", name=name, usage={"cpu": cpu})
+
+
 _PARTS: list[tuple[dict[str, Any], str]] = [
     ({"usage": {"cpu": 9_000}, "system_usage": {}}, "high"),
     ({"usage": {"cpu": 5_000}, "system_usage": {}}, "normal"),
@@ -231,17 +235,10 @@ _PARTS: list[tuple[dict[str, Any], str]] = [
     ({"usage": {"memory": 9_000}, "system_usage": {"cpu": 100}}, "skipped"),
     ({"usage": {"memory": 9_000}, "system_usage": {"memory": 100}}, "skipped"),
     ({"usage": {}, "system_usage": {}}, "skipped"),
-    (
-        {
-            "usage": {"cpu": 9_000},
-            "system_usage": {},
-            "pods": (
-                PodMetric(namespace="default", name="gone", usage={"cpu": 6_000}),
-                PodMetric(namespace="default", name="a", usage={"cpu": 1_000}),
-            ),
-        },
-        "low",
-    ),
+    # Of a pod without a record.
+    ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("x", 6_900),)}, "high"),
+    # Of pods that nobody names.
+    ({"usage": {"cpu": 8_000}, "system_usage": {"cpu": 100}, "pods": (_used("a", 100),)}, "high"),
 ]
 
 
@@ -255,6 +252,56 @@ def test_a_metric_that_lacks_parts_of_a_node_does_not_make_it_a_target(
     world.stale.add("n")
     sent = NodeMetric(cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, **metric)
     world.inventory.apply_metric(sent)
+    world.round()
+    assert world.pool.classes()["n"] == expected
+
+
+def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while_that_contains_it() -> (
+    None
+):
+    world = hot_world()
+    world.node("n")
+    world.stale.add("n")
+
+    def send(cpu: int, *pods: PodMetric) -> None:
+        sent = NodeMetric(
+            cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, usage={"cpu": cpu},
+            system_usage={"cpu": 500}, pods=pods,
+        )  # fmt: skip
+        world.inventory.apply_metric(sent)
+
+    for name in "abc":
+        world.pod(name, "n", None)
+    send(8_000, _used("a", 3_000), _used("b", 2_500), _used("c", 2_000))
+    world.round()
+    assert world.pool.classes()["n"] == "high"
+    world.gone("a")
+    send(7_600, _used("b", 2_500), _used("c", 2_000))
+    world.round()
+    assert world.pool.classes()["n"] == "normal"
+    world.now_ms += 300_000
+    # Now another pod uses it, of which nothing is known.
+    send(8_000, _used("b", 2_500), _used("c", 2_000))
+    world.round()
+    assert world.pool.classes()["n"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("said", "samples", "expected"),
+    [("", 2, "skipped"), ("", 3, "high"), ("", 0, "high"), ("\n  minSamples: 1", 1, "high")],
+)
+def test_a_node_is_judged_by_means_of_a_few_samples_and_not_by_one_or_two(
+    said: str, samples: int, expected: str
+) -> None:
+    world = World(THRESHOLDS.replace("rebalance:", f"rebalance:{said}"))
+    world.node("n")
+    world.stale.add("n")
+    world.inventory.apply_metric(
+        NodeMetric(
+            cluster=CLUSTER, node="n", updated_at_ms=world.now_ms, usage={"cpu": 9_000},
+            samples=samples,
+        )
+    )  # fmt: skip
     world.round()
     assert world.pool.classes()["n"] == expected
 

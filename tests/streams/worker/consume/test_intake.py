@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -11,6 +13,7 @@ from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import InputRecord, StageResult
 from streams.worker import reader
+from streams.worker.consume import intake as under_test
 from streams.worker.consume.batches import Batch
 from streams.worker.consume.intake import Intake
 from streams.worker.report.metrics import Metrics
@@ -45,18 +48,22 @@ class _Stage(ClusterStage):
 class Applied:
     """An intake, and what was applied through it."""
 
-    def __init__(self, kafka: KafkaSettings) -> None:
-        partitions = own_partition(_TOPIC)
-        self._stage = partitions.stages[0] = _Stage()
+    def __init__(self, kafka: KafkaSettings, stage: _Stage | None = None) -> None:
+        self.partitions = own_partition(_TOPIC)
+        self._stage = self.partitions.stages[0] = stage or _Stage()
         self._metrics = Metrics()
         self._pipeline = Pipeline(NoBroker())
-        self._intake = Intake(partitions, self._pipeline, kafka, self._metrics)
+        self._intake = Intake(self.partitions, self._pipeline, kafka, self._metrics)
 
     async def give(self, offsets: Iterable[int], empty: Iterable[tuple[int, int]] = ()) -> None:
         """Records with these offsets come, in this order; no record is at offsets in `empty`."""
-        working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
         batch = Batch([_record(offset) for offset in offsets])
         batch.empty |= {(_TOPIC, 0, first): following for first, following in empty}
+        await self.apply(batch)
+
+    async def apply(self, batch: Batch) -> None:
+        """The batch comes."""
+        working = asyncio.gather(self._pipeline.journal_all(), self._pipeline.commit_all())
         await self._intake.apply_batch(batch)
         await self._intake.settle()
         working.cancel()
@@ -129,3 +136,56 @@ async def test_offsets_that_a_fetch_found_without_a_record_are_not_read_again(
     assert (applied.offsets, applied.healed) == ([0, 1, 4, 7, 20], 0)
     await applied.give([23])
     assert (applied.offsets, applied.healed) == ([0, 1, 4, 7, 20, 22, 23], 1)
+
+
+class _SlowStage(_Stage):
+    """Works for a while on each record."""
+
+    def apply(self, records: Sequence[InputRecord]) -> StageResult:
+        until_s = time.thread_time() + 0.02 * len(records)
+        while time.thread_time() < until_s:
+            pass
+        return super().apply(records)
+
+
+async def test_records_that_take_long_are_applied_in_pieces_between_which_the_loop_turns(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PIECE_S", 0.05)
+    applied = Applied(embedded.settings, _SlowStage())
+    turns: list[int] = []
+
+    async def turn() -> None:
+        while True:
+            turns.append(len(applied.offsets))
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(turn())
+    await applied.give(range(200))
+    turning.cancel()
+    assert applied.offsets == list(range(200))
+    pieces = [later - sooner for sooner, later in pairwise(dict.fromkeys(turns))]
+    assert max(pieces[1:]) <= 10, (
+        "a piece of 20 ms a record is a few records long, but for the first"
+    )
+
+
+async def test_partitions_that_are_taken_away_between_two_pieces_drop_the_rest(
+    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "PIECE_S", 0.05)
+    applied = Applied(embedded.settings, _SlowStage())
+    acknowledged: list[bool] = []
+
+    class _Event:
+        def ack(self) -> None:
+            acknowledged.append(True)
+
+    batch = Batch([_record(offset) for offset in range(300)], [_Event()])
+    giving = asyncio.create_task(applied.apply(batch))
+    while not applied.offsets:
+        await asyncio.sleep(0)
+    applied.partitions.generation += 1
+    await asyncio.wait_for(giving, 60)
+    assert 0 < len(applied.offsets) < 300
+    assert acknowledged == []

@@ -8,7 +8,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from faust.types import TP
 
-from streams.worker.consume.transport import PARCEL_RECORDS, Fetched, WorkerApp
+from streams.worker.consume.transport import WorkerApp
+from streams.worker.parcels import PARCEL_RECORDS, Fetched
 from tests.conftest import RunningBroker
 
 INPUT, TABLE = "node-usage", "table-changelog"

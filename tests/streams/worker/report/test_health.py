@@ -3,10 +3,8 @@
 from streams.cluster.stage import ClusterStage
 from streams.worker.partitions import Partitions
 from streams.worker.report.health import (
-    BATCH_MAX_S,
     BROKER_SILENCE_MAX_S,
-    LOOP_SILENCE_MAX_S,
-    RECOVERY_SILENCE_MAX_S,
+    PROGRESS_MAX_S,
     Health,
 )
 from streams.worker.store.pipeline import Pipeline, UnderWay
@@ -37,14 +35,14 @@ def _begin_batch(pipeline: Pipeline, clock: _Clock) -> None:
 
 def test_a_worker_that_has_heard_a_broker_and_has_its_partitions_is_ready() -> None:
     health, *_ = _health()
-    health.heard(100)
+    health.heard({"cluster": 100})
     assert not health.deadly()
     assert not health.hindering()
 
 
 def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> None:
     health, partitions, *_ = _health()
-    health.heard(0)
+    health.heard({})
     partitions.notices.report("topics", {"journal": "topic journal is missing"})
     assert not health.deadly()
     assert list(health.hindering()) == ["cluster: topic journal is missing"]
@@ -64,7 +62,7 @@ def test_a_worker_that_starts_lives_and_is_not_ready() -> None:
 
 def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
     health, _, _, clock = _health()
-    clock.now_s += LOOP_SILENCE_MAX_S
+    clock.now_s += PROGRESS_MAX_S
     assert not health.deadly()
     clock.now_s += 1
     assert "event loop" in health.deadly()[0]
@@ -73,35 +71,35 @@ def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
     assert not health.deadly()
 
 
-def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool) -> None:
-    """Time passes, in which the loop turns."""
+def _pass(health: Health, clock: _Clock, seconds: float, *, broker: bool, waiting: int = 0) -> None:
+    """Time passes, in which the loop turns; so many records wait."""
     for _ in range(int(seconds)):
         clock.now_s += 1
         health.beat()
         if broker:
-            health.heard(0)
+            health.heard({"cluster": waiting})
 
 
 def test_a_batch_that_hangs_is_dead_though_loop_and_brokers_are_well() -> None:
     health, _, pipeline, clock = _health()
-    health.heard(0)
+    health.heard({})
     _begin_batch(pipeline, clock)
-    _pass(health, clock, BATCH_MAX_S, broker=True)
+    _pass(health, clock, PROGRESS_MAX_S, broker=True)
     assert not health.deadly()
     _pass(health, clock, 1, broker=True)
     (problem,) = health.deadly()
-    assert problem.startswith("cluster: a batch has been under way for 121 s")
+    assert problem.startswith("cluster: a batch is under way, and there was no progress for 121 s")
     pipeline.give_up()
     assert not health.deadly()
 
 
 def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_are_back() -> None:
     health, _, pipeline, clock = _health()
-    health.heard(0)
+    health.heard({})
     _begin_batch(pipeline, clock)
-    _pass(health, clock, 10 * BATCH_MAX_S, broker=False)
+    _pass(health, clock, 10 * PROGRESS_MAX_S, broker=False)
     assert not health.deadly()
-    _pass(health, clock, BATCH_MAX_S, broker=True)
+    _pass(health, clock, PROGRESS_MAX_S, broker=True)
     assert not health.deadly()
     _pass(health, clock, 2, broker=True)
     assert health.deadly()
@@ -109,25 +107,25 @@ def test_a_batch_that_waits_for_brokers_which_are_gone_has_its_time_when_they_ar
 
 def test_a_silent_broker_and_too_much_lag_hinder_and_do_not_kill() -> None:
     health, _, _, clock = _health()
-    health.heard(101)
+    health.heard({"cluster": 101})
     assert list(health.hindering()) == ["101 records wait to be applied; allowed are 100"]
     clock.now_s += BROKER_SILENCE_MAX_S + 1
     health.beat()
     assert "no broker has answered for 21 s" in health.hindering()[0]
     assert not health.deadly()
-    health.heard(0)
+    health.heard({})
     assert not health.hindering()
 
 
 def test_a_worker_is_ready_when_what_waits_in_partitions_that_have_come_is_counted() -> None:
     health, partitions, *_ = _health()
-    health.heard(0)
+    health.heard({})
     partitions.stages[2] = ClusterStage(2, 4)
     waits = ["cluster: the records that wait in new partitions are being counted"]
     assert list(health.hindering()) == waits
-    health.heard(0, {("aggregate", 2), ("cluster", 1)})
+    health.heard({}, {("aggregate", 2), ("cluster", 1)})
     assert list(health.hindering()) == waits
-    health.heard(100, {("cluster", 2)})
+    health.heard({"cluster": 100}, {("cluster", 2)})
     assert not health.hindering()
     assert not health.deadly()
 
@@ -136,20 +134,61 @@ def test_a_recovery_to_which_no_row_comes_is_dead_while_brokers_answer() -> None
     health, partitions, _, clock = _health()
     partitions.recovered = False
     partitions.assigned_at_s = clock.now_s
-    health.heard(0)
-    _pass(health, clock, RECOVERY_SILENCE_MAX_S, broker=True)
+    health.heard({})
+    _pass(health, clock, PROGRESS_MAX_S, broker=True)
     assert not health.deadly()
     _pass(health, clock, 1, broker=True)
     assert health.deadly() == [
-        "cluster: tables are being recovered, and no row has come for 121 s; allowed are 120 while "
-        "brokers answer"
+        "cluster: tables are being recovered, and there was no progress for 121 s; allowed are 120 "
+        "while brokers answer"
     ]
     partitions.assigned_at_s = clock.now_s
     assert not health.deadly()
     # Nobody is to blame for brokers that are gone.
-    _pass(health, clock, 10 * RECOVERY_SILENCE_MAX_S, broker=False)
+    _pass(health, clock, 10 * PROGRESS_MAX_S, broker=False)
     assert not health.deadly()
-    _pass(health, clock, RECOVERY_SILENCE_MAX_S, broker=True)
+    _pass(health, clock, PROGRESS_MAX_S, broker=True)
     assert not health.deadly()
     _pass(health, clock, 2, broker=True)
     assert len(health.deadly()) == 1
+
+
+def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_not() -> None:
+    health, partitions, pipeline, clock = _health()
+    _pass(health, clock, 10 * PROGRESS_MAX_S, broker=True)
+    _begin_batch(pipeline, clock)
+    for _ in range(5):
+        _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
+        partitions.worked_at_s = clock.now_s
+        assert not health.deadly()
+    pipeline.give_up()
+    _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=100)
+    assert not health.deadly()
+    _pass(health, clock, 1, broker=True, waiting=100)
+    assert health.deadly() == [
+        "cluster: 100 records wait to be applied, and there was no progress for 121 s; allowed are "
+        "120 while brokers answer"
+    ]
+    _pass(health, clock, 1, broker=True)
+    assert not health.deadly()
+
+
+def test_records_that_come_after_a_long_rest_have_their_time() -> None:
+    health, _, _, clock = _health()
+    _pass(health, clock, 10 * PROGRESS_MAX_S, broker=True)
+    _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=1)
+    assert not health.deadly()
+    _pass(health, clock, 2, broker=True, waiting=1)
+    assert health.deadly()
+
+
+def test_a_worker_whose_brokers_take_no_writes_lives() -> None:
+    health, partitions, pipeline, clock = _health()
+    health.heard({})
+    _begin_batch(pipeline, clock)
+    for _ in range(10):
+        _pass(health, clock, PROGRESS_MAX_S, broker=True)
+        partitions.refused_at_s = clock.now_s
+        assert not health.deadly()
+    _pass(health, clock, PROGRESS_MAX_S + 1, broker=True)
+    assert health.deadly()

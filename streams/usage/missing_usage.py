@@ -1,0 +1,115 @@
+"""What the filter and the scores look at and a node's metric lacks.
+
+By Koordinator's rules a statistic that is missing is replaced by the sum of the estimates of all pods
+(docs/upstream.md X9). By ours another statistic replaces it, and a resource of which nothing is known
+counts as on a node without a metric (X9, X23). Decisions name either.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from streams.usage.metric import name_statistic
+from streams.usage.node_usage import ExpectedNodeUsage
+from streams.usage.rounding import UNBOUNDED
+
+#: Pods that usage may be needed for, as bits: pods of DaemonSets pass the filter unasked, and prod
+#: pods may be judged by their own usage, of which no statistic but the mean is known.
+JUDGED, JUDGED_PROD, DAEMONS, DAEMONS_PROD = 1, 2, 4, 8
+ALL_PODS = JUDGED | JUDGED_PROD | DAEMONS | DAEMONS_PROD
+
+#: What replaces a statistic by Koordinator's rules.
+ESTIMATES = "estimates"
+
+
+class MissingUsage(NamedTuple):
+    """Usage of a node that its metric lacks."""
+
+    what: str
+    """A resource, or a statistic such as "p95 over 30m"."""
+    instead: str
+    """What replaces it; empty: nothing, the usage of the resource is unknown."""
+    pods: int
+    """For which pods it is needed, as bits."""
+
+
+def get_pods_bit(*, prod: bool, daemon: bool) -> int:
+    """Return the bit of a kind of pods."""
+    if daemon:
+        return DAEMONS_PROD if prod else DAEMONS
+    return JUDGED_PROD if prod else JUDGED
+
+
+def find_missing_usage(
+    usage: ExpectedNodeUsage, *, filtered: bool, scored: bool, at_risk: Sequence[str] = ()
+) -> tuple[MissingUsage, ...]:
+    """Return what the metric of a node lacks.
+
+    Args:
+        usage: of the node.
+        filtered: the filter by load is enabled.
+        scored: the score by load is.
+        at_risk: resources that the score by risk looks at.
+    """
+    vectors, metric = usage.vectors, usage.metric
+    if vectors is None or vectors.node is None or metric is None or metric.usage is None:
+        return ()
+    missing: dict[tuple[str, str], int] = {}
+    resources, aggregated = usage.estimator.resources, usage.estimator.args.aggregated
+    needed: list[_Needed] = []
+    if vectors.unknown or aggregated is not None or usage.profile.aggregation is not None:
+        needed = _list_needed(usage, filtered=filtered, scored=scored)
+    for kind, duration_ms, pods, places in needed:
+        reading = vectors.read(kind, duration_ms)
+        unknown = () if reading is None else reading.unknown
+        lacks = [(resources[place], "") for place in unknown if place in places]
+        if kind is not None:
+            replaced = (
+                [(place, ESTIMATES) for place in places] if reading is None else reading.instead
+            )
+            name = name_statistic(kind, duration_ms)
+            lacks += [(name, instead) for place, instead in replaced if place in places]
+        for each in lacks:
+            missing[each] = missing.get(each, 0) | pods
+    for name in at_risk:
+        if name not in metric.usage and not any(name in pod.usage for pod in metric.pods):
+            missing[name, ""] = ALL_PODS
+    return tuple([MissingUsage(*each, pods) for each, pods in missing.items()])
+
+
+class _Needed(NamedTuple):
+    """A statistic that is looked at."""
+
+    aggregation: str | None
+    duration_ms: int
+    pods: int
+    places: set[int]
+    """Positions of the resources."""
+
+
+def _list_needed(usage: ExpectedNodeUsage, *, filtered: bool, scored: bool) -> list[_Needed]:
+    args, profile = usage.estimator.args, usage.profile
+    needed: list[_Needed] = []
+    if filtered and profile.most is not None:
+        of_prod_too = profile.most_prod is None or args.check_both
+        pods = JUDGED | (JUDGED_PROD if of_prod_too else 0)
+        places = {i for i, most in enumerate(profile.most) if most != UNBOUNDED}
+        needed.append(_Needed(profile.aggregation, profile.aggregated_ms, pods, places))
+    if filtered and profile.most_prod is not None:
+        places = {i for i, most in enumerate(profile.most_prod) if most != UNBOUNDED}
+        needed.append(_Needed(None, 0, JUDGED_PROD, places))
+    if scored:
+        prod = JUDGED_PROD | DAEMONS_PROD
+        weights, total = args.resource_weights, profile.total
+        places = {
+            i
+            for i, name in enumerate(usage.estimator.resources)
+            if total[i] > 0 and (args.dominant_resource_weight or weights.get(name))
+        }
+        aggregated = args.aggregated
+        kind = (aggregated.score_aggregation_type or None) if aggregated else None
+        duration_ms = aggregated.score_aggregated_duration_ms if aggregated else 0
+        if args.score_according_prod_usage:
+            needed.append(_Needed(None, 0, prod, places))
+            prod = 0
+        needed.append(_Needed(kind, duration_ms, JUDGED | DAEMONS | prod, places))
+    return needed
