@@ -62,7 +62,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "rebalancing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "why-not.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -206,7 +206,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
     ]
 
 
-def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
+def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
     recorded.write("status", story())
     page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
     assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
