@@ -56,7 +56,7 @@ def test_each_command_is_one_of_loadstream_with_the_options_that_it_has(values: 
         command, words = get_command(app), list(container["args"])
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
-        known = {text for each in command.params for text in each.opts}
+        known = {t for each in command.params for t in (*each.opts, *each.secondary_opts)}
         given = {word.split("=")[0] for word in words if word.startswith("--")}
         assert given <= known
         required = {e.opts[0] for e in command.params if e.required and e.opts[0].startswith("-")}
