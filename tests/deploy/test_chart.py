@@ -172,9 +172,10 @@ def test_without_more_words_nothing_is_bound_or_evicted() -> None:
 def test_another_cluster_is_reached_by_its_kubeconfig() -> None:
     spec = find(render(_FLEET), "Deployment", "loadstream-evict-green")["spec"]["template"]["spec"]
     assert "--kubeconfig=/etc/loadstream/kubeconfig/kubeconfig" in spec["containers"][0]["args"]
-    (volume,) = spec["volumes"]
-    assert volume["secret"] == {"secretName": "green"}
-    assert spec["containers"][0]["volumeMounts"][0]["mountPath"] == "/etc/loadstream/kubeconfig"
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    mounts = {e["mountPath"]: volumes[e["name"]] for e in spec["containers"][0]["volumeMounts"]}
+    assert mounts["/etc/loadstream/kubeconfig"]["secret"] == {"secretName": "green"}
+    assert "emptyDir" in mounts["/tmp"], "certificates inside of a kubeconfig are written to files"  # noqa: S108
 
 
 def test_an_evictor_of_some_namespaces_cordons_no_nodes_since_these_belong_to_none() -> None:
