@@ -29,6 +29,7 @@ from streams.placement.plugin import ExactScore
 from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
+from streams.risk.node_statistics import find_lacking
 from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
@@ -36,6 +37,9 @@ from streams.usage.estimate import Estimator
 
 #: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
+#: What a resource of unknown usage adds to the increase: more than a pod adds to the cost of a node
+#: that it makes hot, so that measured nodes come before nodes of which nothing is known.
+UNKNOWN_INCREASE = 2.0
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
 KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
@@ -101,8 +105,9 @@ class OverutilizationRiskScore(ExactScore):
         self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
         """The five figures by row, one entry a resource."""
-        self._given: list[list[tuple[int, float, float]] | None] = []
-        """Capacity, mean and variance that those were worked out of."""
+        self._given: list[list[tuple[int, float, float, bool]] | None] = []
+        """Capacity, mean and variance that those were worked out of, and whether the usage is
+        known."""
         self._kept = SizedCache[_Key, Merits](KEPT_BYTES_MAX, KEPT_MAX)
         self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
         """What was asked for once."""
@@ -140,8 +145,10 @@ class OverutilizationRiskScore(ExactScore):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
+        metric = None if node.usage.is_expired(now_ms) else node.usage.metric
+        lacking = self._resources if metric is None else find_lacking(metric, self._resources)
         given = [
-            (node.capacity.get(resource, 0), mean, variance)
+            (node.capacity.get(resource, 0), mean, variance, resource not in lacking)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
         if given == self._given[row]:
@@ -152,7 +159,7 @@ class OverutilizationRiskScore(ExactScore):
             if len(self._changed) > len(self._rows):
                 self._forget()
         rows = self._rows[row] = []
-        for index, (capacity, mean, variance) in enumerate(given):
+        for index, (capacity, mean, variance, known) in enumerate(given):
             per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
             share = (mean * per_unit - self._hot[index]) * self._scale.mean
@@ -161,6 +168,8 @@ class OverutilizationRiskScore(ExactScore):
             # `TIE` is for all that the node is expected to use: the share beyond the hot one, which
             # is what is known of it, and the hot one.
             before = self._cost(share, spread) - TIE * self._hot[index]
+            if not known:
+                before -= UNKNOWN_INCREASE
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
             self._per_unit[index, row], self._square[index, row] = per_unit, square
