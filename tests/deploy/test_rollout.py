@@ -2,6 +2,7 @@
 of its manifest, while an upgrade and a rollback replace them one by one."""
 
 import asyncio
+import itertools
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -32,6 +33,9 @@ _CLUSTER = "kwok"
 _RELEASE = "rollout"
 _SIZE = Size(nodes=40, pods=300, step_s=300.0)
 _STARTED_S = 90.0
+#: Longest wait until the last pod that was created meanwhile has a node.
+_BOUND_S = 120.0
+_PODS = "meanwhile"
 #: In the order in which they are replaced.
 _ORDER = ("worker", "watch", "collect", "bind", "evict")
 
@@ -101,9 +105,8 @@ class _Manifests:
 
 
 def _is(document: dict[str, Any], kind: str, component: str) -> bool:
-    return document["kind"] == kind and document["metadata"]["name"].startswith(
-        f"{_RELEASE}-{component}"
-    )
+    name: str = document["metadata"]["name"]
+    return document["kind"] == kind and name.startswith(f"{_RELEASE}-{component}")
 
 
 def _mounted(
@@ -124,12 +127,36 @@ def _mounted(
     return word
 
 
+def _kill(processes: Sequence[Loadstream]) -> None:
+    for each in processes:
+        each.kill()
+
+
 def _answers(port: int, path: str) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return bool(answer.status == 200)
     except urllib.error.URLError:
         return False
+
+
+async def _create_pods(server: ApiServer) -> None:
+    """Create a pod each second until the task is cancelled."""
+    await cluster.create_namespace(server, _PODS)
+    for number in itertools.count():
+        requests = {"cpu": "10m", "memory": "16Mi"}
+        pod = cluster.pod(f"pod-{number}", requests=requests)
+        await cluster.create_pods(server, _PODS, [pod])
+        await asyncio.sleep(1)
+
+
+async def _wait_until_bound(server: ApiServer) -> None:
+    async with asyncio.timeout(_BOUND_S):
+        while True:
+            pods = (await server.get(f"/api/v1/namespaces/{_PODS}/pods"))["items"]
+            if pods and all(each["spec"].get("nodeName") for each in pods):
+                return
+            await asyncio.sleep(1)
 
 
 def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
@@ -167,7 +194,7 @@ async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_ev
         manifests = _Manifests(tmp_path, plane, values)
         server = plane.api()
         processes: list[Loadstream] = []
-        stack.callback(lambda: [each.kill() for each in processes])
+        stack.callback(_kill, processes)
         try:
             await manifests.apply_rights(server)
             await manifests.run_jobs()
@@ -185,8 +212,11 @@ async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_ev
                     replaced.append(component)
 
             async def upgrade_and_roll_back() -> None:
+                creating = asyncio.create_task(_create_pods(server))
                 await replace_all("--set", "image.tag=next,worker.env.LOADSTREAM_LOG_LEVEL=info")
                 await replace_all()
+                creating.cancel()
+                await _wait_until_bound(server)
 
             rollout: list[asyncio.Task[None]] = []
 
