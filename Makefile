@@ -47,13 +47,14 @@ control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with 
 test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
+check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml, workflow of CI.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/loadstream schema export --check
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/ci.yml
 
 fix: $(STAMP) ## Format, and mend what the linter can.
 	@$(BIN)/ruff check --fix .
@@ -72,7 +73,7 @@ bench: $(STAMP) ## Measure; one JSON object a figure. ONLY=name for one.
 	@$(BIN)/python -m benchmarks $(ONLY)
 
 figures: $(STAMP) ## Measure everything, and write the figures into README and docs; FROM=FILE: of what was measured before.
-	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/figures.jsonl
+	@$(if $(FROM),cp $(FROM),$(MAKE) --no-print-directory bench >) docs/contributing/figures.jsonl
 	@$(BIN)/python -m benchmarks.publish
 
 chaos: $(STAMP) ## Kill workers and brokers of a real Kafka under load, and judge what is left. SEED=n RUNS=k

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from benchmarks import dense_cluster
 from benchmarks.dense_cluster import CLUSTER, NODES, NOW_MS, DenseCluster, name, node, pod
 from schemas.messages.migrations import MigrationRequest
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import OwnerReference, PodRef
 from schemas.messages.workloads import (
     DisruptionBudget,
-    PodSelector,
-    SelectorRequirement,
     WorkloadState,
 )
 from streams.migration.registry import MIGRATIONS_MAX

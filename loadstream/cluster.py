@@ -138,7 +138,7 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, new: bool, 
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new)
+        check_named(connection, cluster, new=new, wait=wait)
         newest = newest_entry(connection, cluster)
         # A cluster without a policy runs under the default one, which is the empty document.
         before = newest is not None and newest.record.paused

@@ -1,23 +1,28 @@
-"""What a policy needs of a cluster and does not find: its schedulers, labels, priority classes.
+"""What a policy needs of a cluster and does not find: schedulers, namespaces, priority classes, budgets
+that let pods go, an evictor.
 
 Until it is there the pods concerned stay, and every round says so; the command that checks or
 applies the policy warns at once.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
+from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
+from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import Policy
-from schemas.policy.sections.migration import BUILT_IN_CLASSES
-from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
+from schemas.policy.sections.migration import BUILT_IN_CLASSES, DEFAULT_SCHEDULERS
+from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
 
 #: Records of `pod-lifecycle` that are looked at, newest first.
 RECORDS_MAX = 20_000
-#: Schedulers that a warning names.
+#: Records of `command-outcomes` that are looked at for one of an evictor.
+OUTCOMES_MAX = 5_000
+#: Schedulers, namespaces or budgets that a warning names.
 _NAMED_MAX = 5
 #: What Kubernetes takes if a pod names none.
 _DEFAULT = "default-scheduler"
@@ -31,6 +36,7 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
+    budgets: dict[str, bool] = {}
     looked = Looked()
     for message in Past(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(looked):
         if isinstance(message, PodLifecycle):
@@ -41,7 +47,13 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
             namespaces.setdefault(message.name, not message.removed)
         elif isinstance(message, PriorityClassState):
             classes.setdefault(message.name, not message.removed)
+        elif isinstance(message, DisruptionBudget):
+            name = f"{message.namespace}/{message.name}"
+            budgets.setdefault(name, not message.removed and _never_allows(message))
     yield from _schedulers(policy, Counter(each for each in schedulers.values() if each))
+    yield from _namespaces(policy, [name for name, is_there in namespaces.items() if is_there])
+    yield from _budgets(policy, sorted(name for name, blocks in budgets.items() if blocks))
+    yield from _evictor(connection, cluster, policy)
     where, unless = "on pod-lifecycle", ""
     if not looked.whole:
         where = f"among the newest {looked.records} on pod-lifecycle"
@@ -62,14 +74,62 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
             )
 
 
+def _rebalances(policy: Policy) -> bool:
+    return policy.judges_by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK)
+
+
+def _never_allows(budget: DisruptionBudget) -> bool:
+    """It wants all pods that it covers healthy, so none may ever be evicted."""
+    return budget.desired_healthy >= budget.expected_pods > 0
+
+
+def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
+    """Names of namespaces that the cluster does not have; nothing if it has sent none."""
+    lists = [
+        (f"{section}.{field}", getattr(names, field))
+        for section, names in (
+            ("rebalance.evictableNamespaces", policy.rebalance.evictable_namespaces),
+            ("migration.namespaces", policy.migration.namespaces),
+        )
+        if names is not None
+        for field in ("include", "exclude")
+    ]
+    lists.append(("maintenance.namespaces", [each.name for each in policy.maintenance.namespaces]))
+    for where, names in lists:
+        missing = [name for name in names if name not in there]
+        if there and missing:
+            yield f"{where} names {_first(missing)}, and the cluster has no namespace of that name"
+
+
+def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
+    if blocking and _rebalances(policy):
+        yield (
+            f"{len(blocking)} disruption budgets forbid every eviction, since they want all of their pods "
+            f"healthy: {_first(blocking)}; pods that they cover stay on hot nodes"
+        )
+
+
+def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
+    """That nothing seems to carry evictions out: an evictor reports on dry commands too."""
+    if policy.dry_for("request"):
+        return
+    outcomes = Past(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(Looked())
+    if not any(isinstance(each, CommandOutcome) and each.command == "evict" for each in outcomes):
+        yield (
+            "mode is enforce, and no evictor has reported on a command so far: if none runs "
+            "(loadstream kubernetes evict), nothing is evicted"
+        )
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"{', '.join(names[:_NAMED_MAX])}{more}"
+
+
 def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
-    """That rebalancing leaves all pods alone for their scheduler."""
+    """That rebalancing leaves pods alone for their scheduler, or that a name is that of none."""
     names = policy.migration.scheduler_names
-    by_thresholds = policy.plugins.balances(LOW_NODE_LOAD) and any(
-        pool.high_thresholds or pool.prod_high_thresholds
-        for pool in policy.rebalance.pools(policy.compat)
-    )
-    rebalances = by_thresholds or policy.plugins.balances(OVERUTILIZATION_RISK)
+    rebalances = _rebalances(policy)
     direct = (
         policy.other_schedulers == "evictDirectly"
         or policy.migration.default_job_mode == "EvictDirectly"
@@ -81,6 +141,10 @@ def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
             f"({', '.join(names)}); theirs: {theirs}. Rebalancing leaves all of them alone but those that "
             "loadstream placed: name their scheduler, or set otherSchedulers: evictDirectly"
         )
+        return
+    unseen = [name for name in names if name not in found]
+    if found and unseen and names != DEFAULT_SCHEDULERS:
+        yield f"migration.schedulerNames names {_first(unseen)}, and no pod is of such a scheduler"
 
 
 def _classes(policy: Policy) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from schemas.topics.codec import encode
 
 #: Records of the cluster's partition that are looked at, newest first.
 RECORDS_MAX = 50_000
-#: The longest life of a migration: seven days under way, a day paused (docs/rebalancing.md).
+#: The longest life of a migration: seven days under way, a day paused (docs/explanation/migrations.md).
 LIFE_MAX_MS = 8 * 86_400_000
 
 Status = MigrationStatus | DrainStatus

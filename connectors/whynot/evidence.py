@@ -70,10 +70,16 @@ class Evidence:
     """The cluster's policy in a few words; none: it has none, and the default one holds."""
     metric_max_age_ms: int = 180_000
     """Age from which on rounds do not judge a node by its metric."""
+    refuses_metrics: bool = True
+    """Metrics that cannot be right are refused, as in all modes but Koordinator's."""
+    min_samples: int = 3
+    """Least samples of a metric by which thresholds judge a node."""
     paused: bool = False
     """The newest policy record that no worker has refused says so."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
-    """Newest metric of each node."""
+    """Newest metric of each node that was not refused."""
+    refused: str = ""
+    """Why the newest metric of the node that is asked about was refused; empty: it was not."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     """Newest state of the nodes that were looked for."""
     stateless: bool = False

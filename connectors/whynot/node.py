@@ -7,6 +7,7 @@ from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, RoundNode
 from connectors.whynot.wording import (
+    explain_unknown,
     migration_lines,
     move_lines,
     percents_text,
@@ -19,15 +20,14 @@ from connectors.whynot.wording import (
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amount
 from schemas.messages.migrations import LIVE
-from schemas.policy.durations import format_duration_ms
-from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
+from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:
     """The answer for a node; that nothing fresh is known of it comes first."""
     found = list(evidence.hot(node))
     known = bool(found) or node in evidence.metrics or node in evidence.nodes
-    unknown = _explain_unknown(evidence, node)
+    unknown = explain_unknown(evidence, node)
     first = [f"{node} is unknown: {unknown}."] if unknown else []
     if not evidence.rounds:
         nothing = no_rounds(evidence)
@@ -44,33 +44,6 @@ def about_node(evidence: Evidence, node: str) -> Answer:
     sentences += migration_lines(evidence)
     sentences += move_lines(evidence)
     return Answer(tuple(sentences), known, _data(evidence, node, found))
-
-
-def _explain_unknown(evidence: Evidence, node: str) -> str:
-    """Why rounds do not know what a node uses now; empty: they do."""
-    metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
-    if state is not None and state.event == "removed":
-        return "it was removed from the cluster"
-    if metric is None and state is None:
-        return (
-            "nothing that was read names it, no metric and no state. Its name may be another one, or "
-            "nothing measures it (topic node-usage)"
-        )
-    if metric is None:
-        return "no metric of it was found"
-    if metric.usage is None:
-        if metric.source:
-            return f"{metric.source}, which measured it last, has no figures of it any more"
-        return "its metric was removed" if metric.removed else "its newest metric has no figures"
-    if metric.updated_at_ms is None:
-        return "its newest metric does not say when it was measured"
-    age_ms = evidence.now_ms - metric.updated_at_ms
-    if age_ms < evidence.metric_max_age_ms:
-        return ""
-    age, most = (
-        format_duration_ms(each // 1000 * 1000) for each in (age_ms, evidence.metric_max_age_ms)
-    )
-    return f"its metric is {age} old, at most {most}"
 
 
 def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
@@ -119,6 +92,11 @@ def _not_hot(
     yield from _present(evidence, node)
     if judged:
         yield from _explain_not_hot(evidence, node)
+        usage = evidence.metrics[node].usage or {}
+        for pool in newest.pools:
+            asked = {**pool.thresholds.low, **pool.thresholds.high}
+            if missing := [name for name in asked if name not in usage and name != "pods"]:
+                yield f"Its metric lacks {' and '.join(missing)}, which {strategy_text(pool)} judges."
     # Pools may have nodes in common: moves by risk look at those of all of them.
     skipped = [
         f"{count_text(count, 'node')} of pool {pool.pool}"
@@ -141,11 +119,18 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         percents = _percents(evidence, node, metric.usage)
         share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
         by = f", measured by {metric.source}" if metric.source else ""
-        uses = "used" if _explain_unknown(evidence, node) else "uses"
+        uses = "used" if explain_unknown(evidence, node) else "uses"
         yield (
             f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it {uses} "
             f"{amounts_text(metric.usage)}{f', of its capacity {share}' if share else ''}."
         )
+        if evidence.refused:
+            yield f"A newer metric was refused: {evidence.refused}."
+        if 0 < metric.samples < evidence.min_samples:
+            yield (
+                f"It is the mean of {count_text(metric.samples, 'sample')}; {LOW_NODE_LOAD} judges a node "
+                f"by {evidence.min_samples} or more."
+            )
     if evidence.stateless and metric is not None:
         yield (
             "No record of topic node-state names it: neither rounds nor placement look at it until one "

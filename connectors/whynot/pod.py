@@ -6,6 +6,7 @@ from connectors.queries.rebalancing_wording import count_text, unnamed_hot
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, RoundNode, kind_of
 from connectors.whynot.wording import (
+    explain_unknown,
     migration_lines,
     move_lines,
     readings_text,
@@ -166,7 +167,10 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
     now = [each for each in evidence.hot(node) if each.rounds_ago == 0]
     for each in now:
         yield from _on_hot(each)
-    if evidence.rounds[0].gate:
+    unknown = explain_unknown(evidence, node) if node in evidence.metrics else ""
+    if unknown and not now:
+        yield f"It is on node {node}, which is unknown: {unknown}. No round judges it."
+    elif evidence.rounds[0].gate:
         yield f"It is on node {node}, which the newest round has not judged."
     elif not now:
         left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))

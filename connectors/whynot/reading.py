@@ -5,6 +5,7 @@ topic a bounded number of records.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,13 @@ from connectors.policies.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.units import time_text
 from connectors.whynot.evidence import Evidence, is_about
+from schemas.base.capacity import find_impossible
+from schemas.base.quantities import amounts
+from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
+from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
-from schemas.messages.policies import PolicyRecord
 from schemas.messages.rounds import RebalanceRound
 
 #: Most records of one topic that are looked at.
@@ -59,7 +63,7 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
         policy = entry.record
         evidence.paused = policy.paused
         comment = f" ({policy.comment})" if policy.comment else ""
-        evidence.metric_max_age_ms = _metric_max_age_ms(policy)
+        _read_rules(evidence, policy.document)
         evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
     if question.node is not None:
         _about_node(evidence, question.node, newest)
@@ -68,11 +72,16 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     return evidence
 
 
-def _metric_max_age_ms(record: PolicyRecord) -> int:
-    from schemas.policy import read_policy
+def _read_rules(evidence: Evidence, document: str) -> None:
+    """What rounds ask of a metric; that of the default policy if the document has errors."""
+    from schemas.policy import PolicyError, read_policy
 
-    # No worker has refused the record.
-    return 1_000 * read_policy(record.document).rebalance.node_metric_expiration_seconds
+    with suppress(PolicyError):  # no worker has refused it yet
+        read = read_policy(document)
+        evidence.refuses_metrics = read.compat == "loadstream"
+        rules = read.rebalance
+        evidence.metric_max_age_ms = 1_000 * rules.node_metric_expiration_seconds
+        evidence.min_samples = rules.min_samples or 0
 
 
 _Newest = Callable[..., Iterator[Any]]
@@ -103,16 +112,13 @@ def _rounds(evidence: Evidence, question: Question, newest: _Newest) -> None:
 
 
 def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
-    for metric in newest("node-metrics"):
-        if metric.node == node:
-            evidence.metrics[node] = metric
-            break
     looked = Looked()
     for state in newest("node-state", looked):
         if getattr(state, "node", None) == node:
             evidence.nodes[node] = state
             break
     evidence.stateless = looked.whole and node not in evidence.nodes
+    _read_metric(evidence, node, newest)
     drains: list[DrainStatus] = []
     migrations: list[MigrationStatus] = []
     for status in newest("status"):
@@ -125,6 +131,26 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
             break
     evidence.drains, evidence.migrations = tuple(drains), tuple(migrations)
     evidence.moves = _moves(newest, lambda move: bool(move.source_node == node))
+
+
+def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
+    """The newest metric that the cluster has taken, and why it has refused a newer one."""
+    state = evidence.nodes.get(node)
+    for metric in newest("node-metrics"):
+        if metric.node != node:
+            continue
+        why = _find_refusal(metric, state) if state and evidence.refuses_metrics else None
+        if why is None:
+            evidence.metrics[node] = metric
+            return
+        evidence.refused = evidence.refused or why
+
+
+def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
+    created_ms, updated_ms = state.created_at_ms, metric.updated_at_ms
+    if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
+        return "it is of an earlier node of this name"
+    return find_impossible(metric.usage or {}, amounts(state.capacity))
 
 
 def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:
@@ -150,6 +176,9 @@ def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -
         if is_about(decision.pod, namespace, name):
             evidence.placement = decision
             break
+    node = evidence.node_of(namespace, name)
+    if node is not None and node not in evidence.metrics:
+        _read_metric(evidence, node, newest)
 
 
 def _moves(newest: _Newest, wanted: Callable[[MoveOutcome], bool]) -> tuple[MoveOutcome, ...]:

@@ -7,10 +7,39 @@ from connectors.units import amounts_text
 from connectors.whynot.evidence import Evidence
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
+from schemas.policy.durations import format_duration_ms
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 #: Hot nodes, pods and gates that an answer names; the others are counted.
 NAMED_MAX = 5
+
+
+def explain_unknown(evidence: Evidence, node: str) -> str:
+    """Why rounds do not know what a node uses now; empty: they do."""
+    metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
+    if state is not None and state.event == "removed":
+        return "it was removed from the cluster"
+    if metric is None and state is None:
+        return (
+            "nothing that was read names it, no metric and no state. Its name may be another one, or "
+            "nothing measures it (topic node-usage)"
+        )
+    if metric is None:
+        refused = f"its metric was refused, {evidence.refused}"
+        return refused if evidence.refused else "no metric of it was found"
+    if metric.usage is None:
+        if metric.source:
+            return f"{metric.source}, which measured it last, has no figures of it any more"
+        return "its metric was removed" if metric.removed else "its newest metric has no figures"
+    if metric.updated_at_ms is None:
+        return "its newest metric does not say when it was measured"
+    age_ms = evidence.now_ms - metric.updated_at_ms
+    if age_ms < evidence.metric_max_age_ms:
+        return ""
+    age, most = (
+        format_duration_ms(each // 1000 * 1000) for each in (age_ms, evidence.metric_max_age_ms)
+    )
+    return f"its metric is {age} old, at most {most}"
 
 
 def thresholds_text(thresholds: ThresholdsInForce) -> str:

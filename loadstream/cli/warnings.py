@@ -19,14 +19,17 @@ def warn(text: str) -> None:
     echo(f"warning: {one_line(text)}", err=True)
 
 
-def warn_first(connection: "Connection", cluster: str) -> bool:
+def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
     """Warn if no worker writes for the cluster, or no producer names it; whether one does.
+
+    `starting`: a worker may still be starting, and a first tick is waited for later.
 
     Raises BrokerUnavailable.
     """
     from connectors.queries.presence import last_tick_ms, seek_cluster, silence
 
-    silent = silence(last_tick_ms(connection, cluster), wall_clock.now_ms())
+    tick_ms = last_tick_ms(connection, cluster)
+    silent = None if starting and tick_ms is None else silence(tick_ms, wall_clock.now_ms())
     if silent is not None:
         warn(silent)
     unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")

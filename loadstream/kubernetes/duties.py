@@ -60,6 +60,15 @@ Schedulers = Annotated[
 ]
 
 
+Cordon = Annotated[
+    bool,
+    typer.Option(
+        "--cordon/--no-cordon",
+        help="Cordon Kubernetes' nodes while `loadstream node drain` empties them.",
+    ),
+]
+
+
 @command(app, "kubernetes watch --cluster prod-eu-1")
 def watch(
     cluster: Cluster,
@@ -105,13 +114,12 @@ def evict(
     cluster: Cluster,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    cordon: Cordon = True,
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
     """Evict pods as commanded, until Ctrl-C; dry commands are only reported."""
-    from connectors.kubernetes.duties import kinds
-
-    _run(cluster, kubeconfig, context, [kinds.evict], metrics_host, metrics_port)
+    _run(cluster, kubeconfig, context, [_evict(cordon)], metrics_host, metrics_port)
 
 
 @command(app, "kubernetes all --cluster prod-eu-1", name="all")
@@ -121,13 +129,14 @@ def all_duties(
     context: Context = None,
     scheduler: Schedulers = None,
     sources: Sources = None,
+    cordon: Cordon = True,
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
     """Watch, collect, bind and evict in one process, until Ctrl-C."""
     from connectors.kubernetes.duties import kinds
 
-    makes = [_watch(scheduler), _collect(sources), kinds.bind, kinds.evict]
+    makes = [_watch(scheduler), _collect(sources), kinds.bind, _evict(cordon)]
     _run(cluster, kubeconfig, context, makes, metrics_host, metrics_port)
 
 
@@ -149,6 +158,14 @@ def _collect(file: Path | None) -> "Make":
     from connectors.kubernetes.duties import kinds
 
     return partial(kinds.collect, sources=read_source_file(file))
+
+
+def _evict(cordon: bool) -> "Make":
+    from functools import partial
+
+    from connectors.kubernetes.duties import kinds
+
+    return partial(kinds.evict, cordon=cordon)
 
 
 def _run(

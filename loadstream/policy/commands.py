@@ -102,7 +102,7 @@ def apply(
     warnings = _show_warnings(policy)
     with as_messages():
         connection = connect_as_configured()
-        check_named(connection, cluster, new=new)
+        check_named(connection, cluster, new=new, wait=wait)
         warnings += _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused

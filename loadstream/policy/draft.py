@@ -58,7 +58,7 @@ def init(
     if summary is None or lacking is not None:
         echo(
             f"error: no policy for cluster {one_line(cluster)}: {lacking}. Let `loadstream worker` and a "
-            "source of usage run (docs/sources.md), look again, or begin with deploy/policies/observe.yaml",
+            "source of usage run (docs/reference/sources.md), look again, or begin with deploy/policies/observe.yaml",
             err=True,
         )
         raise typer.Exit(1 if seen else NOTHING_FOUND)

@@ -6,6 +6,7 @@ cluster's worker applies it, not when the command ends, unless `--wait` waits fo
 at the same moment: the later record holds, with the document and the switch that its author saw.
 """
 
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +15,11 @@ from connectors.policies.entries import TOPIC
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
-from loadstream.cli.warnings import NOTHING_FOUND, warn_first
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
 from schemas.base.printable import one_line
+
+#: A worker that starts has read a policy after this time, in seconds.
+WORKER_START_S = 60.0
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -45,12 +49,12 @@ New = Annotated[
 ]
 
 
-def check_named(connection: "Connection", cluster: str, *, new: bool) -> None:
+def check_named(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
     """End the command if nothing names the cluster, which may be mistyped, and it is not to be new.
 
     Raises BrokerUnavailable.
     """
-    if not warn_first(connection, cluster) and not new:
+    if not warn_first(connection, cluster, starting=wait) and not new:
         echo("error: nothing was written; --new writes it for a new cluster", err=True)
         raise typer.Exit(NOTHING_FOUND)
 
@@ -87,7 +91,14 @@ def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) 
     """Until a worker has read the records; Ctrl-C ends the command and not the policy."""
     from connectors.kafka.applied import APPLIED, follow
 
-    for _, state in follow(connection, TOPIC, places):
-        if state != APPLIED:
-            echo(f"error: {one_line(state)}", err=True)
-            raise typer.Exit(1)
+    text = "No worker has read the policy yet. Start `loadstream worker`, if none runs."
+    timer = Timer(WORKER_START_S, warn, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        for _, state in follow(connection, TOPIC, places):
+            if state != APPLIED:
+                echo(f"error: {one_line(state)}", err=True)
+                raise typer.Exit(1)
+    finally:
+        timer.cancel()

@@ -1,4 +1,4 @@
-"""What a node has to give: what its usage is a share of.
+"""What a node has to give: what its usage is a share of, and cannot exceed.
 
 Where nodes are overcommitted, `allocatable` is what pods may request, and an annotation of
 Koordinator says what the node really has.
@@ -13,7 +13,23 @@ from typing import Any
 
 from schemas.base.quantities import QuantityError, amount
 
+#: Percent of the capacity up to which a measured amount is believed: two readings of a counter are not
+#: of exactly the times that they carry.
+BELIEVED_PERCENT = 105
+
 RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
+
+
+def find_impossible(usage: Mapping[str, int], capacity: Mapping[str, int]) -> str | None:
+    """Say which amount a node of this capacity cannot have used; capacity 0 is unknown."""
+    for resource, most in capacity.items():
+        used = usage.get(resource, 0)
+        if used * 100 > most * BELIEVED_PERCENT and most > 0:
+            return (
+                f"{resource}: {used} was measured and the node has {most}; believed is at most "
+                f"{BELIEVED_PERCENT} % of that"
+            )
+    return None
 
 
 def node_capacity(

@@ -4,6 +4,7 @@ usage        `node-usage`, and pressure: how much of the time tasks of a node wa
 collect      the collect policy of a cluster, between the samples of `node-usage`
 metrics      `node-metrics`
 nodes        `node-state`
+pod_selectors  label selectors of pods
 pods         `pod-lifecycle`, and the pod itself
 namespaces   namespaces and priority classes, on `pod-lifecycle`
 volumes      persistent volumes and their claims, on `pod-lifecycle`

@@ -123,18 +123,20 @@ class PlacementDecision(Message):
     stale_nodes: Count = 0
     """How many of them had no fresh metric."""
     refused_by: Counts = Field(default_factory=dict)
-    """Nodes refused per filter plugin; a node counts for the first filter that refuses it."""
+    """Nodes refused per filter plugin; a node counts for the first filter that refuses it. Where
+    filters have given way, those that all of them refuse: `message` says so."""
     reasons: Annotated[tuple[ReasonCount, ...], Field(fail_fast=True)] = ()
     """Reasons of the refusals, most nodes first; only where no node was found."""
     message: str = ""
     """The outcome in a sentence."""
+    rejected: str | None = None
+    """Why the kubelet rejected the pod after its binding, as "OutOfcpu"; none: it did not."""
     winner: NodeScore | None = None
     """The score of the node chosen."""
     runners_up: Annotated[tuple[NodeScore, ...], Field(fail_fast=True)] = ()
     """The next best nodes, best first."""
     retry_after_ms: DurationMs | None = None
-    """How long it is not tried again; then it is once something changes that could help, and after
-    the longest back-off of the policy in any case."""
+    """How long it is not tried again, unless a node changes in a way that may help it."""
     load_thresholds: LoadThresholds | None = None
     """Load thresholds in force, where the policy has such that move."""
     judged_by_estimates: Counts | None = None

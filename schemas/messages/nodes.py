@@ -4,7 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base.message import ClusterName, Message, NodeName, Part, ResourceList, StringMap
+from schemas.base.message import (
+    ClusterName,
+    EpochMs,
+    Message,
+    NodeName,
+    Part,
+    ResourceList,
+    StringMap,
+)
 from schemas.messages.lists import ListBegin, ListEnd, ListId
 
 
@@ -32,6 +40,10 @@ class NodeState(Message):
     """Set while a full list is being sent."""
     allocatable: ResourceList = Field(default_factory=dict)
     """status.allocatable, pods included."""
+    capacity: ResourceList = Field(default_factory=dict)
+    """status.capacity; a metric with more than 105 % of it is refused. Empty: not known."""
+    created_at_ms: EpochMs | None = None
+    """metadata.creationTimestamp: earlier metrics are of another node of its name. None: not known."""
     labels: StringMap = Field(default_factory=dict)
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from schemas.base.message import (
     Uid,
 )
 from schemas.messages.lists import ListId
+from schemas.messages.pod_selectors import PodSelector
 
 Namespace = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[^/\s]+$")]
 _Text = Annotated[str, Field(max_length=512)]
@@ -89,6 +90,19 @@ class NodeSelectorTerm(Part):
     """On fields of the node; Kubernetes knows metadata.name."""
 
 
+class PodAffinityTerm(Part):
+    """Pods that one pod keeps away from its node, or from all nodes like it."""
+
+    topology_key: _Text
+    """Label of nodes: nodes of the same value are one place."""
+    selector: PodSelector | None = None
+    """Labels of the pods; none: no pod."""
+    namespaces: Annotated[tuple[Namespace, ...], Field(max_length=256, fail_fast=True)] = ()
+    """Namespaces of the pods; empty: that of the pod which has the term."""
+    all_namespaces: bool = False
+    """Pods of every namespace."""
+
+
 class OwnerReference(Part):
     """An owner of a pod."""
 
@@ -126,6 +140,8 @@ class Pod(PodRef):
 
     node: NodeName | None = None
     """spec.nodeName: the node that it is bound to."""
+    nominated_node: NodeName | None = None
+    """status.nominatedNodeName of an unbound pod: another scheduler holds room for it there."""
     required_node: NodeName | None = None
     """A node that an unbound pod insists on."""
     scheduler: _Text = ""
@@ -134,6 +150,8 @@ class Pod(PodRef):
     """spec.priority: higher goes first; none: 0."""
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
     """status.phase."""
+    failure: _Text = ""
+    """status.reason of a failed pod: OutOfcpu, Evicted ..."""
     qos_class: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
     """status.qosClass; none: computed from requests and limits."""
     labels: StringMap = Field(default_factory=dict)
@@ -155,6 +173,11 @@ class Pod(PodRef):
     ) = None
     """Terms of requiredDuringSchedulingIgnoredDuringExecution: one must match; an empty list
     matches no node."""
+    required_anti_affinity: Annotated[
+        tuple[PodAffinityTerm, ...], Field(max_length=64, fail_fast=True)
+    ] = ()
+    """Terms of podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: where the pod runs,
+    they keep other pods away."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=256, fail_fast=True)] = ()
     """spec.tolerations."""
     unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()

@@ -16,6 +16,7 @@ From text to policy:
     errors           every problem, with its place
     wording          words of messages
     lint             rules between the values of a whole policy: errors and warnings
+    resource_maps    the same of maps by names of resources
 
     document         a policy with every default; sections/ has its parts
     parts            what every section has in common

@@ -76,6 +76,11 @@ class Policy(PolicyPart):
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
     """Pods that another scheduler places, where room is to be reserved first: left alone, as
     upstream does, or evicted without a reservation."""
+    when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
+        None
+    )
+    """What becomes of a pod that the load filter alone keeps from every node: it is placed on the
+    best of them all the same, or waits; none: as `compat` says."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
@@ -99,7 +104,7 @@ class Policy(PolicyPart):
         cls, args: LoadAwareSchedulingArgs, info: ValidationInfo
     ) -> LoadAwareSchedulingArgs:
         # Beside the score by risk a lower threshold than the share from which that calls a node hot
-        # costs evictions (docs/closed-loop.md). Upstream's is for those who name upstream's plugin.
+        # costs evictions (docs/explanation/closed-loop.md). Upstream's is for those who name upstream's plugin.
         plugins: PluginChoice | None = info.data.get("plugins")
         risk: OverutilizationRiskArgs | None = info.data.get("overutilization_risk")
         if plugins is None or risk is None or info.data.get("compat") != "loadstream":
@@ -108,6 +113,13 @@ class Policy(PolicyPart):
         if hot is None or plugins.names_load_aware or not plugins.scores(OVERUTILIZATION_RISK):
             return args
         return args.refusing_from(hot)
+
+    @field_validator("when_overloaded")
+    @classmethod
+    def _resolve_when_overloaded(
+        cls, given: Literal["leastBad", "wait"] | None, info: ValidationInfo
+    ) -> Literal["leastBad", "wait"]:
+        return given or ("wait" if info.data.get("compat") == "koordinator" else "leastBad")
 
     @field_validator("rebalance")
     @classmethod

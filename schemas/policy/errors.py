@@ -14,6 +14,8 @@ from itertools import islice
 
 #: Steps from the root of a document to a value: field names, map keys and list positions.
 Path = tuple[str | int, ...]
+#: Where a value stands, and what is wrong with it.
+Finding = tuple[Path, str]
 
 #: Most problems that are reported.
 PROBLEMS_MAX = 200

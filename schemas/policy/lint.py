@@ -5,12 +5,18 @@ function that yields the path of a value and a sentence; the lists at the end na
 within one section are those of the section (`PolicyPart.conflicts`).
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from schemas.policy.document import Policy
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.errors import Path
+from schemas.policy.errors import Finding, Path
 from schemas.policy.parts import is_default
+from schemas.policy.resource_maps import (
+    find_equal_thresholds,
+    find_thresholds_above_100,
+    find_unknown_resources,
+)
 from schemas.policy.sections.plugins import (
     BALANCED_ALLOCATION,
     LIMITS_AWARE,
@@ -20,10 +26,9 @@ from schemas.policy.sections.plugins import (
     RESOURCES_FIT,
 )
 from schemas.policy.sections.resources_fit import LEAST_ALLOCATED
-from schemas.policy.windows import open_minutes
+from schemas.policy.windows import EVERY_MINUTE, open_minutes
 
-Finding = tuple[Path, str]
-
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 #: Sections that hold the arguments of a plugin, and the lists in which the plugin reads them.
 _SECTIONS = (
     ("load_aware", LOAD_AWARE, ("filter", "score")),
@@ -38,13 +43,15 @@ _SECTIONS = (
 
 def find_errors(policy: Policy) -> Iterator[Finding]:
     """Yield why the policy is refused."""
-    for rule in _ERRORS:
+    rules = _ERRORS if policy.compat == "koordinator" else (*_ERRORS, *_OWN_ERRORS)
+    for rule in rules:
         yield from rule(policy)
 
 
 def find_warnings(policy: Policy) -> Iterator[Finding]:
     """Yield what in the policy is probably not what its author wants."""
-    for rule in _WARNINGS:
+    theirs = policy.compat == "koordinator"
+    for rule in (*_WARNINGS, *(_UPSTREAM_ACCEPTS if theirs else _OWN_WARNINGS)):
         yield from rule(policy)
 
 
@@ -154,11 +161,14 @@ def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
 
 def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
     maintenance = policy.maintenance
-    open_to_all = open_minutes(maintenance.windows)
-    for field in ("pools", "namespaces"):
+    open_to_all = open_minutes(maintenance.windows) if maintenance.windows else EVERY_MINUTE
+    opened: dict[str, list[tuple[str, int]]] = {"pools": [], "namespaces": []}
+    for field, entries in opened.items():
         for index, entry in enumerate(getattr(maintenance, field)):
-            windows = entry.windows
-            if maintenance.windows and windows and not open_minutes(windows) & open_to_all:
+            minutes = open_minutes(entry.windows) & open_to_all
+            if minutes:
+                entries.append((entry.name, minutes))
+            elif entry.windows:
                 yield (
                     ("maintenance", field, index),
                     (
@@ -166,6 +176,95 @@ def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
                         "both must be: its pods are never evicted"
                     ),
                 )
+    for pool, of_pool in opened["pools"]:
+        apart = [name for name, minutes in opened["namespaces"] if not minutes & of_pool]
+        if apart:
+            more = f" and {len(apart) - 1} more" if len(apart) > 1 else ""
+            yield (
+                ("maintenance",),
+                (
+                    f"no window of pool {pool!r} is open while one of namespace {apart[0]!r}{more} is, "
+                    "and both must be: pods of one in the other are never evicted"
+                ),
+            )
+
+
+def _find_patterns_of_namespaces(policy: Policy) -> Iterator[Finding]:
+    lists: list[tuple[Path, Sequence[str]]] = [
+        ((*at, field), getattr(names, field))
+        for at, names in (
+            (("rebalance", "evictableNamespaces"), policy.rebalance.evictable_namespaces),
+            (("migration", "namespaces"), policy.migration.namespaces),
+        )
+        if names is not None
+        for field in ("include", "exclude")
+    ]
+    lists.append(
+        (("maintenance", "namespaces"), [each.name for each in policy.maintenance.namespaces])
+    )
+    for at, names in lists:
+        for index, name in enumerate(names):
+            if not _NAMESPACE.fullmatch(name):
+                yield (
+                    (*at, index),
+                    f"found {name!r}, which no namespace can be named: patterns match nothing here",
+                )
+
+
+def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
+    if not policy.judges_by_thresholds or not policy.plugins.filters(LOAD_AWARE):
+        return
+    args, aggregated = policy.load_aware, policy.load_aware.aggregated
+    by_window = aggregated is not None and aggregated.filters
+    if not by_window and "usage_thresholds" not in args.model_fields_set:
+        return
+    placed = aggregated.usage_thresholds if aggregated and by_window else args.usage_thresholds
+    whose = "loadAware.aggregated" if by_window else "loadAware"
+    pools = enumerate(policy.rebalance.node_pools)
+    parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
+    for at, part in parts:
+        for name, percent in (part.high_thresholds or {}).items():
+            if percent < placed.get(name, 0) and not part.use_deviation_thresholds:
+                yield (
+                    ("rebalance", *at, "highThresholds", name),
+                    (
+                        f"found {percent:g}, and {whose}.usageThresholds.{name} is {placed[name]}: a node "
+                        "that is hot takes further pods; let the filter refuse at most as much"
+                    ),
+                )
+
+
+def _find_forgotten_counts(policy: Policy) -> Iterator[Finding]:
+    interval_ms = policy.descheduling.descheduling_interval_ms
+    cache_ms = policy.rebalance.detector_cache_timeout_ms
+    if policy.judges_by_thresholds and interval_ms > cache_ms:
+        yield (
+            ("descheduling", "deschedulingInterval"),
+            (
+                f"found {format_duration_ms(interval_ms)}, and rebalance.detectorCacheTimeout is "
+                f"{format_duration_ms(cache_ms)}: counts of hot rounds are older than that at the "
+                "next round, so the interval holds in its place; raise detectorCacheTimeout"
+            ),
+        )
+
+
+def _find_limits_of_all_replicas(policy: Policy) -> Iterator[Finding]:
+    args = policy.migration
+    if args.skip_check_expected_replicas or "ExpectedReplicas" in args.skip_eviction_gates:
+        return
+    for alias, share in (
+        ("maxMigratingPerWorkload", args.max_migrating_per_workload),
+        ("maxUnavailablePerWorkload", args.max_unavailable_per_workload),
+    ):
+        if isinstance(share, str) and int(share[:-1]) >= 100:
+            yield (
+                ("migration", alias),
+                (
+                    f'found "{share}", by which a workload may move whole, and check ExpectedReplicas '
+                    "leaves such workloads alone, those of one replica among them: nothing moves; give "
+                    "less, or skipCheckExpectedReplicas: true"
+                ),
+            )
 
 
 _ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
@@ -173,9 +272,20 @@ _ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _check_namespace_limiter,
     _check_scoring_strategy,
 )
+#: What Koordinator accepts.
+_OWN_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
+    find_unknown_resources,
+    find_thresholds_above_100,
+)
+_OWN_WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_equal_thresholds,)
+_UPSTREAM_ACCEPTS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (find_unknown_resources,)
 _WARNINGS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _find_unused_sections,
     _find_missing_windows,
     _find_metrics_that_expire,
     _find_windows_that_never_open,
+    _find_patterns_of_namespaces,
+    _find_hot_below_placement,
+    _find_forgotten_counts,
+    _find_limits_of_all_replicas,
 )

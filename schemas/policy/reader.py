@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from schemas.policy.document import Policy
-from schemas.policy.errors import FURTHER, Path, PolicyError, Problem, path_text
-from schemas.policy.lint import Finding, find_errors, find_warnings
+from schemas.policy.errors import FURTHER, Finding, Path, PolicyError, Problem, path_text
+from schemas.policy.lint import find_errors, find_warnings
 from schemas.policy.parts import RESOURCES_MAX
 from schemas.policy.sections.plugins import BUILT_IN, KnownPlugins
 from schemas.policy.sections.rebalance import THRESHOLD_MAPS

@@ -6,6 +6,7 @@ found; a rule that reads a field which was taken out says nothing.
 """
 
 import copy
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -70,7 +71,11 @@ def _message(root: type[BaseModel], error: ErrorDetails) -> str:
     allowed = _ALLOWED.get(kind)
     if allowed is None:
         return f"found {describe(error['input'])}; {error['msg']}"
-    return f"found {describe(error['input'])}; allowed is {allowed.format(**context)}"
+    text = f"found {describe(error['input'])}; allowed is {allowed.format(**context)}"
+    if kind == "literal_error" and isinstance(error["input"], str):
+        meant = nearest(error["input"], re.findall(r"'([^']+)'", context["expected"]))
+        text += meant if "did you mean" in meant else ""
+    return text
 
 
 def _place(error: ErrorDetails) -> Path:

@@ -25,7 +25,8 @@ MINUTE_MS = 60_000
 DAY_MS = 1_440 * MINUTE_MS
 WEEK_MS = 7 * DAY_MS
 _WEEK_MINUTES = 7 * 1_440
-_WEEK_BITS = (1 << _WEEK_MINUTES) - 1
+#: A bit for each minute of a week.
+EVERY_MINUTE = (1 << _WEEK_MINUTES) - 1
 #: 1970-01-01 was a Thursday: the Monday before it is three days away.
 _MONDAY_SHIFT_MS = 3 * DAY_MS
 #: Most windows in one list.
@@ -78,7 +79,7 @@ class WeeklyWindow(PolicyPart):
         bits = 0
         for begin_ms, length_ms in self._spans:
             bits |= ((1 << length_ms // MINUTE_MS) - 1) << begin_ms // MINUTE_MS
-        return bits & _WEEK_BITS | bits >> _WEEK_MINUTES
+        return bits & EVERY_MINUTE | bits >> _WEEK_MINUTES
 
     @cached_property
     def _spans(self) -> tuple[tuple[int, int], ...]:

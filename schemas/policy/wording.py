@@ -41,6 +41,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     meant = [each for each in _MEANT.get(name.lower(), ()) if each in names]
     if meant:
         return f'; did you mean "{meant[0]}"?'
+    for word, ours in _MEANT.items():
+        named = next((each for each in ours if each in names), None)
+        if named is not None:
+            lowered.setdefault(word, named)
     close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{lowered[close[0]]}"?'

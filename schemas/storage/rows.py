@@ -142,8 +142,10 @@ class WaitingGroupRow(Message):
     """Failed attempts in a row."""
     retry_at_ms: StateMs = 0
     """Not tried again before."""
-    unchanged: bool = False
-    """Nothing has changed since the last failure."""
+    opened_by: Count = 0
+    """Changes of a node that may let it take the kind, as bits."""
+    woken: bool = False
+    """Such a change has come since the last failure."""
 
 
 class ClusterPolicyRow(Message):

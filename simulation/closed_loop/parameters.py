@@ -84,8 +84,9 @@ class Parameters:
     since the last one; 0: each step is a turn."""
     lag_s: int = 10
     """Time from a sample until it is read."""
-    command_lag_s: int = 5
-    """Time from a command until it is carried out, rounded up to a step; one step at least."""
+    command_lag_s: int = 0
+    """Time from a command until it is carried out, rounded up to a step. From a request to its binding
+    a worker and a binder take less than a second, so that it is none by default."""
 
     def wrong(self) -> str | None:
         """What is wrong, in a sentence: which parameter, what was found, what is expected."""

@@ -99,16 +99,14 @@ class StageContender:
         if is_turn:
             self._tick()
             self._connected.publish()
-        while self._commands and self._commands[0][0] <= now_ms:
-            outcome = self._connected.carry_out(self._commands.popleft()[1])
-            if outcome is not None:
-                self._counts[f"{outcome.command}_{outcome.result}"] += 1
+        self._carry_out(now_ms)
         moment = self._world.usage.moment(now_ms)
         self._late.append((now_ms + self._lag_ms, self._samples.of(moment)))
         if is_turn:
             while self._late and self._late[0][0] <= now_ms:
                 self._unread += self._late.popleft()[1]
             self._apply()
+            self._carry_out(now_ms)
 
     def figures(self) -> dict[str, int]:
         """Records, outcomes of commands, decisions that placed no pod, dead letters."""
@@ -123,6 +121,12 @@ class StageContender:
     def _tick(self) -> None:
         self._connected.rules.clock(self._now_ms)
         self.send("clock", ClockTick(partition=self._partition, now_ms=self._now_ms))
+
+    def _carry_out(self, now_ms: int) -> None:
+        while self._commands and self._commands[0][0] <= now_ms:
+            outcome = self._connected.carry_out(self._commands.popleft()[1])
+            if outcome is not None:
+                self._counts[f"{outcome.command}_{outcome.result}"] += 1
 
     def _apply(self) -> None:
         records, self._unread = self._unread, []

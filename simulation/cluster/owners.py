@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from schemas.messages.pod_selectors import PodSelector
 from schemas.messages.pods import OwnerReference, Pod
-from schemas.messages.workloads import DisruptionBudget, PodSelector, WorkloadState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from simulation.cluster.kubelet import PodEvent, RunningPod
 from simulation.cluster.pods import PodPlan
 

@@ -7,9 +7,9 @@ A cluster's collect policy comes among its samples, as a record that the cluster
 holds from its place in the log on. So the order of samples and policies is that of one log,
 whenever and wherever they are applied.
 
-Two things are seen to that no single sample says, at places which the order of the log fixes: a
-node that vanished is forgotten, and a node whose clock was set back begins anew instead of being
-refused for as long as its clock had been ahead.
+Three things are seen to, at places which the order of the log fixes: a node that vanished is
+forgotten; a node whose clock was set back begins anew instead of being refused for as long as its
+clock had been ahead; and so does a node that was removed and added again under its name.
 """
 
 from collections import Counter
@@ -97,6 +97,9 @@ class SampleIntake:
             return refusal
         policy = self._state.policies.of(sample.cluster).of_pool(sample.pool)
         reading = read(sample, record.value or b"", policy.memory_field)
+        impossible = reading.find_impossible(sample.capacity) if sample.capacity else None
+        if impossible is not None:
+            return Refusal("limit", f"usage, {impossible}")
         node = self._state.nodes.get(node_key(sample.cluster, sample.node))
         if node is None:
             if len(self._state.nodes) >= self._limits.nodes_per_partition:
@@ -116,12 +119,13 @@ class SampleIntake:
         collecting = state.policies.of(node.cluster)
         state.clock.hear(reading.sampled_at_ms)
         verdict = node.judge(reading, collecting, self._limits)
-        if isinstance(verdict, Refusal) and self._was_set_back(node, reading):
+        begins = reading.node_created_at_ms > (node.newest_ms or reading.node_created_at_ms)
+        if begins or (isinstance(verdict, Refusal) and self._was_set_back(node, reading)):
             verdict = NodeWindows(node.cluster, node.name, offset).judge(
                 reading, collecting, self._limits
             )
             if verdict == "take":
-                self._counts["set_back"] += 1
+                self._counts["renewed" if begins else "set_back"] += 1
                 node.clear(state.samples_log, state.pods_log)
                 node.since_offset = offset
         if verdict == "duplicate":
@@ -131,8 +135,7 @@ class SampleIntake:
             return verdict
         if node.key not in state.nodes:
             state.keep(node)
-        window_ms = collecting.average_horizon_ms
-        figures = node.take(reading, offset, window_ms, state.samples_log, state.pods_log)
+        figures = node.take(reading, offset, collecting, state.samples_log, state.pods_log)
         is_newest = reading.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
@@ -161,7 +164,7 @@ class SampleIntake:
         offset: int,
         since_ms: int,
     ) -> Refusal | None:
-        metric = report(node, policy, reading.pressure, reading.source, since_ms)
+        metric = report(node, policy, reading, since_ms)
         value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

@@ -16,7 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
-from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, PODS_PER_SAMPLE_MAX
+from schemas.messages.usage import (
+    HOST_APPLICATIONS_PER_SAMPLE_MAX,
+    PODS_PER_SAMPLE_MAX,
+    MemoryDefinition,
+)
 
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Share = Annotated[int, Meta(ge=0, le=10_000)]
@@ -81,12 +85,15 @@ class KnownSample(_Part):
     pool: str | None = None
     interval_ms: Annotated[int, Meta(ge=0, le=_DAY_MS)] = 0
     memory: _Memory | None = None
+    memory_is: MemoryDefinition | None = None
     system_usage: dict[str, _Amount] | None = None
     pods: Annotated[list[_Pod], Meta(max_length=PODS_PER_SAMPLE_MAX)] = []
     host_applications: Annotated[
         list[_HostApplication], Meta(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX)
     ] = []
     pressure: _Pressure | None = None
+    capacity: dict[str, _Amount] | None = None
+    node_created_at_ms: Annotated[int, Meta(ge=EPOCH_MS_MIN, le=EPOCH_MS_MAX)] | None = None
     source: str | None = None
 
 
@@ -121,7 +128,7 @@ def decode_known(
     if not (_is_valid_pool(sample.pool) and _is_valid_source(sample.source)):
         return None
     known = set(resources)
-    usages = [sample.usage, sample.system_usage or {}]
+    usages = [sample.usage, sample.system_usage or {}, sample.capacity or {}]
     for pod in sample.pods:
         if (pod.namespace, pod.name, pod.uid, pod.priority_class) not in members:
             return None

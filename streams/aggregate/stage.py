@@ -48,8 +48,8 @@ class AggregateStage:
         self.state = state
         self.counts: Counter[str] = Counter()
         """How many records came to what, since `take_counts`: taken, taken_late, duplicate,
-        redelivered, refused_<category>; and reported, forgotten, set_back, policy_adopted,
-        policy_repeated."""
+        redelivered, refused_<category>; and reported, forgotten, set_back, renewed,
+        policy_adopted, policy_repeated."""
         self._intake = SampleIntake(state, partitions, limits, self.counts)
         self._has_table = has_table
         self._dead_letters: dict[int, list[OutputRecord]] = {}

@@ -13,6 +13,9 @@ migrations hold for it.
 
 import heapq
 from collections import deque
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
 from schemas.base.message import EPOCH_MS_MAX
 from schemas.base.refusals import Refusal
@@ -20,12 +23,14 @@ from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import Pod
 from schemas.messages.requests import SchedulingRequest
 from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
 from streams.migration.migrations import Migrations
 from streams.placement import explain
 from streams.placement.excluded_requests import UNITS_PER_KIND, ExcludedRequests
 from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.pending import (
+    NEW,
     REPORTS_PER_ATTEMPT_MAX,
     KindGroup,
     PendingRequests,
@@ -45,6 +50,11 @@ from streams.stage.records import OutputMessage
 #: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.
 #: A decision takes one, as does another attempt for the same kind of pods.
 UNITS_PER_TICK_MAX = 750
+#: The same of one record that lets a node take more.
+UNITS_PER_RECORD_MAX = 30
+#: With more kinds that wait than this, they are tried at ticks only: to ask about one node takes up
+#: to 10 us a kind.
+KINDS_AT_ONCE_MAX = 200
 #: Shares of a tick's budget that are kept for what comes next: after reservations that end, after
 #: requests from before the first tick.
 _EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
@@ -133,8 +143,15 @@ class Placement:
         found = self.inventory.held(uid)
         if found is not None and found[1].expires_at_ms is not None:
             self.inventory.release(uid)
-            return self._ended(cause, found[1].pod, why, found[0].name)
+            # Of room that another scheduler holds nothing was decided.
+            if found[1].decision_id is not None:
+                return self._ended(cause, found[1].pod, why, found[0].name)
         return []
+
+    def rejected(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
+        """The kubelet did not take a pod that we placed: another scheduler was there first."""
+        message = f"the kubelet of {node} rejected the pod: {pod.failure}"
+        return [explain.ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)]
 
     def bound(self, uid: str, node: str, cause: Cause) -> list[OutputMessage]:
         """A pod was seen on a node; if it still waited for one, another program placed it."""
@@ -155,6 +172,7 @@ class Placement:
         """Time has passed: reservations end, what waits is tried again, for a share of the budget."""
         budget = Budget(int(UNITS_PER_TICK_MAX * share))
         decisions = self._expire_all(budget, cause)
+        self.note_openings()
         last: Kind | None = None
         while budget.has_more_than(_UNSEEN_LEAVE):
             request = self.pending.take_unseen()
@@ -169,6 +187,70 @@ class Placement:
             return decisions
         decisions += self.excluded_requests.look(self.inventory.policy, budget, cause)
         return decisions + self._retry(budget, cause)
+
+    def use_openings(self, cause: Cause) -> list[OutputMessage]:
+        """Try the pods that wait, after a record has let a node take more.
+
+        If few kinds wait, each is asked about the node at once, the first in rank first. Else, and
+        after changes of many nodes, the kinds that this may help are tried at the next tick.
+        """
+        opened = self._take_openings()
+        context, pending = self.inventory.context, self.pending
+        if not opened or not pending.kinds:
+            return []
+        name, change = next(iter(opened.items()))
+        node = self.inventory.nodes.get(name)
+        at_once = (
+            len(opened) == 1
+            and node is not None
+            and node.row >= 0
+            and pending.kinds <= KINDS_AT_ONCE_MAX
+            and context.begun
+            and not context.paused
+            and not pending.has_woken()
+        )
+        if node is None or not at_once:
+            self._wake(opened)
+            return []
+        self.inventory.lay_out()
+        return self._try_on(node, change, cause)
+
+    def note_openings(self) -> None:
+        """Let the next tick try the pods that wait, after what has let nodes take more."""
+        self._wake(self._take_openings())
+
+    def _take_openings(self) -> dict[str, int]:
+        opened, self.inventory.opened = self.inventory.opened, {}
+        return opened
+
+    def _wake(self, opened: Mapping[str, int]) -> None:
+        if opened and self.pending.kinds:
+            # Nodes without a place get it before the next attempt, which makes a new version.
+            version = self.inventory.index.version + self.inventory.layout_stale
+            self.pending.wake(reduce(or_, opened.values()), version)
+
+    def _try_on(self, node: Node, change: int, cause: Cause) -> list[OutputMessage]:
+        """Try the kinds that a change of one node may help, until it takes no more of them."""
+        decisions: list[OutputMessage] = []
+        budget = Budget(UNITS_PER_RECORD_MAX)
+        by_rank = self.pending.opened_by(change)
+        heapq.heapify(by_rank)
+        while by_rank:
+            _, group = heapq.heappop(by_rank)
+            refusing = self.placer.find_refusing(group.kind, node.row)
+            if refusing is not None:
+                opened_by = group.opened_by | refusing.watches
+                if group.version == NEW or opened_by != group.opened_by:
+                    self._asked(group, opened_by)
+                continue
+            if budget.is_spent:
+                self.pending.wake(change, self.inventory.index.version)
+                break
+            budget.spend(UNITS_PER_KIND)
+            waiting = self._retry_first(group, budget, decisions, cause)
+            if waiting is not None:
+                heapq.heappush(by_rank, (waiting.rank, group))
+        return decisions
 
     # --- attempts -------------------------------------------------------------------------------
 
@@ -193,8 +275,11 @@ class Placement:
         kind = kind_of(pod)
         waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
         behind = self.pending.group(kind) is not None and not self.migrations.awaits(pod)
-        waits = behind or self.inventory.context.paused
-        return self._wait(waiting, cause) if waits else self._attempt(waiting, cause)
+        if behind or self.inventory.context.paused:
+            return self._wait(waiting, cause)
+        if self.pending.has_woken():
+            return self._wait(waiting, cause, "pods that wait already are tried first")
+        return self._attempt(waiting, cause)
 
     def _attempt(self, waiting: Waiting, cause: Cause) -> list[OutputMessage]:
         ranking, row = self._look(waiting, cause)
@@ -203,14 +288,14 @@ class Placement:
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        self._failed(group, cause)
+        self._failed(group, ranking, cause)
         why = explain.refusals(self.placer, ranking)
         return [self._report(waiting, group, why, cause)]
 
     def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
         """The kind's ranking, and a node: where room was held, or the best; None: none."""
         held = self.migrations.claim(waiting.request.pod, cause)
-        ranking = self.placer.rank(waiting.kind)
+        ranking = self.placer.rank_to_place(waiting.kind)
         return ranking, preferred(ranking, self.inventory.nodes.get(held or ""))
 
     def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
@@ -220,11 +305,9 @@ class Placement:
         each in turn, so that no number of pods of a high priority keeps the others from ever being
         tried.
         """
-        index = self.inventory.lay_out()
         if budget.is_spent:
             return []
-        backoff_max_ms = self.inventory.policy.max_backoff_seconds * 1000
-        due = self.pending.due(cause.now_ms, index.version, backoff_max_ms)
+        due = self.pending.due(cause.now_ms)
         by_rank = [(waiting.rank, group) for waiting, group in due]
         heapq.heapify(by_rank)
         half, last = budget.left // 2, None
@@ -256,20 +339,19 @@ class Placement:
         ranking, row = self._look(waiting, cause)
         if row is None:
             reports = self._all_failed(group, ranking, cause)
-            budget.spend(len(reports) - 1)
+            budget.spend(max(0, len(reports) - 1))
             decisions += reports
             return None
         self._forget(waiting.request.pod.uid)
         decisions.append(self._place(waiting, row, ranking, cause))
-        # There is room, if too little for all: the next attempt is soon, after those due longer.
-        group.failures, group.retry_at_ms = 0, cause.now_ms
-        self.pending.group_changed(group)
+        self.pending.try_soon(group, cause.now_ms)
         return self.pending.next_of(group)
 
     def _place(self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause) -> OutputMessage:
         """Decide, and take the room at once, on the best node that the owner may go to."""
         excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
+            ranking = self.placer.rank_to_place(waiting.kind, excluded)
             allowed = excluded.best(ranking)
             if allowed is None:
                 return self.excluded_requests.wait(
@@ -307,17 +389,24 @@ class Placement:
 
     # --- waiting --------------------------------------------------------------------------------
 
-    def _wait(self, waiting: Waiting, cause: Cause) -> list[OutputMessage]:
-        """Join the group without an attempt: its result holds for this pod too."""
+    def _wait(self, waiting: Waiting, cause: Cause, note: str = "") -> list[OutputMessage]:
+        """Join the group without an attempt: its result holds for this pod too.
+
+        Args:
+            waiting: the request.
+            cause: the record.
+            note: why the kind was not tried yet; empty: it was.
+        """
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
         if self.inventory.context.paused:
-            waiting.attempt += 1
             note = "the cluster is paused; the request is kept"
+        if note:
+            waiting.attempt += 1
             pod, attempt = waiting.request.pod, waiting.attempt
             return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
-        ranking = self.placer.rank(waiting.kind)
+        ranking = self.placer.rank_to_place(waiting.kind)
         why = explain.refusals(self.placer, ranking)
         alone = ranking.best() is None
         note = "" if alone else "pods of this kind wait already; it waits with them"
@@ -333,16 +422,27 @@ class Placement:
             self.changed_requests[uid] = None
         return waiting
 
-    def _failed(self, group: KindGroup, cause: Cause) -> None:
-        group.failures += 1
+    def _failed(self, group: KindGroup, ranking: Ranking, cause: Cause) -> None:
+        """Begin the back-off, a longer one unless something had changed since the last attempt."""
+        if not group.failures or not self.pending.is_woken(group):
+            group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
-        group.version = self.inventory.index.version
+        self._asked(group, ranking.opened_by)
+
+    def _asked(self, group: KindGroup, opened_by: int) -> None:
+        """Note that no node takes a group as the nodes are now, and what may change that."""
+        group.version, group.opened_by = self.inventory.index.version, opened_by
         self.pending.group_changed(group)
 
     def _all_failed(self, group: KindGroup, ranking: Ranking, cause: Cause) -> list[OutputMessage]:
+        """No node takes a group; report it when a back-off is over, and briefly after a change."""
+        woken = self.pending.is_woken(group)
+        if woken and cause.now_ms < group.retry_at_ms:
+            self._asked(group, ranking.opened_by)
+            return []
+        self._failed(group, ranking, cause)
         why = explain.refusals(self.placer, ranking)
-        self._failed(group, cause)
-        reported = self.pending.first(group, REPORTS_PER_ATTEMPT_MAX)
+        reported = self.pending.first(group, 1 if woken else REPORTS_PER_ATTEMPT_MAX)
         return [self._report(waiting, group, why, cause) for waiting in reported]
 
     def _report(

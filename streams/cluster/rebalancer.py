@@ -68,6 +68,7 @@ class Rebalancer:
 
     def tick(self, cause: Cause) -> list[OutputMessage]:
         """Time has passed: make a round if one is due."""
+        self._inventory.lay_out()
         if not self._ready(cause.now_ms):
             if self._due(cause.now_ms + AHEAD_MS):
                 self.ticks_ahead += self.ticks_ahead < self._ticks_needed

@@ -75,10 +75,8 @@ class GroupRows(TrackedRows[str, KindGroup]):
 
     def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
         """Digest and row of what has changed since the last call; None: nothing is known."""
-        inventory = self._inventory
-        version = None if inventory.layout_stale else inventory.index.version
-        for digest, group, unchanged in self._pending.changed_groups(version):
-            yield digest.hex(), self._encode(group, unchanged)
+        for digest, group in self._pending.changed_groups():
+            yield digest.hex(), self._encode(group)
 
     def restore(self, rows: Iterable[WaitingGroupRow]) -> None:
         """Take over all rows; while nothing is kept only."""
@@ -87,17 +85,21 @@ class GroupRows(TrackedRows[str, KindGroup]):
         for row in known:
             self._pending.restore_group(row, version)
 
-    def _encode(self, group: KindGroup | None, unchanged: bool) -> bytes | None:
+    def _encode(self, group: KindGroup | None) -> bytes | None:
         """What `encode` makes of a `WaitingGroupRow`: thousands of them may change with one policy."""
-        if group is None or not (group.failures or group.retry_at_ms or unchanged):
+        if group is None:
+            return None
+        woken = self._pending.is_woken(group)
+        if woken and not (group.failures or group.retry_at_ms):
             return None
         return orjson.dumps(
             {
                 "cluster": self._cluster,
                 "failures": group.failures,
                 "kind": group.kind.key.hex(),
+                "opened_by": group.opened_by,
                 "retry_at_ms": group.retry_at_ms,
                 "schema_version": 1,
-                "unchanged": unchanged,
+                "woken": woken,
             }
         )

@@ -41,8 +41,21 @@ from streams.risk.lifetimes import check_lifetime_columns
 from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
-from streams.usage.metric import check_amounts
+from streams.usage.metric import check_amounts, check_capacity
 
+#: Reasons for which a kubelet rejects a pod that does not fit beside the pods it has.
+REJECTIONS = frozenset(
+    {
+        "NodeAffinity",
+        "NodePorts",
+        "OutOfcpu",
+        "OutOfephemeral-storage",
+        "OutOfmemory",
+        "OutOfpods",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
 #: Most nodes of one cluster.
 NODES_MAX = 50_000
 #: Most pods held in one cluster.
@@ -74,7 +87,7 @@ class ClusterState:
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
-        exclusions = Exclusions(self.memory.moves, self.inventory.nodes)
+        exclusions = Exclusions(self.memory.moves, self.inventory)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
         self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
@@ -129,9 +142,12 @@ class ClusterState:
         if isinstance(message, ClockTick):
             with self.inventory.numbers.if_asked():
                 answer = self._tick(message, position)
+            self.placement.note_openings()
         else:
             self.inventory.numbers.begin()
             answer = self._apply(message, position)
+            if self.inventory.opened and not isinstance(answer, Refusal):
+                answer = [*answer, *self.placement.use_openings(self._cause(position))]
         said = self.migrations.take()
         return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
 
@@ -178,7 +194,12 @@ class ClusterState:
     # --- inputs ---------------------------------------------------------------------------------
 
     def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = self._early(metric) or check_amounts(metric) or check_lifetime_columns(metric)
+        wrong = (
+            self._early(metric)
+            or check_amounts(metric)
+            or check_lifetime_columns(metric)
+            or self._foreign(metric)
+        )
         if wrong is not None:
             # The record's key names the cluster alone.
             return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
@@ -195,6 +216,20 @@ class ClusterState:
             return None
         limit_ms = self.policy.metric_future_seconds * 1000
         return from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
+
+    def _foreign(self, metric: NodeMetric) -> Refusal | None:
+        """Refuse what the node cannot have used, or an earlier node of its name has used."""
+        node = self.inventory.nodes.get(metric.node)
+        if node is None or node.state is None or self.policy.compat == "koordinator":
+            return None
+        created_ms, updated_ms = node.state.created_at_ms, metric.updated_at_ms
+        if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
+            return Refusal(
+                "late",
+                f"updated_at_ms is {updated_ms}, before the node was created at {created_ms}: it is "
+                "of another node of its name",
+            )
+        return check_capacity(metric, node.installed)
 
     def _request(self, request: SchedulingRequest, position: Position) -> Answer:
         cause = self._cause(position)
@@ -247,6 +282,15 @@ class ClusterState:
         pod = change.after
         if lifecycle.event == "deleted":
             return self.placement.gone(pod.uid, cause, "the pod was deleted")
+        before = change.before
+        if (
+            pod.node is not None
+            and pod.failure in REJECTIONS
+            and before is not None
+            and before.decision_id is not None
+            and before.expires_at_ms is None
+        ):
+            return self.placement.rejected(pod, pod.node, cause)
         if change.over:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:

@@ -17,6 +17,8 @@ from streams.stage.statistics import ClusterFigures, Counts
 NO_REASON = "none"
 #: Refused whatever nodes there are: what the pod needs is not supported, or too many wait already.
 UNPLACEABLE = "unplaceable"
+#: Withdrawn because the kubelet of its node rejected it after its binding.
+REJECTED = "rejected"
 #: Waiting though no filter refused a node: there are none, the cluster is paused, or a binding
 #: failed.
 POSTPONED = "postponed"
@@ -30,6 +32,8 @@ def reason_class(decision: dict[str, Any]) -> str:
     """
     if decision["outcome"] == "refused":
         return UNPLACEABLE
+    if decision.get("rejected"):
+        return REJECTED
     if decision["outcome"] != "waiting":
         return NO_REASON
     refused_by: dict[str, int] = decision["refused_by"]

@@ -107,6 +107,7 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
     # What was restored later may have touched what was restored before.
     for tracked in state.inventory_rows:
         tracked.changed.clear()
+    inventory.opened.clear()
     return state
 
 

@@ -18,6 +18,7 @@ from streams.inventory.full_lists import FullLists, find_unlisted_nodes
 from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
+from streams.pods.anti_affinity import AntiAffinity
 from streams.pods.held import Held
 from streams.pods.owners import Owners
 from streams.risk.fleet_usage import Fleet
@@ -53,6 +54,7 @@ class Inventory:
         self.where: dict[str, str] = {}
         """Node on which a pod is held, by pod uid."""
         self.owners = Owners()
+        self.anti_affinity = AntiAffinity()
         self.cordoned: dict[str, None] = {}
         """Nodes that take no new pods because they are being drained."""
         self.numbers = RecordNumbers()
@@ -68,6 +70,8 @@ class Inventory:
         """Number of pods that take room; a pod that does so on two nodes counts twice."""
         self.touched: dict[str, None] = {}
         """Nodes that have changed since rebalancing read them last."""
+        self.opened: dict[str, int] = {}
+        """Changes since placement read them last that may let a node take more, as bits, by node."""
         self.freshness = Freshness()
         self.lists = FullLists()
         self.context = Context(policy)
@@ -101,6 +105,7 @@ class Inventory:
         """Use another policy; nodes are judged again if a part that they depend on has changed."""
         parts = (
             policy.compat,
+            policy.when_overloaded,
             policy.load_aware,
             policy.plugins,
             policy.resource_limits,
@@ -256,6 +261,9 @@ class Inventory:
     def _remove(self, node: Node) -> None:
         self._take_place(node)
         node.describe(None)
+        node.forget_usage()
+        if self.fleet is not None:
+            self.changed_lifetimes[node.name] = None
         self._unnamed[node.name] = None
         self.layout_stale = True
         self._forget_empty(node)
@@ -334,8 +342,10 @@ class Inventory:
             node.cordoned = cordoned
             self._touch(node, Change.STATE)
 
-    def _touch(self, node: Node, change: int) -> None:
+    def _touch(self, node: Node, change: int, *, opens: bool = True) -> None:
         self.touched[node.name] = None
+        if opens:
+            self.opened[node.name] = self.opened.get(node.name, 0) | change
         if node.row >= 0:
             if change != Change.PODS:
                 self.freshness.judge_missing(node)
@@ -365,12 +375,17 @@ class Inventory:
         node = self._register(name, held)
         node.hold(held, self.now_ms, recount=first_seen)
         self.changed_pods[name, uid] = None
-        self._touch(node, Change.PODS)
+        self._touch(node, Change.PODS, opens=False)
 
     def _register(self, name: str, held: Held) -> Node:
         """Note where a pod is about to be held; return the node."""
         node = self.node(name)
-        self.held_pods += held.pod.uid not in node.held
+        before = node.held.get(held.pod.uid)
+        if before is None:
+            self.held_pods += 1
+        else:
+            self.anti_affinity.drop(before.pod, name)
+        self.anti_affinity.add(held.pod, name)
         self.where[held.pod.uid] = name
         self.owners.add(held.pod)
         return node
@@ -392,6 +407,7 @@ class Inventory:
         if held is None:
             return None
         self.held_pods -= 1
+        self.anti_affinity.drop(held.pod, node.name)
         if self.where[uid] == node.name:
             del self.where[uid]
             self.owners.drop(uid)

@@ -57,6 +57,7 @@ class Node:
         "fresh",
         "gone",
         "held",
+        "installed",
         "limited",
         "limits",
         "list_id",
@@ -89,6 +90,8 @@ class Node:
         """Millicores, bytes, pieces: what pods may request."""
         self.capacity: Mapping[str, int] = {}
         """The same before overcommitment: what usage is a share of."""
+        self.installed: Mapping[str, int] = {}
+        """What the machine has, by resource; empty: not known."""
         self.held: dict[str, Held] = {}
         """By pod uid."""
         self.gone: tuple[GonePod, ...] = ()
@@ -114,8 +117,18 @@ class Node:
         """Take over what Kubernetes says; None: the node was removed."""
         self.state = state
         self.allocatable = {} if state is None else amounts(state.allocatable)
+        self.installed = {} if state is None else amounts(state.capacity)
         self.capacity = node_capacity(self.allocatable, {} if state is None else state.annotations)
         self.update_thresholds()
+
+    def forget_usage(self) -> None:
+        """Drop the metric and all that was learned of the usage: another node of its name may come."""
+        self.gone = ()
+        self.usage.set_metric(None)
+        if self.statistics is not None:
+            self.statistics = NodeStatistics(self.statistics.fleet)
+            for held in self.held.values():
+                self.statistics.add(held)
 
     def set_metric(
         self, metric: NodeMetric | None, *, average_ms: int = 0, extend: bool = True

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from schemas.base.message import EPOCH_MS_MAX
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.inventory.inventory import Inventory
+from streams.inventory.node import Node
 from streams.pods.held import Held
 from streams.pods.kind import kind_of, share_parts
 
@@ -51,13 +53,32 @@ def observe(inventory: Inventory, lifecycle: PodLifecycle) -> None:
         if found is not None and found[0].name != pod.node:
             inventory.release(pod.uid)
         before = None if found is None else found[1]
-        _hold_bound(inventory, lifecycle, pod.node, before)
+        _hold(inventory, lifecycle, pod.node, before)
+    elif pod.nominated_node is not None:
+        _nominate(inventory, lifecycle, pod.nominated_node, found)
+    elif found is not None and found[1].is_nominated:
+        inventory.release(pod.uid)
     elif (list_id := inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)) is not None:
         inventory.mark_listed(pod.uid, list_id)
 
 
-def _hold_bound(
-    inventory: Inventory, lifecycle: PodLifecycle, name: str, before: Held | None
+def _nominate(
+    inventory: Inventory, lifecycle: PodLifecycle, name: str, found: tuple[Node, Held] | None
+) -> None:
+    """Hold room until the pod is bound, nominated elsewhere, or gone; not against our decision."""
+    if found is not None and not found[1].is_nominated:
+        return
+    if found is not None and found[0].name != name:
+        inventory.release(lifecycle.pod.uid)
+    _hold(inventory, lifecycle, name, None, expires_at_ms=EPOCH_MS_MAX)
+
+
+def _hold(
+    inventory: Inventory,
+    lifecycle: PodLifecycle,
+    name: str,
+    before: Held | None,
+    expires_at_ms: int | None = None,
 ) -> None:
     pod = lifecycle.pod
     kind = kind_of(pod)
@@ -66,6 +87,7 @@ def _hold_bound(
         demand=kind.demand,
         assigned_at_ms=inventory.now_ms if before is None else before.assigned_at_ms,
         decision_id=None if before is None else before.decision_id,
+        expires_at_ms=expires_at_ms,
         requested_at_ms=None if before is None else before.requested_at_ms,
         sequence=inventory.numbers.sequence if before is None else before.sequence,
         list_id=inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)

@@ -13,6 +13,7 @@ placer             the best node for a kind of pod; looks only at nodes that hav
 ranking            what all filters and scores say of all nodes, for one kind of pod
 exact_ranking      the same where the only score is fine enough to decide as it is
 normalize          raw scores stretched to 0..100
+avoided_nodes      nodes that pods are placed on last
 exclusions         nodes that one owner's pods must stay away from
 excluded_requests  pods that wait alone because of exclusions
 reservations       when reservations end

@@ -58,8 +58,9 @@ class ExcludedRequests:
         decisions: list[OutputMessage] = []
         for waiting in self._pending.excluded(budget.left // (2 * UNITS_PER_KIND)):
             budget.spend(UNITS_PER_KIND)
-            ranking = self._placer.rank(waiting.kind)
+            self._placer.inventory.lay_out()
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
+            ranking = self._placer.rank_to_place(waiting.kind, excluded)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
                 self._pending.remove(waiting.request.pod.uid)
                 waiting.excluded = False

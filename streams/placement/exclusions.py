@@ -1,30 +1,42 @@
-"""Nodes that one owner's pods must stay away from, on top of what holds for their kind.
+"""Nodes that one pod must stay away from, on top of what holds for its kind.
 
-Pods of one kind share a ranking, and their owner is no part of the kind. So the nodes that an
-owner's memory forbids are left out after the ranking, which is not computed again for this: the
-best node that is not forbidden is taken. An owner without memory costs a look-up, a cluster without
-memory nothing.
+Pods of one kind share a ranking, and their owner, namespace and most labels are no part of the kind.
+So the nodes that are forbidden for a pod are left out after the ranking, which is not computed again
+for this: the best node that is not forbidden is taken. They are those that its owner's pods left
+while they were hot, and those of pods whose required anti-affinity selects it. A cluster without
+either costs nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from schemas.messages.pods import Pod
-from streams.inventory.node import Node
+from streams.inventory.inventory import Inventory
 from streams.moves.history import Moves
 from streams.placement.ranking import Ranking
 
-#: What decisions name as the filter that refuses such nodes; it comes after all others.
-NAME = "RecentMoves"
-#: Why it does.
-REASON = "node(s) left by this owner while hot"
+#: What decisions name as the filter that refuses such nodes, after all others, and why it does.
+MOVES = "RecentMoves", "node(s) left by this owner while hot"
+ANTI_AFFINITY = "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"
+#: Label of nodes that tells each node from all others.
+_HOSTNAME = "kubernetes.io/hostname"
+
+_NO_ROWS: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
     """Rows of nodes that a pod must not be placed on."""
 
-    rows: frozenset[int]
+    left: frozenset[int] = _NO_ROWS
+    """Left by pods of its owner."""
+    repelling: frozenset[int] = _NO_ROWS
+    """Their pods keep it away."""
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """All of them."""
+        return self.left | self.repelling
 
     def best(self, ranking: Ranking) -> int | None:
         """Row with the highest total of those that are left; None: there is none."""
@@ -36,29 +48,51 @@ class Excluded:
 
     def runners_up(self, ranking: Ranking, winner: int, count: int) -> list[int]:
         """Rows of the next best nodes of those that are left, best first."""
-        rows = ranking.runners_up(winner, count + len(self.rows))
-        return [row for row in rows if row not in self.rows][:count]
+        excluded = self.rows
+        rows = ranking.runners_up(winner, count + len(excluded))
+        return [row for row in rows if row not in excluded][:count]
 
-    def refused(self, ranking: Ranking) -> int:
-        """How many nodes are refused by nothing else."""
-        return sum(ranking.passes(row) for row in self.rows)
+    def refused(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
+        """Filter, reason, and how many nodes are refused by nothing else."""
+        repelling = sum(ranking.passes(row) for row in self.repelling)
+        if repelling:
+            yield *ANTI_AFFINITY, repelling
+        left = sum(ranking.passes(row) for row in self.left - self.repelling)
+        if left:
+            yield *MOVES, left
 
 
 class Exclusions:
-    """What the memory of moves forbids, in terms of the placer's rows."""
+    """What the memory of moves and the pods that are held forbid, in terms of the placer's rows."""
 
-    def __init__(self, moves: Moves, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, moves: Moves, inventory: Inventory) -> None:
         self.moves = moves
-        self._nodes = nodes
+        self._inventory = inventory
 
     def of(self, pod: Pod, now_ms: int) -> Excluded | None:
-        """The nodes that a pod must stay away from; None: nothing is remembered.
+        """The nodes that a pod must stay away from; None: there are none.
 
-        Rows are the placer's as it is laid out: ask `Inventory.ready` before.
+        Rows are the placer's as it is laid out: call `Inventory.lay_out` before.
         """
         names = self.moves.avoided(pod, now_ms)
-        if not names:
+        places = self._inventory.anti_affinity.find_places(pod)
+        if not names and not places:
             return None
-        found = (self._nodes.get(name) for name in names)
-        rows = frozenset(node.row for node in found if node is not None and node.row >= 0)
-        return Excluded(rows) if rows else None
+        found = Excluded(frozenset(self._rows(names)), frozenset(self._find_repelling(places)))
+        return found if found.rows else None
+
+    def _rows(self, names: Iterable[str]) -> Iterator[int]:
+        nodes = self._inventory.nodes
+        return (nodes[name].row for name in names if name in nodes and nodes[name].row >= 0)
+
+    def _find_repelling(self, places: Mapping[str, set[str]]) -> Iterator[int]:
+        nodes = self._inventory.nodes
+        for key, names in places.items():
+            if key == _HOSTNAME:
+                yield from self._rows(names)
+                continue
+            states = (nodes[name].state for name in names if name in nodes)
+            values = {state.labels[key] for state in states if state and key in state.labels}
+            for node in self._inventory.index.nodes:
+                if node.state is not None and node.state.labels.get(key) in values:
+                    yield node.row

@@ -3,13 +3,12 @@
 Ids are derived from the input that caused the decision, so a replay gives the same ones.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from streams.placement import exclusions
 from streams.placement.exclusions import Excluded
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
@@ -57,13 +56,13 @@ class Refusals:
 def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None) -> Refusals:
     """Count why every node is refused, or is forbidden for the pod's owner."""
     reasons = dict(ranking.reasons())
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        reasons[exclusions.REASON] = forbidden
+    if excluded is not None:
+        reasons |= {reason: nodes for _, reason, nodes in excluded.refused(ranking)}
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(placer, ranking, excluded),
+        refused_by=_refused_by(ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
         missing=missing_for(placer, ranking.kind),
@@ -128,17 +127,21 @@ def placed(
     else:
         others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
     missing = missing_for(placer, ranking.kind)
+    notes = [describe_missing(missing)] if missing else []
+    if ranking.strict is not None:
+        why = refusals(placer, ranking.strict).message
+        notes.insert(0, f"no node passes every filter ({why}); placed on the best that may take it")
     return _decision(
         cause,
         pod,
         "placed",
-        describe_missing(missing),
+        "; ".join(notes),
         node=placer.index.nodes[row].name,
         expires_at_ms=expires_at_ms,
         attempt=attempt,
         nodes=placer.index.size,
         stale_nodes=placer.inventory.stale_nodes,
-        refused_by=_refused_by(placer, ranking, excluded),
+        refused_by=_refused_by(ranking.strict or ranking, excluded),
         winner=_node_score(placer, ranking, row),
         runners_up=[_node_score(placer, ranking, other) for other in others],
         load_thresholds=placer.inventory.in_force.reported,
@@ -177,10 +180,16 @@ def waiting(
 
 
 def ended(
-    cause: Cause, pod: Pod, outcome: str, message: str, *, node: str | None = None
+    cause: Cause,
+    pod: Pod,
+    outcome: str,
+    message: str,
+    *,
+    node: str | None = None,
+    rejected: str | None = None,
 ) -> OutputMessage:
     """refused, withdrawn or expired, in words."""
-    return _decision(cause, pod, outcome, message, node=node)
+    return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
 def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
@@ -207,13 +216,10 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
     )
 
 
-def _refused_by(
-    placer: Placer, ranking: Ranking, excluded: Excluded | None = None
-) -> dict[str, int]:
-    names: Iterable[str] = (plugin.name for plugin in placer.filters)
-    counts = {name: n for name, n in zip(names, ranking.refused_by, strict=True) if n}
-    if excluded is not None and (forbidden := excluded.refused(ranking)):
-        counts[exclusions.NAME] = forbidden
+def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str, int]:
+    counts = ranking.refused_by_name
+    if excluded is not None:
+        counts |= {name: nodes for name, _, nodes in excluded.refused(ranking)}
     return counts
 
 

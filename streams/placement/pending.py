@@ -1,12 +1,11 @@
 """Requests that wait for a node.
 
-Pods of one kind share one result, so they wait in one group. While no node takes the kind, one look
-at the nodes that have changed answers for the whole group. Groups are tried at clock ticks, first
-the one whose pod is first in priority and arrival, and not before their back-off is over. The
-back-off doubles with each failure up to a limit; that limit after its end a group is tried even if
-nothing seems to have changed. So nothing is tried in a busy loop, and nothing is forgotten. A pod
-whose binding failed waits alone before it joins its group again. So does a pod whose owner must stay
-away from every node that would take its kind.
+Pods of one kind share one result, so they wait in one group. A group knows which changes of a node
+may help it: those that the filters name which refuse its kind. Such a change wakes the group: it is
+tried again at once or at the next tick, first the group whose pod is first in priority and arrival.
+Without such a change a group is tried when its back-off is over, which doubles with each of these
+attempts up to a limit. A pod whose binding failed waits alone before it joins its group again. So
+does a pod whose owner must stay away from every node that would take its kind.
 
 A decision has a time. So a request that comes before the clock's first tick is only kept, unseen,
 until then.
@@ -20,10 +19,16 @@ from itertools import islice
 from schemas.messages.requests import SchedulingRequest
 from schemas.policy import Policy
 from schemas.storage.rows import WaitingGroupRow
+from streams.inventory.node_index import Change
 from streams.pods.kind import Kind
 
 #: How many pods of a group are notified of each failed attempt; all are notified of their first.
 REPORTS_PER_ATTEMPT_MAX = 100
+
+#: Version of a group that was not tried, or has found room: it is to be tried.
+NEW = -1
+#: Changes of which none is tried yet.
+_CHANGES = (Change.STATE, Change.PODS, Change.METRIC, Change.FLEET)
 
 #: Entries of pods that have left, or came again, that a group's heap may hold beyond its size.
 _HEAP_SLACK = 64
@@ -64,8 +69,10 @@ class KindGroup:
     """Rank and uid; entries of pods that have left are skipped."""
     failures: int = 0
     retry_at_ms: int = 0
-    version: int = -1
-    """The placer's version at the last failure: with the same one the answer is the same."""
+    opened_by: int = Change.ALL
+    """Changes of a node that may let it take the kind."""
+    version: int = NEW
+    """Version of the nodes at the last failure; later changes of this sort wake the group."""
 
 
 class PendingRequests:
@@ -84,10 +91,12 @@ class PendingRequests:
         """Requests that wait alone because of their owner, by pod uid."""
         self.sequence = 0
         self._changed_groups: dict[bytes, None] = {}
-        self._settled: dict[bytes, None] = {}
-        """Groups whose rows say that nothing has changed since they failed."""
-        self._settled_version: int | None = None
-        """The placer's version when that was so of all of them."""
+        self._opened_at = dict.fromkeys(_CHANGES, 0)
+        """Version of the nodes at the last change of each sort that woke groups."""
+        self._some_woken = False
+        """Some group may be woken."""
+        self._asleep: dict[bytes, None] = {}
+        """Groups whose rows say that they are not woken."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -158,7 +167,10 @@ class PendingRequests:
 
     def _join(self, waiting: Waiting) -> None:
         uid = waiting.request.pod.uid
-        group = self._groups.setdefault(waiting.kind.key, KindGroup(waiting.kind))
+        group = self._groups.get(waiting.kind.key)
+        if group is None:
+            group = self._groups[waiting.kind.key] = KindGroup(waiting.kind)
+            self._some_woken = True
         group.uids[uid] = None
         heapq.heappush(group.heap, (*waiting.rank, uid))
         if len(group.heap) > 2 * len(group.uids) + _HEAP_SLACK:
@@ -191,15 +203,55 @@ class PendingRequests:
             )
         return sorted(waiting, key=lambda each: each.sequence)
 
+    # --- waking ---------------------------------------------------------------------------------
+
+    def wake(self, change: int, version: int) -> None:
+        """Wake the groups that a change of nodes may help; `version` is that of the nodes after it."""
+        for each in _CHANGES:
+            if each & change:
+                self._opened_at[each] = version
+        self._some_woken = True
+
+    def is_woken(self, group: KindGroup) -> bool:
+        """Whether a change that may help a group has not been tried yet."""
+        return any(
+            group.opened_by & change and at > group.version
+            for change, at in self._opened_at.items()
+        )
+
+    def has_woken(self) -> bool:
+        """Whether any group is woken."""
+        self._some_woken = self._some_woken and any(map(self.is_woken, self._groups.values()))
+        return self._some_woken
+
+    def opened_by(self, change: int) -> list[tuple[tuple[int, int], KindGroup]]:
+        """Groups that a change of a node may help, with the rank of their first request."""
+        return [
+            (waiting.rank, group)
+            for group in list(self._groups.values())
+            if group.opened_by & change and (waiting := self.next_of(group))
+        ]
+
+    @property
+    def kinds(self) -> int:
+        """Number of groups."""
+        return len(self._groups)
+
+    def try_soon(self, group: KindGroup, now_ms: int) -> None:
+        """There was room for a pod of a group, if too little for all: it is tried again soon."""
+        group.failures, group.retry_at_ms, group.version = 0, now_ms, NEW
+        self._some_woken = True
+        self.group_changed(group)
+
     def group_changed(self, group: KindGroup) -> None:
         """What is known of a group's chances is something else now."""
         self._changed_groups[group.kind.key] = None
 
     def open_groups(self) -> None:
         """What is known of all groups' chances does not hold any more."""
-        self._settled_version = None
+        self._some_woken = True
         for group in self._groups.values():
-            group.version = -1
+            group.version = NEW
 
     def shorten_backoffs(self, policy: Policy, now_ms: int) -> list[str]:
         """No pod waits for longer than a policy says from now on; answers with the uids of pods
@@ -230,36 +282,25 @@ class PendingRequests:
         if group is None:
             return
         group.failures, group.retry_at_ms = row.failures, row.retry_at_ms
-        group.version = version if row.unchanged else -1
-        if row.unchanged:
-            self._settled[group.kind.key] = None
-            self._settled_version = version
+        group.opened_by, group.version = row.opened_by, NEW if row.woken else version
+        if not row.woken:
+            self._asleep[group.kind.key] = None
 
-    def changed_groups(self, version: int | None) -> Iterator[tuple[bytes, KindGroup | None, bool]]:
-        """Digest, group if it is still there, and whether nothing has changed since it failed.
-
-        Of the groups of which one of these is something else than at the last call. A change of
-        nodes concerns all that have failed before; each is named once for it, however many changes
-        follow.
-
-        Args:
-            version: the placer's; None: its nodes are about to change.
-        """
+    def changed_groups(self) -> Iterator[tuple[bytes, KindGroup | None]]:
+        """Digest of each group whose row is to be written, and the group if it is still there."""
         changed, self._changed_groups = self._changed_groups, {}
-        if self._settled_version != version or version is None:
-            self._settled_version = version
-            for key in self._settled:
+        if self._some_woken:
+            for key in self._asleep:
                 group = self._groups.get(key)
-                if group is not None and group.version != version:
+                if group is not None and self.is_woken(group):
                     changed[key] = None
         for key in changed:
             group = self._groups.get(key)
-            unchanged = group is not None and group.version == version
-            if unchanged:
-                self._settled[key] = None
+            if group is None or self.is_woken(group):
+                self._asleep.pop(key, None)
             else:
-                self._settled.pop(key, None)
-            yield key, group, unchanged
+                self._asleep[key] = None
+            yield key, group
 
     def forget_changed(self) -> None:
         """It is not asked which groups have changed."""
@@ -273,25 +314,12 @@ class PendingRequests:
             if waiting is not None and waiting.not_before_ms == due_ms:
                 self.add(waiting, now_ms)
 
-    def due(
-        self, now_ms: int, version: int, backoff_max_ms: int
-    ) -> list[tuple[Waiting, KindGroup]]:
-        """Groups to try now, each with its first request, in no order that matters.
-
-        Args:
-            now_ms: the log's time.
-            version: the placer's.
-            backoff_max_ms: so long after its back-off a group is tried even if nothing has changed.
-        """
+    def due(self, now_ms: int) -> list[tuple[Waiting, KindGroup]]:
+        """Groups to try now, each with its first request, in no order that matters."""
         ready = [
             group
             for group in self._groups.values()
-            if now_ms >= group.retry_at_ms
-            and (
-                group.version != version
-                or not group.failures
-                or now_ms >= group.retry_at_ms + backoff_max_ms
-            )
+            if now_ms >= group.retry_at_ms or self.is_woken(group)
         ]
         return [(waiting, group) for group in ready if (waiting := self.next_of(group))]
 

@@ -4,15 +4,22 @@ For each kind of pod the placer keeps a `Ranking`: which filter refuses each nod
 total. A ranking that is used again looks at the nodes that have changed since then, one by one. It
 computes everything again only if it is new, if it is far behind, or if indexes of nodes have
 changed.
+
+Two filters give way in our own mode: PreferNoSchedule, then LoadAwareScheduling where the policy says
+so (`whenOverloaded`). Where such a filter alone keeps a pod from every node, it is placed by a ranking
+without it, on the best of the nodes that are left. Moves never use these rankings.
 """
 
 from collections.abc import Callable, Sequence
 
-from schemas.policy import Policy
+from schemas.policy import LOAD_AWARE, Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
+from streams.placement.avoided_nodes import PreferNoSchedule
 from streams.placement.exact_ranking import ExactRanking
+from streams.placement.exclusions import Excluded
+from streams.placement.filters.taints import TaintToleration
 from streams.placement.plugin import ExactScore, Filter, Plugin, Score
 from streams.placement.ranking import Ranking
 from streams.placement.registry import build_filters, build_scores
@@ -34,7 +41,10 @@ Plugins = tuple[Sequence[Filter], Sequence[tuple[Score, int]]]
 
 def enabled(policy: Policy, estimator: Estimator) -> Plugins:
     """What a policy enables."""
-    return build_filters(policy, estimator), build_scores(policy, estimator)
+    filters = build_filters(policy, estimator)
+    if policy.compat == "loadstream" and policy.plugins.filters(TaintToleration.name):
+        filters.append(PreferNoSchedule())
+    return filters, build_scores(policy, estimator)
 
 
 class Placer:
@@ -59,6 +69,9 @@ class Placer:
             [plugin.refresh for plugin in self._plugins if plugin.watches & change]
             for change in range(Change.ALL + 1)
         ]
+        self._giving_way = [PreferNoSchedule.name]
+        if self.inventory.policy.when_overloaded == "leastBad":
+            self._giving_way.append(LOAD_AWARE)
         exact = len(self.scores) == 1 and isinstance(self.scores[0][0], ExactScore)
         self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
@@ -76,13 +89,43 @@ class Placer:
             refresh(row, node, now_ms)
 
     def rank(self, kind: Kind) -> Ranking:
-        """The ranking of a kind of pod, up to date."""
+        """The ranking of a kind of pod by all filters, up to date."""
         self.inventory.lay_out()
-        ranking = self._rankings.renew(kind.key)
+        ranking = self._get(kind, 0)
+        ranking.sync()
+        return ranking
+
+    def rank_to_place(self, kind: Kind, excluded: Excluded | None = None) -> Ranking:
+        """The ranking by which a pod is placed: filters that alone refuse all nodes have given way.
+
+        Args:
+            kind: of the pod.
+            excluded: nodes that this pod must stay away from.
+        """
+        strict = ranking = self.rank(kind)
+        for count, name in enumerate(self._giving_way, start=1):
+            best = ranking.best() if excluded is None else excluded.best(ranking)
+            if best is not None:
+                break
+            if strict.refused_by_name.get(name):
+                ranking = self._get(kind, count)
+                ranking.strict = strict
+                ranking.sync()
+        return ranking
+
+    def find_refusing(self, kind: Kind, row: int) -> Filter | None:
+        """The first filter that keeps a kind from a node whatever gives way; None: the node takes it."""
+        return self._get(kind, len(self._giving_way)).find_refusing(row)
+
+    def _get(self, kind: Kind, giving_way: int) -> Ranking:
+        """The ranking of a kind where so many filters have given way, as it was used last."""
+        key = kind.key + bytes([giving_way])
+        ranking = self._rankings.renew(key)
         if ranking is None:
-            ranking = self._ranking(self.index, self.filters, self.scores, kind)
+            without = self._giving_way[:giving_way]
+            filters = [each for each in self.filters if each.name not in without]
+            ranking = self._ranking(self.index, filters, self.scores, kind)
             # What the plugins have prepared takes about as much as the kind.
             size = _BYTES_PER_NODE * self.index.size + 2 * kind.size
-            self._rankings.put(kind.key, ranking, size)
-        ranking.sync()
+            self._rankings.put(key, ranking, size)
         return ranking

@@ -70,6 +70,8 @@ class Ranking:
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
         self._asked: list[list[_Asked]] | None = None
         """Filters that may refuse this kind, by what has changed of a node; none before a change."""
+        self.strict: Ranking | None = None
+        """The ranking by all filters, if some have given way in this one."""
         self.generation = -1
         self.position = 0
         """How far in the log of changes this ranking is."""
@@ -288,6 +290,28 @@ class Ranking:
             rows.append(row)
             totals[row] = self._refused
         return rows
+
+    @property
+    def refused_by_name(self) -> dict[str, int]:
+        """Nodes refused, by the name of the first filter that refuses them; without zeros."""
+        pairs = zip(self._filters, self.refused_by, strict=True)
+        return {plugin.name: nodes for (plugin, _), nodes in pairs if nodes}
+
+    @property
+    def opened_by(self) -> int:
+        """Changes of a node that may let it take the kind, where it is refused now."""
+        changes = Change.STATE
+        for (plugin, _), nodes in zip(self._filters, self.refused_by, strict=True):
+            if nodes:
+                changes |= plugin.watches
+        return changes
+
+    def find_refusing(self, row: int) -> Filter | None:
+        """The first filter that refuses a node as it is now, whether `sync` was called or not."""
+        for plugin, prepared in self._filters:
+            if plugin.reason(prepared, row) is not None:
+                return plugin
+        return None
 
     def passes(self, row: int) -> bool:
         """Whether no filter refuses a node."""

@@ -39,7 +39,12 @@ class Held:
     @property
     def for_replacement(self) -> bool:
         """The room is kept for a pod that its owner has not made yet; no list of pods can name it."""
-        return self.expires_at_ms is not None and self.decision_id is None
+        return self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
+
+    @property
+    def is_nominated(self) -> bool:
+        """Another scheduler holds the room, for a pod that is not bound yet."""
+        return self.pod.node is None and self.pod.nominated_node is not None
 
     def compute_age_minutes(self, now_ms: int) -> int:
         """Return for how many whole minutes the pod has been on its node; below 0: it was not yet."""

@@ -128,6 +128,7 @@ def _common(pod: Pod) -> Pod:
             },
             "owners": (),
             "volume_claims": (),
+            "required_anti_affinity": (),
         }
     )
 

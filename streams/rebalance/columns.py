@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
+from streams.placement.avoided_nodes import avoiding
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration
@@ -125,7 +126,12 @@ class Columns:
         described = figures.take(node, self.universe)
         self.free.refresh(row, node, 0)
         state = node.state
-        self.schedulable[row] = state is not None and not state.unschedulable and not node.cordoned
+        self.schedulable[row] = (
+            state is not None
+            and not state.unschedulable
+            and not node.cordoned
+            and not (self.universe.differences.avoided_nodes and avoiding(state.taints))
+        )
         if described:
             self._describe(row, node, figures)
 

@@ -40,6 +40,8 @@ class Differences:
     """Each move is planned onto one target with room, which it takes (X19). Koordinator has one
     room for all targets; its nodeFit takes room for every pod that fits, evicted or not, and looks
     at requests of 0, but not at the number of pods."""
+    avoided_nodes: bool
+    """Nodes that ask for no more pods by a taint, or are about to be removed, are no targets."""
     order_by_uid: bool
     """Equal pods leave in the order of their uids, not in that in which they came; pods that prefer
     no eviction come last where the policy says so."""
@@ -47,8 +49,8 @@ class Differences:
     """A round says how any node stands, so that moves from a node that has cooled are given up."""
 
 
-LOADSTREAM = Differences(*[True] * 11)
-KOORDINATOR = Differences(*[False] * 11)
+LOADSTREAM = Differences(*[True] * 12)
+KOORDINATOR = Differences(*[False] * 12)
 
 
 def differences_of(compat: Compat) -> Differences:

@@ -46,6 +46,8 @@ class Universe:
     resources: tuple[str, ...]
     """Names in ascending order; `pods` is among them."""
     differences: Differences
+    min_samples: int = 0
+    """Means of fewer samples say nothing."""
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -123,7 +125,12 @@ class NodeFigures:
     def _measure(self, node: Node, universe: Universe) -> None:
         metric = self.metric
         pods = self.pods
-        if metric is None or metric.usage is None or metric.updated_at_ms is None:
+        if (
+            metric is None
+            or metric.usage is None
+            or metric.updated_at_ms is None
+            or 0 < metric.samples < universe.min_samples
+        ):
             self.updated_ms = -1
             return
         self.updated_ms = metric.updated_at_ms

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
+from schemas.base.capacity import find_impossible
 from schemas.base.message import AMOUNT_MAX
 from schemas.base.refusals import Refusal
 from schemas.messages.metrics import NodeMetric
@@ -190,6 +191,26 @@ def check_amounts(metric: NodeMetric) -> Refusal | None:
                     f"{where}, {resource}: {used} was measured; allowed are at most {AMOUNT_MAX} (2^50), "
                     "more than any machine has: look at what measures it",
                 )
+    return None
+
+
+def check_capacity(metric: NodeMetric, capacity: Mapping[str, int]) -> Refusal | None:
+    """Return a refusal that names an amount which a node of this capacity cannot have used."""
+    limits = {name: capacity[name] for name in metric.usage or () if capacity.get(name)}
+    if not limits:
+        return None
+    parts = _amounts(metric)
+    if (
+        find_impossible(
+            {name: max([part.get(name, 0) for part in parts]) for name in limits}, limits
+        )
+        is None
+    ):
+        return None
+    for where, usage in _usages(metric):
+        impossible = find_impossible(usage, limits)
+        if impossible is not None:
+            return Refusal("limit", f"{where}, {impossible}: look at what measures it")
     return None
 
 

@@ -51,13 +51,12 @@ def cases(
     number: str, *situations: tuple[Any, ...]
 ) -> Callable[[Callable[[Any], object]], Callable[[Any], object]]:
     """Register a function of a value for several situations: text of the input, value, right outcome,
-    and why the outcome is still wrong, if it is."""
+    and why the outcome is still wrong, if it is. Without a number, values begin with one."""
 
     def register(function: Callable[[Any], object]) -> Callable[[Any], object]:
         for index, (situation, value, right, *reason) in enumerate(situations):
-            letter = chr(ord("a") + index)
-            outcome = partial(function, value)
-            CASES.append(Case(f"{number}{letter}", situation, right, outcome, "".join(reason)))
+            name = f"{number}{chr(ord('a') + index)}" if number else str(value[0])
+            CASES.append(Case(name, situation, right, partial(function, value), "".join(reason)))
         return function
 
     return register

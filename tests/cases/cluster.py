@@ -35,6 +35,9 @@ from tests.streams.cluster.builders import (
     at,
     container,
     controlled_by,
+    metric,
+    node,
+    pod,
     policy_record,
     tick,
 )
@@ -62,8 +65,8 @@ migration:
   objectLimiters: {workload: {duration: 0s}}
   skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
 """
-#: Placement by usage alone.
-LOAD_AWARE = "plugins: {score: [LoadAwareScheduling]}\n"
+#: Placement by usage alone, and pods wait where the load of every node is too high.
+LOAD_AWARE = "whenOverloaded: wait\nplugins: {score: [LoadAwareScheduling]}\n"
 
 
 def with_changes(document: str, changes: str) -> str:
@@ -103,13 +106,9 @@ class Cluster:
             "pods": PodReporter(CLUSTER, ["loadstream"], Claims(), lambda: at(self.seconds)),
             **{path.rpartition("/")[2]: Objects(CLUSTER, kind) for path, kind in KINDS.items()},
         }
-        refused = [
-            each
-            for each in self.apply(policy_record(policy), tick())
-            if isinstance(each, DeadLetter)
-        ]
-        if refused:
-            raise ValueError(refused[0].reason)
+        self.apply(policy_record(policy), tick())
+        if refusals := self.refusals():
+            raise ValueError(refusals[0])
         for name, used in nodes.items():
             self.node(name, used)
 
@@ -131,17 +130,7 @@ class Cluster:
     ) -> None:
         """A node; fields are those of its record, and shares of further resources in `used`."""
         used = fields.pop("used", {})
-        allocatable = {"cpu": "10", "memory": "40Gi", "pods": "110"}
-        state = NodeState(
-            **{
-                "cluster": CLUSTER,
-                "node": name,
-                "event": "added",
-                "allocatable": allocatable,
-                **fields,
-            }
-        )
-        self.nodes[name] = state
+        self.nodes[name] = state = node(name, cpu="10", memory="40Gi", **fields)
         self.apply(state)
         if cpu is not None:
             self.used[name] = {"cpu": cpu, **({} if memory is None else {"memory": memory}), **used}
@@ -150,19 +139,10 @@ class Cluster:
         self, uid: str, node: str, cpu: float | None = None, *, memory: float = 1, **fields: Any
     ) -> Pod:
         """A pod of a ReplicaSet that runs since yesterday; None: it is not measured."""
-        made = make_pod(
-            uid,
-            **{
-                "phase": "Running",
-                "ready": True,
-                "owners": controlled_by(uid),
-                "created_at_ms": START_MS - _DAY_MS,
-                "scheduled_at_ms": START_MS - _DAY_MS,
-                "initialized_at_ms": START_MS - _DAY_MS,
-                **fields,
-                "node": node,
-            },
-        )
+        times = ("created_at_ms", "scheduled_at_ms", "initialized_at_ms")
+        running = {"phase": "Running", "ready": True, "owners": controlled_by(uid), "node": node}
+        yesterday = dict.fromkeys(times, START_MS - _DAY_MS)
+        made = make_pod(uid, **{**running, **yesterday, **fields})
         self.apply(PodLifecycle(cluster=CLUSTER, event="seen", pod=made))
         if cpu is not None:
             self.pods[uid] = (node, made, {"cpu": cpu, "memory": memory})
@@ -199,28 +179,22 @@ class Cluster:
     def measure(self, *names: str) -> None:
         """Nodes report what they use."""
         for name in names or self.used:
-            self.metrics[name] = self._metric(name)
+            self.metrics[name] = self.metric(name)
             self.apply(self.metrics[name])
 
-    def _metric(self, name: str) -> NodeMetric:
+    def metric(self, name: str) -> NodeMetric:
         pods = [each for each in self.pods.values() if each[0] == name]
         used = self.used[name]
         own = {
             resource: max(0, share - sum(each[2].get(resource, 0) for each in pods))
             for resource, share in used.items()
         }
-        return NodeMetric(
-            cluster=CLUSTER,
-            node=name,
-            updated_at_ms=at(self.seconds),
-            report_interval_ms=60_000,
-            usage=amounts(used),
-            system_usage=amounts(own),
-            pods=tuple(
-                PodMetric(namespace=pod.namespace, name=pod.name, usage=amounts(shares))
-                for _, pod, shares in pods
-            ),
+        measured = tuple(
+            PodMetric(namespace=pod.namespace, name=pod.name, usage=amounts(shares))
+            for _, pod, shares in pods
         )
+        return metric(name, usage=amounts(used), system_usage=amounts(own), pods=measured,
+                      seconds=self.seconds, report_interval_ms=60_000)  # fmt: skip
 
     def minutes(self, count: int = 1, *, measured: bool = True) -> "Cluster":
         """Time passes; nodes report, and a round is made each minute."""
@@ -234,15 +208,8 @@ class Cluster:
     def sample(self, node: str, seconds: float, cpu: float, **fields: Any) -> NodeUsage:
         """A node's usage as its agent measures it, in percent."""
         usage = {"cpu": round(cpu * CPU), "memory": 10 * MEMORY}
-        return NodeUsage(
-            **{
-                "cluster": CLUSTER,
-                "node": node,
-                "sampled_at_ms": at(seconds),
-                "usage": usage,
-                **fields,
-            }
-        )
+        fields = {"cluster": CLUSTER, "node": node, "usage": usage, **fields}
+        return NodeUsage(sampled_at_ms=at(seconds), **fields)
 
     # --- outcomes -------------------------------------------------------------------------------
 
@@ -276,9 +243,9 @@ class Cluster:
         """What stopped a pod in the newest round, or the first pod, node or pool that was stopped."""
         for pool in self.round.pools:
             for hot in pool.hot:
-                for pod in hot.pods:
-                    if pod.pod.uid == uid or (not uid and pod.gate):
-                        return pod.gate or "leaves"
+                for verdict in hot.pods:
+                    if verdict.pod.uid == uid or (not uid and verdict.gate):
+                        return verdict.gate or "leaves"
                 if hot.gate and not uid:
                     return hot.gate
             if pool.gate and not uid:
@@ -381,15 +348,7 @@ def amounts(shares: Mapping[str, float]) -> dict[str, int]:
     return {name: round(share * units.get(name, 1)) for name, share in shares.items()}
 
 
-def make_pod(uid: str, cpu: str = "100m", memory: str = "100Mi", **fields: Any) -> Pod:
+def make_pod(uid: str, cpu: str = "100m", **fields: Any) -> Pod:
     """A pod of namespace default that loadstream places; its name is its uid."""
-    return Pod(
-        **{
-            "namespace": "default",
-            "name": uid,
-            "uid": uid,
-            "scheduler": "loadstream",
-            "containers": (container({"cpu": cpu, "memory": memory}),),
-            **fields,
-        }
-    )
+    amounts = {"cpu": cpu, "memory": "100Mi"}
+    return pod(uid, **{"scheduler": "loadstream", "containers": (container(amounts),), **fields})

@@ -1,7 +1,14 @@
 """All situations, in the order of their modules."""
 
-from tests.cases import evictions, measurements, placement, policies, rebalancing
+from importlib import import_module
+
 from tests.cases.case import CASES
 from tests.cases.outside import NOT_RUN
 
-__all__ = ["CASES", "NOT_RUN", "evictions", "measurements", "placement", "policies", "rebalancing"]
+__all__ = ["CASES", "NOT_RUN"]
+
+for _module in (
+    *("measurements", "sources", "placement", "rebalancing", "evictions"),
+    *("policies", "explanations"),
+):
+    import_module(f"tests.cases.{_module}")

@@ -8,7 +8,7 @@ from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from tests.cases.case import case, cases
 from tests.cases.cluster import CPU, LOAD_AWARE, MEMORY, Cluster, make_pod, moving, with_changes
-from tests.streams.cluster.builders import CLUSTER, at, tick
+from tests.streams.cluster.builders import CLUSTER, at, container, tick
 
 _GPU = "nvidia.com/gpu"
 
@@ -25,14 +25,11 @@ def why(decision: PlacementDecision) -> list[str]:
     return [each.reason.removeprefix("node(s) ") for each in decision.reasons]
 
 
-@case(
-    "1",
-    "n1 92 % at 10:00, no sample after it; filter threshold 80; a pod each minute to 10:04",
-    right="cpu usage exceed threshold x2, nodeMetric expired; target of moves: none",
-)
+@case("1", "n1 92 % at 10:00, no sample after it; filter threshold 80; a pod each minute to 10:04",
+      right="cpu usage exceed threshold x2, nodeMetric expired; target of moves: none")  # fmt: skip
 def keep_the_last_value_with_its_own_time() -> str:
     policy = moving(
-        "loadAware: {usageThresholds: {cpu: 80}}\nplugins: {score: [LoadAwareScheduling]}"
+        "loadAware: {usageThresholds: {cpu: 80}}\nplugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait"
     )
     cluster = Cluster(policy, n1=92, n2=85)
     cluster.pod("a", "n2", 20)
@@ -49,27 +46,19 @@ def keep_the_last_value_with_its_own_time() -> str:
     return f"{text}; target of moves: {' '.join(moves)}"
 
 
-@case(
-    "7",
-    "n1 reports memory and no cpu, n2 the same and cpu 70 %, filter cpu 75: which has room?",
-    right="n2",
-    open="a resource that a metric lacks counts as 0 used",
-)
+@case("7", "n1 reports memory and no cpu, n2 the same and cpu 40 %, score by usage: n1 is not the emptiest",
+      right="n2")  # fmt: skip
 def treat_a_missing_resource_as_unknown() -> str:
     cluster = Cluster(LOAD_AWARE)
     cluster.node("n1", None)
     cluster.used["n1"] = {"memory": 12}
-    cluster.node("n2", 70, 12)
+    cluster.node("n2", 40, 12)
     cluster.minutes()
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "1.gpu",
-    "n1 uses both GPUs and its exporter is down, n2 uses 1 of 2; score by gpu",
-    right="n2",
-    open="a resource that a metric lacks counts as 0 used",
-)
+@case("1.gpu", "n1 uses both GPUs and its exporter is down, n2 uses 1 of 2; score by gpu",
+      right="n2")  # fmt: skip
 def do_not_prefer_a_node_whose_exporter_is_down() -> str:
     cluster = Cluster(with_changes(
         LOAD_AWARE, f"loadAware: {{resourceWeights: {{{_GPU}: 1}}, usageThresholds: {{{_GPU}: 95}}, "
@@ -84,8 +73,7 @@ def do_not_prefer_a_node_whose_exporter_is_down() -> str:
 @cases(
     "12",
     ("p95 over 30m asked (65), NodeMetric has 5m p95 = 88 %", "p95 over 5m",
-     "waiting: cpu usage exceed threshold; judged by p95 over 5m",
-     "a window that is not filled falls back to estimates alone"),
+     "waiting: cpu aggregated usage exceed threshold; judged by p95 over 5m"),
     ("the same under compat: koordinator: estimates, as upstream", "koordinator", "n1"),
 )  # fmt: skip
 def fall_back_to_the_next_shorter_window(mode: str) -> str:
@@ -94,7 +82,7 @@ def fall_back_to_the_next_shorter_window(mode: str) -> str:
     cluster = Cluster(policy + ("compat: koordinator\n" if mode == "koordinator" else ""), n1=88)
     cluster.seconds += 60
     five = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 8800, "memory": MEMORY}})
-    cluster.apply(cluster._metric("n1").model_copy(update={"aggregated": (five,)}))
+    cluster.apply(cluster.metric("n1").model_copy(update={"aggregated": (five,)}))
     cluster.minutes(measured=False)
     decision = cluster.decide(make_pod("p"))
     if decision.node:
@@ -113,7 +101,7 @@ def fall_back_to_the_next_shorter_window(mode: str) -> str:
 def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     policy = moving(f"loadAware: {{nodeMetricExpirationSeconds: 300, "
                     f"enableScheduleWhenNodeMetricsExpired: {str(enabled).lower()}}}\n"
-                    "plugins: {score: [LoadAwareScheduling]}")  # fmt: skip
+                    "plugins: {score: [LoadAwareScheduling]}\nwhenOverloaded: wait")  # fmt: skip
     cluster = Cluster(policy, n2=95)
     cluster.pod("a", "n2", 30)
     cluster.measure("n2")
@@ -131,6 +119,43 @@ def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     return f"{'; '.join(found)}; moves {cluster.moves()}"
 
 
+_RISK = "the score by risk counts what is not measured as if its pods' requests were all of it"
+
+
+@cases(
+    "13.default",
+    ("default policy: n1 without any metric, n2 at 40 %", None, "n2", _RISK),
+    ("default policy: n1's metric lacks cpu, n2 at 40 %", {"memory": 12}, "n2", _RISK),
+    ("default policy: n1 at 20 %, n2 at 40 %", {"cpu": 20, "memory": 10}, "n1"),
+)
+def prefer_what_is_known(used: dict[str, float] | None) -> str:
+    cluster = Cluster("", n1=None, n2=40)
+    if used is not None:
+        cluster.used["n1"] = used
+    return cluster.minutes(3).place(make_pod("p", cpu="1"))
+
+
+@cases(
+    "1.target",
+    ("by thresholds: n1 hot, n2 25 %, n3's metric lacks memory, which has thresholds", (
+        "rebalance: {lowThresholds: {cpu: 30, memory: 50}, highThresholds: {cpu: 70, memory: 80}}",
+        {"cpu": 5}), "a n1->n2"),
+    ("by risk: n3's metric lacks cpu", (
+        "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}", {"memory": 5}),
+     "a n1->n2"),
+    ("by risk: n3 has no metric", (
+        "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}", None), "a n1->n2"),
+)  # fmt: skip
+def never_move_to_the_unknown(given: tuple[str, dict[str, float] | None]) -> str:
+    policy, used = given
+    cluster = Cluster(moving(policy), n1=85, n2=25, n3=None)
+    if used is not None:
+        cluster.used["n3"] = used
+    for uid in ("a", "b", "c", "d"):
+        cluster.pod(uid, "n1", 20, containers=(container({"cpu": "2"}),))
+    return cluster.minutes().moves()
+
+
 # --- usage of prod pods, unknown pods ------------------------------------------------------------
 
 
@@ -143,7 +168,7 @@ def _prod_sample(cluster: Cluster, seconds: int, priority_class: str = "") -> No
 @cases(
     "1.prod",
     ("a prod pod (priority 9500) uses 92 % and no class is reported; prodUsageThresholds 50", "",
-     "prod cpu usage exceed threshold", "a pod without a reported class counts as not prod"),
+     "cpu usage exceed threshold"),
     ("the same, reported as koord-batch: the class that a metric reports counts", "koord-batch", "n1"),
     ("the same without a class under compat: koordinator: not prod", "koordinator", "n1"),
 )  # fmt: skip
@@ -163,12 +188,8 @@ def measure_prod_usage(priority_class: str) -> str:
     return decision.node or why(decision)[0]
 
 
-@case(
-    "1.unknown pods",
-    "n1 65 % by pods that no record names, n2 30 % by pods that are known; default policy",
-    right="n2",
-    open="usage of pods that no record names vanishes",
-)
+@case("1.unknown pods", "n1 65 % by pods that no record names, n2 30 % by pods that are known; default policy",
+      right="n2")  # fmt: skip
 def count_usage_of_unknown_pods() -> str:
     cluster = Cluster("", n1=None, n2=None)
     cluster.pod("known", "n2", 25)
@@ -183,12 +204,8 @@ def count_usage_of_unknown_pods() -> str:
     return cluster.place(make_pod("p"))
 
 
-@case(
-    "1.unknown target",
-    "n1 85 %, n2 80 % by pods that no record names, n3 25 %; low 30: n2 is no target",
-    right="a n1->n3; high 2, low 1",
-    open="usage of pods that no record names vanishes",
-)
+@case("1.unknown target", "n1 85 %, n2 80 % by pods that no record names, n3 25 %; low 30: n2 is no target",
+      right="a n1->n3; high 2, low 1")  # fmt: skip
 def never_move_to_a_node_full_of_unknown_pods() -> str:
     cluster = Cluster(moving(), n1=85, n2=80, n3=25)
     cluster.pod("a", "n1", 20)
@@ -213,17 +230,13 @@ def _idle_with_one_peak(peak: float, policy: str) -> Cluster:
                      usage={"cpu": round(share * CPU / 10), "memory": MEMORY})
             for number in range(10)
         )  # fmt: skip
-        feed(cluster, seconds, cluster.sample("n1", seconds, share, pods=pods),
+        feed(cluster, seconds, cluster.sample("n1", seconds, share, pods=pods, capacity={"cpu": 10_000}),
              cluster.sample("n2", seconds, 5))  # fmt: skip
     return cluster
 
 
-@case(
-    "1.peak",
-    "an idle node of 10 cores reports 192 cores for one scrape (a factor of 30); high 70",
-    right="0 rounds hot, 0 commands, 1 sample refused",
-    open="an impossible sample is believed",
-)
+@case("1.peak", "an idle node of 10 cores reports 192 cores for one scrape (a factor of 30); high 70",
+      right="0 rounds hot, 0 commands, 1 sample refused")  # fmt: skip
 def refuse_an_impossible_sample() -> str:
     cluster = _idle_with_one_peak(1920, moving("rebalance: {highThresholds: {cpu: 50}}"))
     rounds = cluster.of(RebalanceRound)
@@ -233,22 +246,13 @@ def refuse_an_impossible_sample() -> str:
 
 @cases(
     "1.capacity metric",
-    (
-        "a NodeMetric of 3.2 million cores for a node of 10",
-        32_000_000,
-        "refused; hot: False",
-        "a metric beyond the node's capacity is believed",
-    ),
+    ("a NodeMetric of 3.2 million cores for a node of 10", 32_000_000, "refused; hot: False"),
     ("a NodeMetric of 10.4 cores for a node of 10 (within 5 %)", 104, "taken; hot: True"),
-    (
-        "a NodeMetric of 11 cores for a node of 10",
-        110,
-        "refused; hot: False",
-        "a metric beyond the node's capacity is believed",
-    ),
+    ("a NodeMetric of 11 cores for a node of 10", 110, "refused; hot: False"),
 )
 def refuse_a_metric_beyond_capacity(cpu: float) -> str:
-    cluster = Cluster(moving(), n1=cpu, n2=10)
+    cluster = Cluster(moving(), n2=10)
+    cluster.node("n1", cpu, capacity={"cpu": "10", "memory": "40Gi"})
     cluster.pod("a", "n1", 20)
     cluster.minutes()
     return f"{'refused' if cluster.refusals() else 'taken'}; hot: {cluster.hot('n1') is not None}"
@@ -256,12 +260,7 @@ def refuse_a_metric_beyond_capacity(cpu: float) -> str:
 
 @cases(
     "1.minSamples",
-    (
-        "a node is known by two samples of 90 %; minSamples is 3 by default",
-        2,
-        "not hot",
-        "minSamples does not exist",
-    ),
+    ("a node is known by two samples of 90 %; minSamples is 3 by default", 2, "not hot"),
     ("the same by three samples", 3, "hot"),
 )
 def judge_by_enough_samples(count: int) -> str:
@@ -276,28 +275,23 @@ def judge_by_enough_samples(count: int) -> str:
     return "hot" if cluster.hot("n1") else "not hot"
 
 
-@case(
-    "1.re-added",
-    "n1 90 % is removed and added again under its name without a metric; filter 75",
-    right="waiting before, n1 after; unknown",
-    open="a node that is added again keeps its old metric",
-)
+@case("1.re-added", "n1 90 % is removed and added again under its name without a metric; filter 75",
+      right="waiting before, n1 after; unknown")  # fmt: skip
 def start_unknown_after_a_removal() -> str:
     cluster = Cluster(LOAD_AWARE, n1=90)
     cluster.minutes()
     before = cluster.decide(make_pod("p"))
     cluster.apply(NodeState(cluster=CLUSTER, node="n1", event="removed"))
     cluster.apply(cluster.nodes["n1"])
-    after = cluster.decide(make_pod("q"))
-    return f"{before.outcome} before, {after.node} after; {'unknown' if after.stale_nodes else 'known'}"
+    feed(cluster, 62)
+    after = cluster.of(PlacementDecision)[-1]
+    known = "unknown" if after.stale_nodes else "known"
+    return f"{before.outcome} before, {after.node} after; {known}"
 
 
-@case(
-    "1.window 60",
-    "the average window becomes 60 s instead of 300 s: 10 nodes with known lives of pods",
-    right="10 of 10 nodes report lives of pods after it",
-    open="a shorter window forgets lives of pods",
-)
+@case("1.window 60", "the average window becomes 60 s instead of 300 s: 10 nodes with known lives of pods",
+      right="10 of 10 nodes report lives of pods after it",
+      open="a shorter window forgets lives of pods")  # fmt: skip
 def keep_lives_when_the_window_gets_shorter() -> str:
     cluster = Cluster("", **{f"n{number}": None for number in range(10)})
     for number in range(10):

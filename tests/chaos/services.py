@@ -12,8 +12,9 @@ from typing import Literal
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import Mode
+from schemas.messages.pod_selectors import PodSelector
 from schemas.messages.pods import Container, OwnerReference, Pod
-from schemas.messages.workloads import DisruptionBudget, PodSelector, WorkloadState
+from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 SERVICES = 4
 #: Pods of each service.

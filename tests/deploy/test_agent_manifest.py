@@ -53,7 +53,7 @@ def test_all_mounts_are_those_and_no_other_is_of_the_node() -> None:
 
 
 def test_where_its_namespace_comes_from_is_said() -> None:
-    page = (_FILE.parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
+    page = (_FILE.parents[2] / "docs" / "reference" / "agent.md").read_text(encoding="utf-8")
     assert f"kubectl create namespace {_SET['metadata']['namespace']}`" in " ".join(page.split())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "deploy/*.md", "tests/golden/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "deploy/*.md", "tests/golden/*.md")
     for path in ROOT.glob(pattern)
 )
 _ITEM = re.compile(r"\s*(?:[-*]|\d+\.) +")

@@ -8,7 +8,7 @@ import pytest
 from schemas.messages.policies import DOCUMENT_BYTES_MAX
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
 CODE = "".join(
     path.read_text(encoding="utf-8")
     for package in ("streams", "connectors")
@@ -36,5 +36,5 @@ def test_an_answer_that_the_page_quotes_is_one(phrase: str) -> None:
 
 
 def test_the_page_on_sizes_names_the_size_that_a_policy_may_have() -> None:
-    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     assert f"| a policy | {DOCUMENT_BYTES_MAX // 1024} KiB |" in page

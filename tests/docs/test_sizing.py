@@ -22,7 +22,7 @@ _COUNTED = 5
 
 
 def _said(topic: str) -> float:
-    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     found = re.search(rf"^\| `{topic}` \| ([0-9.]+) kB a metric with 30 pods", page, re.MULTILINE)
     assert found, topic
     return 1_000 * float(found[1])
@@ -61,7 +61,7 @@ def test_a_metric_takes_what_the_page_on_sizes_says() -> None:
 
 
 def test_the_page_on_sizes_names_the_limits_of_both_stages() -> None:
-    page = (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
     of_cluster = ", ".join(f"{most:,}" for most in (WORKLOADS_MAX, BUDGETS_MAX, NAMESPACES_MAX))
     for what, most in (
         ("nodes of a cluster", f"{NODES_MAX:,}"),

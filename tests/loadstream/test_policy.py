@@ -23,13 +23,15 @@ from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import dead_letter
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Pod, PodLifecycle
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.messages.policies import DOCUMENT_BYTES_MAX, PolicyRecord
+from schemas.messages.workloads import DisruptionBudget
 from schemas.policy import effective_yaml, read_policy
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import FailedClusterRow
 from schemas.storage.tables import row_key
-from schemas.topics.catalog import TOPIC_BY_NAME
+from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, eventually
@@ -387,11 +389,12 @@ def test_a_name_of_another_scheduler_is_answered_with_ours(
 
 
 def sent(settings: KafkaSettings, *messages: Message) -> None:
-    """Records of cluster east on pod-lifecycle."""
+    """Records of cluster east."""
     producer = Producer({**settings.librdkafka_options(), "log_level": 0})
     home = partition_for(b"east", settings.partitions)
     for message in messages:
-        producer.produce("pod-lifecycle", encode(message), key=b"east", partition=home)
+        topic = TOPIC_OF[type(message)]
+        producer.produce(topic, encode(message), key=b"east", partition=home)
     assert producer.flush(60) == 0
 
 
@@ -460,6 +463,50 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
         PriorityClassState(cluster="east", name="high", value=5),
     )
     assert run("check", file, "--cluster", "east").stderr == ""
+
+
+def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    def warned(text: str) -> list[str]:
+        result = run("check", policy_file(tmp_path, REBALANCING + text), "--cluster", "east")
+        return [line.removeprefix("warning: ") for line in result.stderr.splitlines()]
+
+    seen_pods(policies, "loadstream")
+    blocked = DisruptionBudget(
+        cluster="east", namespace="shop", name="web", expected_pods=3, desired_healthy=3
+    )
+    sent(
+        policies,
+        blocked,
+        blocked.model_copy(update={"name": "open", "desired_healthy": 2}),
+        NamespaceState(cluster="east", name="shop"),
+    )
+    of_budgets = (
+        "1 disruption budgets forbid every eviction, since they want all of their pods healthy: "
+        "shop/web; pods that they cover stay on hot nodes"
+    )
+    assert warned("") == [of_budgets]
+    assert warned("migration: {schedulerNames: [loadstream, volcano]}") == [
+        "migration.schedulerNames names volcano, and no pod is of such a scheduler", of_budgets,
+    ]  # fmt: skip
+    assert warned("migration: {namespaces: {include: [shop, shp]}}") == [
+        "migration.namespaces.include names shp, and the cluster has no namespace of that name",
+        of_budgets,
+    ]
+    (_, no_evictor) = warned("mode: enforce")
+    assert no_evictor.startswith("mode is enforce, and no evictor has reported on a command so far")
+    pod = PodRef(namespace="a", name="p0", uid="u0")
+    outcome = CommandOutcome(
+        command_id="e-12345678",
+        cluster="east",
+        command="evict",
+        pod=pod,
+        result="dry",
+        happened_at_ms=wall_clock.now_ms(),
+    )
+    sent(policies, outcome)
+    assert warned("mode: enforce") == [of_budgets]
 
 
 def test_what_may_have_been_sent_before_the_records_that_are_looked_at_is_said_to(

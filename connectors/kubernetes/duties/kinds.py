@@ -26,6 +26,7 @@ from connectors.kubernetes.duties.carry_out import CLOCK, CarryOut
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.duties.produce import Messages, Produce
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
+from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sources.base import SourceContext
@@ -163,8 +164,8 @@ async def bind(around: Surroundings) -> Duty:
     return Duty("bind", of_term, (topic,), (CLOCK,), work.begin)
 
 
-async def evict(around: Surroundings) -> Duty:
-    """Carry out evictions, and keep PodMigrationJobs and migrations together."""
+async def evict(around: Surroundings, *, cordon: bool = True) -> Duty:
+    """Carry out evictions, keep PodMigrationJobs and migrations together, and cordon what is drained."""
     sink, server = await _sink(around)
     topic = "eviction-commands"
     work = CarryOut(
@@ -174,12 +175,13 @@ async def evict(around: Surroundings) -> Duty:
     async def of_term(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
+        cordons = Cordons(sink.throttle) if cordon else None
         try:
             await refusals.begin()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(work(term))
                 tasks.create_task(refusals(term))
-                tasks.create_task(JobStatus(around.cluster, jobs)(term))
+                tasks.create_task(JobStatus(around.cluster, jobs, cordons)(term))
                 tasks.create_task(Produce(around.outbox, lambda: _requests(jobs))(term))
         finally:
             await sink.close()

@@ -1,7 +1,7 @@
 """What is done to a real cluster, and what its users read about it.
 
     placement-decisions ──▶ binding, explanation      eviction-commands ──▶ eviction
-    PodMigrationJob objects ──▶ migration-requests     status ──▶ their status
+    PodMigrationJob objects ──▶ migration-requests     status ──▶ their status, cordons
 
     sink            the port: bind, evict, explain
     binding         one write that binds a pod, and finding out what a lost answer was
@@ -13,6 +13,7 @@
     answers         what its answers to bindings and evictions mean
     pods            pods as they are now
     nodes           whether a node exists
+    cordons         cordons of nodes that are drained
     migration_jobs  Koordinator's PodMigrationJobs, followed: requests, and their status
     migration_job   one of them, read and worded
 

@@ -14,7 +14,7 @@
     kubelet           what both have in common                scraper          many nodes, evenly spread
     exposition        bytes to figures                        rates            counters to rates
     metrics_api       metrics.k8s.io                          prometheus       PromQL
-    promql_presets    queries of node_exporter and cAdvisor
+    promql_presets    queries of node_exporter and cAdvisor            series  what queries answer
     koordinator       NodeMetric objects                      node_metric      an object as a message
     collect_policy    how often koordlet reports
 

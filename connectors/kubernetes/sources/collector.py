@@ -12,14 +12,15 @@ that is slow holds the sources back; of each node they keep what is newest, and 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from connectors.kubernetes.api.errors import AccessError, ApiError
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.health import SourceFailed, SourceReport
+from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
 from connectors.kubernetes.sources.precedence import Precedence
+from schemas.base.capacity import find_impossible
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
 
@@ -121,10 +122,47 @@ class Collector:
         if self._nodes_version != directory.nodes_version:
             self._nodes_version = directory.nodes_version
             self._precedence.keep_only(directory.nodes)
+        node, source = directory.nodes.get(message.node), self._sources[index]
+        if isinstance(message, NodeUsage):
+            possible = keep_possible(message, node.capacity if node else {}, source.health)
+            if possible is None:
+                return None
+            message = possible
         let_through = self._precedence.offer(index, message, self._context.now_ms())
         if let_through is None:
             return None
-        return let_through.model_copy(update={"source": self._sources[index].settings.label})
+        added: dict[str, Any] = {"source": source.settings.label}
+        if isinstance(let_through, NodeUsage):
+            added["memory_is"] = source.memory_is
+        if node is not None and isinstance(let_through, NodeUsage):
+            capacity = {name: node.capacity.get(name, 0) for name in let_through.usage}
+            added |= {
+                "capacity": {name: most for name, most in capacity.items() if most} or None,
+                "node_created_at_ms": node.created_at_ms,
+                "pool": node.pool,
+            }
+        return let_through.model_copy(update=added)
+
+
+def keep_possible(
+    message: NodeUsage, capacity: Mapping[str, int], health: SourceHealth
+) -> NodeUsage | None:
+    """Return a sample without pods that used no memory, as when they die, or more than the node has;
+    None: so did the node itself."""
+    if message.usage.get("memory") == 0:
+        impossible: str | None = "memory: 0 was measured; every node uses some"
+    else:
+        impossible = find_impossible(message.usage, capacity)
+    if impossible is not None:
+        health.failed(SourceFailed("impossible", impossible), message.node)
+        return None
+    alive = [pod for pod in message.pods if pod.usage.get("memory") != 0]
+    pods = [pod for pod in alive if find_impossible(pod.usage, capacity) is None]
+    if len(pods) == len(message.pods):
+        return message
+    health.counts["pods_zero"] += len(message.pods) - len(alive)
+    health.counts["pods_impossible"] += len(alive) - len(pods)
+    return message.model_copy(update={"pods": tuple(pods)})
 
 
 def _failure(error: Exception) -> OSError:

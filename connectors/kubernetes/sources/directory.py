@@ -8,8 +8,8 @@ the pod's uid, so the directory follows nodes and pods (list and watch) and keep
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from sys import intern
 from typing import Any
@@ -24,10 +24,20 @@ from connectors.kubernetes.api.list_watch import (
     Present,
 )
 from connectors.kubernetes.api.server import ApiServer
+from schemas.base.quantities import QuantityError, amount
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 #: Port of a kubelet that does not say which one it listens on.
 KUBELET_PORT = 10250
+
+#: Labels that name the pool of a node: ours, then those of providers and autoscalers.
+POOL_LABELS = (
+    "loadstream.io/pool",
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+)
 
 _PORT = re.compile(r"^(.*?):[0-9]{1,5}$")
 
@@ -41,6 +51,14 @@ class KnownNode:
     """By type: InternalIP, ExternalIP, Hostname ...; the first of each type."""
     kubelet_port: int
     labels: Mapping[str, str]
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """status.capacity, by resource."""
+    created_at_ms: int | None = None
+
+    @property
+    def pool(self) -> str | None:
+        """The pool that its labels name; the first label of `POOL_LABELS` counts."""
+        return next((name for label in POOL_LABELS if (name := self.labels.get(label))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +203,22 @@ def _node(found: Mapping[str, Any]) -> KnownNode:
     endpoints = status.get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or KUBELET_PORT
     metadata = found["metadata"]
-    return KnownNode(metadata["name"], addresses, port, metadata.get("labels") or {})
+    return KnownNode(
+        metadata["name"],
+        addresses,
+        port,
+        metadata.get("labels") or {},
+        _capacity(status.get("capacity") or {}),
+        time_ms(metadata.get("creationTimestamp")),
+    )
+
+
+def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
+    capacity = {}
+    for name, quantity in listed.items():
+        with suppress(QuantityError):
+            capacity[name] = amount(name, str(quantity))
+    return capacity
 
 
 def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:

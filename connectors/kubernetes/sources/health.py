@@ -27,6 +27,7 @@ Cause = Literal[
     "too_large",      # the answer is over the limit
     "unreadable",     # the answer is not what it should be
     "incomplete",     # the answer lacks the node itself, or is a partial one
+    "impossible",     # more was used than the node has, or no memory at all
 ]  # fmt: skip
 
 #: Of a sentence of failure, what is kept.

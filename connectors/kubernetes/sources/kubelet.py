@@ -50,6 +50,11 @@ BEHIND_MAX_S = 1.0
 RENEW_MIN_MS = 10_000
 #: Places in a URL template that are filled in.
 _PLACES = ("node", "address", "port")
+#: What to do where kubelets have the certificates that kubeadm leaves them with.
+_OWN_CERTIFICATES = (
+    "in the file that --sources names; kubelets of kubeadm sign their own certificates unless "
+    "serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
+)
 #: Fields that only a connection with TLS goes by, and a connection to a kubelet itself.
 _OF_TLS = ("ca_file", "insecure", "send_credentials")
 _OF_CONNECTIONS = ("url", "addresses", *_OF_TLS)
@@ -186,7 +191,12 @@ class Kubelets:
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar()
             )
         timeout_s = self._settings.timeout_ms / 1_000
-        return await fetch(self._session, url, tls=tls, token=token, timeout_s=timeout_s)
+        try:
+            return await fetch(self._session, url, tls=tls, token=token, timeout_s=timeout_s)
+        except SourceFailed as failed:
+            if failed.cause != "certificate":
+                raise
+            raise SourceFailed("certificate", f"{failed}: {_OWN_CERTIFICATES}") from failed
 
     async def _credentials(self, *, renewed: bool) -> tuple[str | None, Any]:
         """Token and TLS context, as they are now."""

@@ -9,7 +9,7 @@ Pods are named without uid: the directory adds it. Pods that it does not know ar
 they use is in the node's total. A pod that replaces another of its name begins with nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Literal
 
 from connectors.kubernetes.sources.base import SourceContext
@@ -33,6 +33,7 @@ from schemas.base.message import AMOUNT_MAX
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 from schemas.policy.parts import Items
 
+START = b"container_start_time_seconds"
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
 #: If the clock of a node moves by so much between two scrapes, its stamps do not measure time.
 CLOCK_STEP_MS = 2_500
@@ -139,12 +140,14 @@ class KubeletResource(KubeletSource):
         """What was measured of each pod that was seen before, in the order of the answer."""
         counted = samples(body, b"pod" + CPU)
         kind, pod_of = b"pod", _itself
+        began: dict[bytes, float] = {}
         if not counted and (counted := samples(body, b"container" + CPU)):
             kind, pod_of = b"container", _pod_labels
+            began = {labels: value for labels, value, _ in samples(body, START) if value > 0}
         memory = _summed(samples(body, kind + MEMORY), pod_of)
         swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
-        rates = _rates(node, counted, pod_of, times, self._longest_ms)
+        rates = _rates(node, counted, pod_of, times, self._longest_ms, began)
         found: list[PodUsage] = []
         seen: dict[bytes, str] = {}
         for labels in {**memory, **rates}:
@@ -196,6 +199,7 @@ def _rates(
     pod_of: Callable[[bytes], bytes],
     times: Answered,
     longest_ms: int,
+    began: Mapping[bytes, float],
 ) -> dict[bytes, int | None]:
     """Millicores of each pod; none: one of its counters says nothing yet."""
     counters: dict[bytes, CpuCounter] = {}
@@ -203,7 +207,9 @@ def _rates(
     known = node.counters
     for sample in counted:
         labels = sample[0]
-        counter = counters[labels] = _next(known.get(labels), sample, times, longest_ms)
+        counter = counters[labels] = _next(
+            known.get(labels), sample, times, longest_ms, began.get(labels)
+        )
         pod, rate = pod_of(labels), counter.millicores
         if pod in rates:
             others = rates[pod]
@@ -214,13 +220,17 @@ def _rates(
 
 
 def _next(
-    counter: CpuCounter | None, sample: Sample, times: Answered, longest_ms: int
+    counter: CpuCounter | None,
+    sample: Sample,
+    times: Answered,
+    longest_ms: int,
+    began_s: float | None = None,
 ) -> CpuCounter:
     """The counter with its next reading."""
     at_ms = times.came_at_ms if sample[2] == UNTIMED else sample[2]
     if counter is None:
-        return CpuCounter(sample[1], at_ms)
-    counter.take(sample[1], at_ms, longest_ms)
+        return CpuCounter(sample[1], at_ms, began_s)
+    counter.take(sample[1], at_ms, longest_ms, began_s)
     return counter
 
 

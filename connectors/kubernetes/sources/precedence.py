@@ -1,8 +1,7 @@
 """Which of several sources speaks for a node, so that nothing is counted twice.
 
 Sources stand in the order of their list. Of each node one source speaks at a time: the first that
-has a fresh sample of the node's CPU and memory (decisions take a resource that is missing in a
-metric for one at 0). Samples of the others are held back, and fill in, one resource at a time and
+has a fresh sample of the node's CPU and memory; from then on it may lack one of them. Samples of the others are held back, and fill in, one resource at a time and
 pod by pod, what the speaker did not measure: GPUs of Prometheus beside a kubelet's CPU. So each
 figure is of exactly one source. When the speaker has been silent for longer than its `fresh_ms`,
 the next one speaks. Times of a node never go back, whichever source speaks.
@@ -91,7 +90,8 @@ class Precedence:
     def _speaks(
         self, source: int, node: _Node, message: NodeUsage | NodeMetric, now_ms: int
     ) -> bool:
-        if isinstance(message, NodeUsage) and not message.usage.keys() >= REQUIRED:
+        complete = isinstance(message, NodeMetric) or message.usage.keys() >= REQUIRED
+        if not complete and node.speaker != source:
             return False
         if isinstance(message, NodeMetric) and not self._is_fresh(source, message, now_ms):
             return node.speaker == source or len(self._fresh_ms) == 1

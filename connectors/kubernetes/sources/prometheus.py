@@ -9,11 +9,11 @@ A sample's time is what `nodeTimes` says, since a rate goes on after the last sc
 query it is the instant asked for. A node of which a query of its CPU or its memory says nothing is
 left out; any other resource is left out of its sample. A partial answer (a warning of a server that
 could not ask all its stores) counts as none: its sums are too small. A pod younger than the window
-is left out: the figures may be another's of its name.
+is left out: the figures may be another's of its name. A query that fails leaves out its resource alone,
+unless it is that of times, or no query of nodes is answered.
 """
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -24,12 +24,14 @@ from pydantic import Field
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered, skew_ms
+from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
 from connectors.kubernetes.sources.http import fetch, read_secret, tls_context
 from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
+from connectors.kubernetes.sources.series import SeriesByKey
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
-from schemas.base.message import AMOUNT_MAX, ResourceName
+from schemas.base.message import ResourceName
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import PositiveDuration
 from schemas.policy.parts import Conflict, Items
@@ -139,6 +141,8 @@ class _Answers:
     nodes: dict[str, dict[str, int]]
     pods: dict[str, dict[tuple[str, str], dict[str, int]]]
     times_ms: dict[str, int]
+    failed: set[str]
+    """Resources of nodes whose query failed."""
 
 
 class Prometheus(KubernetesSource[PrometheusSettings]):
@@ -150,6 +154,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
     def __init__(self, settings: PrometheusSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._queries = settings.queries()
+        self.memory_is = None
+        if "memory" not in settings.nodes and settings.presets:
+            self.memory_is = PRESETS[settings.presets[-1]].memory_is
         self._session: aiohttp.ClientSession | None = None
         self._slots = asyncio.Semaphore(QUERIES_AT_ONCE)
         self._sampled_at_ms: dict[str, int] = {}
@@ -170,7 +177,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         answers = await self._ask(now_ms)
         self.health.succeeded()
         self.health.keep_only(self.directory.nodes.keys())
-        required = REQUIRED & self._queries.nodes.keys()
+        required = REQUIRED & self._queries.nodes.keys() - answers.failed
         for node, usage in answers.nodes.items():
             missing = required - usage.keys()
             at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
@@ -193,7 +200,8 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                 pods=self._pods(node, answers, at_ms),
             )
         # Not every node has what a query of GPUs is about.
-        for node in self.directory.nodes.keys() - answers.nodes.keys() if required else ():
+        missing_nodes = self.directory.nodes.keys() - answers.nodes.keys()
+        for node in missing_nodes if required else ():
             self.health.failed(SourceFailed("incomplete", "no answer is about this node"), node)
 
     def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:
@@ -213,20 +221,28 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             texts.append(queries.node_times)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._caught(text, now_ms)) for text in texts]
-        found: list[list[Any]] = []
-        for task in tasks:
-            result = task.result()
-            if isinstance(result, SourceFailed):
-                raise result
-            found.append(result)
-        answers = _Answers({}, {}, {})
+        results = [task.result() for task in tasks]
+        found = [[] if isinstance(each, SourceFailed) else each for each in results]
+        failures = [each for each in results[: len(of_nodes)] if isinstance(each, SourceFailed)]
+        if len(failures) == len(of_nodes):
+            raise failures[0]
+        if queries.node_times and isinstance(results[-1], SourceFailed):
+            raise results[-1]
+        answers = _Answers({}, {}, {}, set())
+        for index, (resource, _) in enumerate((*of_nodes, *of_pods)):
+            result, what = (
+                results[index],
+                f"{'node' if index < len(of_nodes) else 'pod'} {resource}",
+            )
+            failed = result if isinstance(result, SourceFailed) else None
+            # The other resources are current.
+            self.health.note(f"query {what}", f"{what}: {failed}" if failed else None)
+            if failed is not None:
+                self.health.failures[failed.cause] += 1
+                if index < len(of_nodes):
+                    answers.failed.add(resource)
         for (resource, _), vector in zip(of_nodes, found, strict=False):
-            for labels, value in vector:
-                if (node := self._node(labels)) and (
-                    amount := _amount(resource, value)
-                ) is not None:
-                    usage = answers.nodes.setdefault(node, {})
-                    usage[resource] = max(amount, usage.get(resource, 0))
+            self._take_nodes(answers, resource, vector)
         for (resource, _), vector in zip(of_pods, found[len(of_nodes) :], strict=False):
             self._take_pods(answers, resource, vector)
         if queries.node_times:
@@ -236,14 +252,32 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
                     answers.times_ms[node] = min(at_ms, now_ms)
         return answers
 
-    def _take_pods(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
-        settings = self.settings
+    def _take_nodes(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
+        series = SeriesByKey[str](f"nodes' {resource}", resource)
         for labels, value in vector:
-            node, amount = self._node(labels), _amount(resource, value)
+            if node := self._node(labels):
+                series.take(node, node, labels, value)
+        for node, amount in series.amounts.items():
+            answers.nodes.setdefault(node, {})[resource] = amount
+        self._note(series)
+
+    def _take_pods(self, answers: _Answers, resource: str, vector: list[Any]) -> None:
+        settings, series = (
+            self.settings,
+            SeriesByKey[tuple[str, PodName]](f"pods' {resource}", resource),
+        )
+        for labels, value in vector:
             name = (labels.get(settings.namespace_label, ""), labels.get(settings.pod_label, ""))
-            if node and amount is not None:
-                usage = answers.pods.setdefault(node, {}).setdefault(name, {})
-                usage[resource] = max(amount, usage.get(resource, 0))
+            if node := self._node(labels):
+                series.take((node, name), f"{node}/{'/'.join(name)}", labels, value)
+        for (node, name), amount in series.amounts.items():
+            answers.pods.setdefault(node, {}).setdefault(name, {})[resource] = amount
+        self._note(series)
+
+    def _note(self, series: SeriesByKey[Any]) -> None:
+        for about, sentence in series.describe_doubts():
+            self.health.note(about, sentence)
+        self.health.counts["numbers_wrong"] += len(series.wrong)
 
     def _node(self, labels: Mapping[str, str]) -> str | None:
         instance = labels.get(self.settings.node_label)
@@ -307,11 +341,3 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         skew = skew_ms(times, None)
         off = skew is not None and abs(skew) > SKEW_MAX_MS
         self.health.note("clock", f"the server's clock is {skew} ms off ours" if off else None)
-
-
-def _amount(resource: str, value: float) -> int | None:
-    """A number as an amount; none: it cannot be one."""
-    scaled = value * 1_000 if resource == "cpu" else value
-    if not math.isfinite(scaled) or not 0 <= scaled <= AMOUNT_MAX:
-        return None
-    return int(scaled + 0.5)

@@ -1,7 +1,6 @@
 """PodDisruptionBudgets to the plain values of `DisruptionBudget`."""
 
-from typing import Any
-
+from connectors.kubernetes.watch.affinity import pod_selector
 from connectors.kubernetes.watch.metadata import Json, given, metadata
 
 
@@ -20,16 +19,5 @@ def disruption_budget(found: Json) -> Json:
             expected_pods=status.get("expectedPods"),
             unhealthy_pod_eviction_policy=spec.get("unhealthyPodEvictionPolicy"),
         ),
-        **_selector(spec.get("selector")),
+        **pod_selector(spec.get("selector")),
     }
-
-
-def _selector(found: Any) -> Json:
-    """Of policy/v1: no selector covers no pod, an empty one covers all."""
-    if found is None:
-        return {}
-    expressions = [
-        given(key=each.get("key"), operator=each.get("operator"), values=each.get("values"))
-        for each in found.get("matchExpressions") or ()
-    ]
-    return {"selector": given(match_labels=found.get("matchLabels"), match_expressions=expressions)}

@@ -17,6 +17,7 @@ _OF_PODS = frozenset(
         "controller.kubernetes.io/pod-deletion-cost",
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "gang.scheduling.koordinator.sh/name",
         "karpenter.sh/do-not-disrupt",
         "karpenter.sh/do-not-evict",
         "kubernetes.io/config.mirror",

@@ -4,7 +4,7 @@ A node's heartbeat changes its conditions several times a minute; nothing of tha
 node is not ready reaches decisions as the taint that Kubernetes gives it.
 """
 
-from connectors.kubernetes.watch.metadata import Json, given, metadata, node_annotations
+from connectors.kubernetes.watch.metadata import Json, given, metadata, node_annotations, time_ms
 from schemas.base.message import RESOURCES_MAX
 
 
@@ -13,6 +13,8 @@ def node_state(found: Json) -> Json:
     meta, spec, status = metadata(found), found.get("spec") or {}, found.get("status") or {}
     return given(
         allocatable=_first(status.get("allocatable") or {}),
+        capacity=_first(status.get("capacity") or {}),
+        created_at_ms=time_ms(meta.get("creationTimestamp")),
         labels=meta.get("labels"),
         annotations=node_annotations(meta),
         taints=[

@@ -1,8 +1,9 @@
 """Reports pods: where they run, and which of them want a node.
 
     waits     it is of one of our schedulers, has no node, no gates and no deletion time: a request
+    has room  another scheduler has nominated a node for it (preemption): a record of its lifecycle
     is bound  it has a node and has not finished: a record of its lifecycle
-    neither   another scheduler's pod without a node, a gated, a terminating, a finished pod: nothing
+    neither   another scheduler's pod without any node, a gated, a terminating, a finished pod: nothing
 
 A pod goes from one to the other, and each step has its records. What a pod says while it waits is
 asked for again when it changes. All pods are watched, without a selector: a watch of the unbound
@@ -28,7 +29,7 @@ from schemas.messages.requests import SchedulingRequest
 
 _FINISHED = ("Succeeded", "Failed")
 #: How far a pod has come.
-_WAITS, _BOUND, _INITIALISED, _RUNNING = range(4)
+_WAITS, _NOMINATED, _BOUND, _INITIALISED, _RUNNING = range(5)
 _Event = Literal["bound", "initialised", "running", "changed"]
 _ARRIVED_AT: dict[int, _Event] = {_BOUND: "bound", _INITIALISED: "initialised", _RUNNING: "running"}
 
@@ -94,7 +95,8 @@ class PodReporter(Reporter):
         before = self.known.get(key)
         if not waits:
             self._waiting.pop(key, None)
-        if not waits and (finished or not spec.get("nodeName")):
+        nominated = not waits and self._is_nominated(found, spec, status)
+        if not waits and not nominated and (finished or not spec.get("nodeName")):
             if before is not None:
                 yield from self._over(key, before, found, list_id, finished=finished)
             return
@@ -104,7 +106,7 @@ class PodReporter(Reporter):
             return
         made = self._read(values)
         node = None if made.node is None else self._nodes.setdefault(made.node, made.node)
-        stage = _WAITS if waits else _stage(made)
+        stage = _WAITS if waits else _NOMINATED if nominated else _stage(made)
         name = f"{made.namespace}/{made.name}"
         self.known[key] = KnownPod(name, node, stage, digest)
         if waits and claim_names(found):
@@ -134,6 +136,16 @@ class PodReporter(Reporter):
             and not metadata(found).get("deletionTimestamp")
         )
 
+    def _is_nominated(self, found: Json, spec: Json, status: Json) -> bool:
+        """Whether another scheduler holds room for a pod that is not bound yet."""
+        return bool(
+            status.get("nominatedNodeName")
+            and not spec.get("nodeName")
+            and spec.get("schedulerName") not in self._schedulers
+            and status.get("phase") not in _FINISHED
+            and not metadata(found).get("deletionTimestamp")
+        )
+
     def _wanting(self, made: Pod, list_id: str | None) -> Reported:
         if list_id is not None:
             yield self._lifecycle("seen", made, list_id)
@@ -144,7 +156,9 @@ class PodReporter(Reporter):
     ) -> Reported:
         if list_id is not None:
             yield self._lifecycle("seen", made, list_id)
-        elif before is None or before.stage == _WAITS:
+        elif stage == _NOMINATED:
+            yield self._lifecycle("changed", made, None)
+        elif before is None or before.stage <= _NOMINATED:
             yield self._lifecycle("bound", made, None)
         else:
             event = _ARRIVED_AT[stage] if stage > before.stage else "changed"
@@ -161,6 +175,8 @@ class PodReporter(Reporter):
         del self.known[key]
         if finished:
             yield self._lifecycle("finished", made, list_id)
+        elif before.stage == _NOMINATED:
+            yield self._lifecycle("changed", made, None)
         if before.stage == _WAITS:
             yield self._request(made, withdrawn=True)
 

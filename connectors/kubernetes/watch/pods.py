@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from connectors.kubernetes.watch.affinity import node_selector_terms
+from connectors.kubernetes.watch.affinity import anti_affinity_terms, node_selector_terms
 from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.containers import containers
 from connectors.kubernetes.watch.metadata import Json, given, pod_annotations, time_ms
@@ -14,7 +14,18 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = (None, "", "Exists", "Equal")
 #: What a node must know of a pod that it has.
 _KEPT = (
-    *("namespace", "name", "uid", "node", "scheduler", "priority", "phase", "qos_class", "owners"),
+    *(
+        "namespace",
+        "name",
+        "uid",
+        "node",
+        "nominated_node",
+        "scheduler",
+        "priority",
+        "phase",
+        "qos_class",
+        "owners",
+    ),
     *("containers", "init_containers", "overhead"),
     *("created_at_ms", "scheduled_at_ms", "initialized_at_ms", "deleting_at_ms", "ready"),
 )
@@ -35,9 +46,11 @@ def pod(found: Json, claims: Claims) -> Json:
         name=meta["name"],
         uid=meta["uid"],
         node=spec.get("nodeName"),
+        nominated_node=None if spec.get("nodeName") else status.get("nominatedNodeName"),
         scheduler=spec.get("schedulerName"),
         priority=spec.get("priority"),
         phase=status.get("phase"),
+        failure=status.get("reason") if status.get("phase") == "Failed" else None,
         qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
         annotations=pod_annotations(meta),
@@ -58,9 +71,10 @@ def pod(found: Json, claims: Claims) -> Json:
         deleting_at_ms=time_ms(meta.get("deletionTimestamp")),
         **_conditions(status),
     )
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    if (required := affinity.get(_REQUIRED)) is not None:
-        values["required_node_affinity"] = node_selector_terms(required)
+    if affinity := spec.get("affinity"):
+        values |= given(required_anti_affinity=anti_affinity_terms(affinity))
+        if (required := (affinity.get("nodeAffinity") or {}).get(_REQUIRED)) is not None:
+            values["required_node_affinity"] = node_selector_terms(required)
     return values
 
 

@@ -85,7 +85,7 @@ def advise(summary: ClusterSummary, plugins: PluginChoice | None = None) -> Advi
     """The policy for a cluster of which there is enough to go by.
 
     `plugins` are those that decide; none: those that are on by default, which keep nodes coolest in
-    the closed loop (docs/closed-loop.md).
+    the closed loop (docs/explanation/closed-loop.md).
     """
     chosen = plugins or PluginChoice()
     scores = [each.name for each in chosen.score]
@@ -96,7 +96,7 @@ def advise(summary: ClusterSummary, plugins: PluginChoice | None = None) -> Advi
     values = (
         *_mode(),
         *_plugins(summary, scores, balance),
-        *_load_aware(summary),
+        *_load_aware(summary, by_thresholds=by_thresholds),
         *(_risk(summary) if OVERUTILIZATION_RISK in (*scores, *balance) else ()),
         *(_risk_moves(summary) if by_risk else ()),
         *(_rounds_age(summary) if by_risk or by_thresholds else ()),
@@ -157,7 +157,7 @@ def _spells(summary: ClusterSummary) -> str:
     return f"Pods leave nodes that stay hot. Seen: {'; '.join(texts)}; {done} evictions."
 
 
-def _load_aware(summary: ClusterSummary) -> Iterator[Value]:
+def _load_aware(summary: ClusterSummary, *, by_thresholds: bool) -> Iterator[Value]:
     if summary.report_ms is not None:
         yield Value(
             ("loadAware", "nodeMetricExpirationSeconds"), _too_old_s(summary.report_ms),
@@ -169,10 +169,17 @@ def _load_aware(summary: ClusterSummary) -> Iterator[Value]:
         least, most = _FILTER[resource]
         room = _up(100 * load.p75 + _FILTER_ROOM)
         threshold = min(most, max(least, room))
+        why = _bounded(threshold, room, least, most, 100 * load.p75)
+        hot = _hot_percent(resource, load)
+        if by_thresholds and threshold > hot:
+            threshold, why = (
+                hot,
+                f"{hot} is the high threshold of rebalance: hot nodes get no pods.",
+            )
         yield Value(
             ("loadAware", "usageThresholds", resource), threshold,
             f"Three of four readings are below {_percent(load.p75)}, nine of ten below "
-            f"{_percent(load.p90)}: {_bounded(threshold, room, least, most, 100 * load.p75)}",
+            f"{_percent(load.p90)}: {why}",
         )  # fmt: skip
 
 

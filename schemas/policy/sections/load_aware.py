@@ -118,9 +118,11 @@ class LoadAwareSchedulingArgs(PolicyPart):
         """The same where thresholds that are not given refuse from another percentage of cpu."""
         if "usage_thresholds" in self.model_fields_set:
             return self
-        return self.model_copy(
+        args = self.model_copy(
             update={"usage_thresholds": {**_USAGE_THRESHOLDS, "cpu": cpu_percent}}
         )
+        args.model_fields_set.discard("usage_thresholds")
+        return args
 
     @property
     def resources(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ takes them as an argument and has the built-in ones for a default.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator
@@ -61,7 +61,7 @@ BUILT_IN = KnownPlugins(
 )
 
 #: What is on where a policy does not say: what leaves nodes coolest in the closed loop
-#: (docs/closed-loop.md).
+#: (docs/explanation/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
 #: The same with `compat: koordinator`.
@@ -134,20 +134,27 @@ class PluginChoice(PolicyPart):
         cls, plugins: tuple[EnabledPlugin, ...], info: ValidationInfo
     ) -> tuple[EnabledPlugin, ...]:
         context = info.context or {}
-        known: tuple[str, ...] = getattr(
-            context.get("known_plugins", BUILT_IN), info.field_name or ""
-        )
-        refuse(cls.__name__, _list_conflicts(plugins, known), plugins)
+        names = asdict(context.get("known_plugins", BUILT_IN))
+        known = names.pop(info.field_name or "")
+        refuse(cls.__name__, _list_conflicts(plugins, known, names), plugins)
         return plugins
 
 
 def _list_conflicts(
-    plugins: tuple[EnabledPlugin, ...], known: tuple[str, ...]
+    plugins: tuple[EnabledPlugin, ...],
+    known: tuple[str, ...],
+    others: dict[str, tuple[str, ...]],
 ) -> Iterator[Conflict]:
     seen: set[str] = set()
     for index, plugin in enumerate(plugins):
         if plugin.name not in known:
+            lists = [name for name, names in others.items() if plugin.name in names]
             message = f"found {plugin.name!r}{nearest(plugin.name, known)}"
+            if lists:
+                where = " and ".join(f"plugins.{name}" for name in lists)
+                message = (
+                    f"found {plugin.name!r}, a plugin for {where}; allowed: {', '.join(known)}"
+                )
             yield Conflict((index, "name"), message, ())
         elif plugin.name in seen:
             yield Conflict((index, "name"), f"found {plugin.name!r} a second time", ())

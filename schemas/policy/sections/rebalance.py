@@ -38,6 +38,7 @@ DEFAULT_POOL = "__default_node_pool__"
 
 _ANOMALY_TIMEOUT_MS = 60_000
 _ABNORMALITIES, _NORMALITIES = 5, 3
+_MIN_SAMPLES = 3
 
 _Thresholds = Annotated[
     dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
@@ -113,6 +114,9 @@ class LowNodeLoadArgs(PoolThresholds):
     node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
     evictable_namespaces: Namespaces | None = None
     pod_selectors: Items[PodSelector] = ()
+    min_samples: Annotated[int, whole(0, 1_000)] | None = None
+    """Samples that the means of a node need before it is judged; none: 3, with `compat: koordinator`
+    0. A metric that does not say how many it has, as a NodeMetric, is judged."""
     node_fit: bool = True
     detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
     node_pools: Items[NodePool] = ()
@@ -127,10 +131,16 @@ class LowNodeLoadArgs(PoolThresholds):
             update={
                 "anomaly_condition": _default_anomaly(self.anomaly_condition, compat),
                 "resource_weights": self._default_weights(),
+                "min_samples": self._default_min_samples(compat),
             }
         )
         refuse(type(self).__name__, _conflicts(args, compat), None)
         return args
+
+    def _default_min_samples(self, compat: Compat) -> int:
+        if self.min_samples is not None:
+            return self.min_samples
+        return 0 if compat == "koordinator" else _MIN_SAMPLES
 
     def _default_weights(self) -> dict[str, int]:
         weights = dict(self.resource_weights or {})
@@ -222,7 +232,11 @@ def _pool_conflicts(
     """Rules between the maps of one pool; what it inherits both sides of was reported at the top
     level."""
     holder = ("nodePools",) if at else ()
+    # Distances to both sides of a mean need not be ordered.
+    apart = compat == "loadstream" and pool.use_deviation_thresholds
     for field, bound in _AT_MOST:
+        if apart and field.endswith("low_thresholds") and bound.endswith("high_thresholds"):
+            continue
         if getattr(given, field) is None and getattr(given, bound) is None:
             continue
         limits: dict[str, float] = getattr(pool, bound) or {}

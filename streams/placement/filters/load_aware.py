@@ -4,6 +4,9 @@ The question "does the expected usage with this pod, as a rounded percentage, ex
 is turned around once per node: how much may a pod be expected to use here at the most (`headroom`)?
 A decision is then one comparison a resource.
 
+In our own mode the pod itself is not counted: the filter judges what a node uses and has promised, and
+no pod is too large for an idle node. With `compat: koordinator` its estimate counts.
+
 Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
 Source: docs/upstream.md A2, A3.
 """
@@ -61,8 +64,10 @@ class LoadAwareFilter(Filter):
     watches = Change.ALL
     columns = ("_headroom", "_rows", "_why")
 
-    def __init__(self, estimator: Estimator) -> None:
+    def __init__(self, estimator: Estimator, *, counts_pod: bool = True) -> None:
+        """Judge by an estimator's arguments; `counts_pod`: as if the pod were on the node already."""
         self.estimator = estimator
+        self._counts_pod = counts_pod
         self.args: LoadAwareSchedulingArgs = estimator.args
         self._reasons = (
             *(
@@ -76,6 +81,7 @@ class LoadAwareFilter(Filter):
         )
         """By what a refusal is about, and by resource."""
         resources = len(estimator.resources)
+        self._nothing: Vector = (0,) * resources
         self._headroom: IntArray = np.zeros((2, resources, 0), dtype=np.int64)
         """Largest estimate that still fits, shape (views, resources, nodes)."""
         self._why: NDArray[np.uint8] = np.zeros((2, resources, 0), dtype=np.uint8)
@@ -88,7 +94,7 @@ class LoadAwareFilter(Filter):
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
         """Judge by the policy's load-aware arguments."""
-        return cls(estimator)
+        return cls(estimator, counts_pod=policy.compat == "koordinator")
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Work out how much a pod may be expected to use on this node."""
@@ -110,8 +116,8 @@ class LoadAwareFilter(Filter):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
     def prepare(self, kind: Kind) -> _Prepared:
-        """Estimate the pod."""
-        estimate = self.estimator.of_kind(kind)
+        """Estimate the pod, if it counts."""
+        estimate = self.estimator.of_kind(kind) if self._counts_pod else self._nothing
         return _Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
     def mask(self, prepared: _Prepared) -> BoolArray | None:

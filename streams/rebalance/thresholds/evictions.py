@@ -363,7 +363,9 @@ class _Turn:
         count = int(evictions.targets_in[phase].sum())
         if not count:
             whose = "prod pods" if phase == "prod" else "the whole node"
-            return "fit", f"no node is below all low thresholds of {whose}"
+            lowest, over = self.pool.find_lowest(phase)
+            at = f": the lowest is {self.pool.names[lowest]} at {over}" if over else ""
+            return "fit", f"no node is below all low thresholds of {whose}{at}"
         allowed = int(evictions.fit.group(held, phase).mask.sum())
         if not allowed:
             return "fit", f"none of {count} targets may run it"

@@ -4,6 +4,7 @@ In come the pool, its thresholds in force and its measured nodes; out come the c
 hot ones with their counts, those that act, and the targets. `evictions` goes on from here.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -122,6 +123,7 @@ class PoolTurn:
         """Nodes that act, in the order of their turns."""
         self.targets: IntArray = np.zeros(0, dtype=np.int64)
         """Nodes that may take pods."""
+        self._lowest: dict[Phase, tuple[int, str]] = {}
         all_rows = np.flatnonzero(members)
         codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
         codes[np.searchsorted(all_rows, nodes.rows)] = self.codes
@@ -134,7 +136,15 @@ class PoolTurn:
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
             readings=self.readings.standing if differences.cooled_moves_end else None,
+            memory=self._count_definitions() if "memory" in nodes.resources else {},
         )
+
+    def _count_definitions(self) -> dict[str, int]:
+        """Count nodes by what their memory counts; empty: all that say it say the same."""
+        nodes = self.given.columns.nodes
+        metrics = [nodes[row].metric for row in self.nodes.rows.tolist()]
+        found = Counter([each.memory_is for each in metrics if each and each.memory_is])
+        return dict(sorted(found.items())) if len(found) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
 
@@ -212,22 +222,29 @@ class PoolTurn:
         )
 
     def _explain_no_target(self) -> str:
-        """The node that is nearest to being a target, and what it lacks."""
-        nodes, low = self.nodes, self.limits.low
-        excess = (nodes.usage - low) / np.maximum(nodes.capacity, 1)
+        lowest, over = self.find_lowest("node")
+        name = self.names[lowest]
+        if over:
+            return f"no node is below all low thresholds: the lowest is {name} at {over}"
+        why = "was hot a short while ago" if self.nodes.schedulable[lowest] else "is cordoned"
+        return f"no node below all low thresholds takes pods: {name} {why}"
+
+    def find_lowest(self, phase: Phase) -> tuple[int, str]:
+        """The node that is nearest to being a target in a phase, and its usage that is too high."""
+        if phase in self._lowest:
+            return self._lowest[phase]
+        prod_low = self.limits.prod_low
+        low = self.limits.low if phase == "node" or prod_low is None else prod_low
+        used, capacity = self.readings.used(phase), np.maximum(self.nodes.capacity, 1)
+        excess = (used - low) / capacity
         distance = excess.max(axis=0)
-        distance[(distance > 0) & ~nodes.schedulable] += UNLIMITED
+        distance[(distance > 0) & ~self.nodes.schedulable] += UNLIMITED
         lowest = int(distance.argmin())
-        name, over = self.names[lowest], excess[:, lowest] > 0
-        if not over.any():
-            why = "was hot a short while ago" if nodes.schedulable[lowest] else "is cordoned"
-            return f"no node below all low thresholds takes pods: {name} {why}"
-        shares = 100 * nodes.usage[over, lowest] / np.maximum(nodes.capacity[over, lowest], 1)
-        resources = compress(nodes.resources, over.tolist())
-        used = " and ".join(
-            f"{each} {share:.1f} %" for each, share in zip(resources, shares, strict=True)
-        )
-        return f"no node is below all low thresholds: the lowest is {name} at {used}"
+        shares = zip(self.nodes.resources, used[:, lowest] / capacity[:, lowest], strict=True)
+        over = compress(shares, excess[:, lowest] > 0)
+        text = " and ".join(f"{name} {100 * share:.1f} %" for name, share in over)
+        self._lowest[phase] = lowest, text
+        return lowest, text
 
     def _count(self, phase: Phase, code: int) -> None:
         """Count the round for nodes that are over, and for those that no longer are."""

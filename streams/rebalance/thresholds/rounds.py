@@ -33,7 +33,9 @@ class ThresholdRounds:
         pools = self.pools.pools
         names = {name for pool in pools for name in resources_of(pool.thresholds)}
         names |= {"memory", "pods", *watched_resources(policy), *risk_resources(policy)}
-        self.universe = Universe(tuple(sorted(names)), differences)
+        self.universe = Universe(
+            tuple(sorted(names)), differences, policy.rebalance.min_samples or 0
+        )
         self.counters = Counters(cluster, policy, pools)
         self._shared = Shared(
             policy.rebalance, differences, PodFilter(policy.rebalance), self.counters

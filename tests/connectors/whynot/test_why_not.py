@@ -62,7 +62,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "rebalancing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "why-not.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -206,7 +206,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
     ]
 
 
-def test_the_page_on_rebalancing_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
+def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded) -> None:
     recorded.write("status", story())
     page = PAGE.read_text(encoding="utf-8").partition("answers in sentences:\n\n")[2]
     assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
@@ -348,7 +348,7 @@ def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
     named = hot_node(0, cost=0.4)
     by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
     recorded.write("status", [a_round(0).model_copy(update={"pools": (by_risk,)})])
-    metric = metric_of_web().model_copy(update={"node": "n9"})
+    metric = metric_of_web().model_copy(update={"node": "n9", "updated_at_ms": ASKED_MS})
     recorded.write("node-metrics", [metric])
     recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
     assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
@@ -504,10 +504,29 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
+    recorded.write("node-metrics", [fresh])
     recorded.write("pod-lifecycle", [seen_pod("running")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
+
+
+def test_the_answer_for_a_pod_on_a_node_that_is_unknown_says_so(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
+    recorded.write("pod-lifecycle", [seen_pod("running")])
+    old = metric_of_web().model_copy(update={"pods": ()})
+    recorded.write("node-metrics", [old])
+    said = ask(BLUE, "--pod", "shop/web-1").stdout
+    assert "It is on node n1, which is unknown: its metric is 7m30s old, at most 3m." in said
+    assert "not hot" not in said
+
+
+def test_a_resource_that_the_metric_of_a_node_lacks_is_named(recorded: Recorded) -> None:
+    by_memory = ThresholdsInForce(high={"cpu": 70.0, "memory": 85.0})
+    pool = PoolRound(pool="web", nodes={"skipped": 1}, thresholds=by_memory)
+    said = hot_by_its_metric(recorded, 0, pool)
+    assert "Its metric lacks memory, which LowNodeLoad in pool web judges." in said
 
 
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
@@ -629,6 +648,16 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     recorded.write("dead-letters", [letter])
     recorded.write("status", story())
     assert "The cluster is paused" not in ask(BLUE).stdout
+
+
+def test_a_policy_that_no_worker_has_looked_at_yet_may_have_errors(recorded: Recorded) -> None:
+    record = PolicyRecord(cluster=BLUE, document="colect: {}", applied_at_ms=NOW_MS)
+    recorded.write("policies", [record])
+    recorded.write("status", story())
+    recorded.write("node-metrics", [metric_of_web()])
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        "n1 is unknown: its metric is 7m30s old, at most 3m."
+    )
 
 
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
@@ -799,6 +828,51 @@ def test_a_node_that_risk_does_not_call_hot_is_said_to_be_judged_by_risk(
     said = hot_by_its_metric(recorded, 0, by_risk)
     assert "That is above cpu 70 %, and OverutilizationRisk did not call it hot" in said
     assert "OverutilizationRisk judges by what is expected of its pods, not by one metric." in said
+
+
+CAPACITY = {"cpu": "16", "memory": "64Gi"}
+
+
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [
+        (
+            {"capacity": CAPACITY},
+            "cpu: 154000 was measured and the node has 16000; believed is at most 105 % of that",
+        ),
+        ({"created_at_ms": ASKED_MS}, "it is of an earlier node of this name"),
+    ],
+)
+def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
+    recorded: Recorded, state: dict[str, Any], refused: str
+) -> None:
+    recorded.write("status", [a_round(0)])
+    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added", **state)])
+    recorded.write(
+        "node-metrics",
+        [NodeMetric(cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - 1, usage={"cpu": 154_000})],
+    )
+    assert ask(BLUE, "--node", "n1").stdout.startswith(
+        f"n1 is unknown: its metric was refused, {refused}."
+    )
+    if "capacity" in state:
+        before = NodeMetric(
+            cluster=BLUE, node="n1", updated_at_ms=ASKED_MS - MINUTE_MS, usage={"cpu": 400}
+        )
+        impossible = before.model_copy(
+            update={"updated_at_ms": ASKED_MS, "usage": {"cpu": 154_000}}
+        )
+        recorded.write("node-metrics", [before, impossible])
+        said = ask(BLUE, "--node", "n1").stdout
+        assert f"it uses cpu 0.4.\nA newer metric was refused: {refused}." in said
+
+
+def test_a_metric_of_too_few_samples_is_said_to_be_none_to_judge_by(recorded: Recorded) -> None:
+    recorded.write("status", [a_round(0)])
+    metric = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS, "samples": 2})
+    recorded.write("node-metrics", [metric])
+    said = ask(BLUE, "--node", "n1").stdout
+    assert "It is the mean of 2 samples; LowNodeLoad judges a node by 3 or more." in said
 
 
 def test_the_usage_of_a_pod_is_called_measured_by_thresholds_and_expected_by_risk(

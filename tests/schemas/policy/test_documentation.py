@@ -36,12 +36,12 @@ def fields(model: type[BaseModel]) -> Iterator[str]:
 
 
 def test_every_field_is_on_the_page() -> None:
-    page = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     assert sorted({name for name in fields(Policy) if name not in page}) == []
 
 
 def test_every_plugin_and_limit_is_on_the_page() -> None:
-    page = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     names = {*BUILT_IN.filter, *BUILT_IN.score, *BUILT_IN.balance}
     limits = [DEPTH_MAX, VALUES_MAX, RESOURCES_MAX, PROBLEMS_MAX, NODE_POOLS_MAX]
     texts = [f"{DOCUMENT_BYTES_MAX // 1024} KiB", *(f"{limit:,}" for limit in limits), *names]
@@ -62,7 +62,7 @@ def test_an_example_is_read_without_a_warning(path: Path) -> None:
 
 
 def test_the_page_says_what_an_empty_policy_moves_by() -> None:
-    page = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     said = " ".join(page.partition("An empty file is the default policy:")[2].split())
     assert ("placed and moved by risk" in said) == Policy().plugins.balances("OverutilizationRisk")
 

@@ -151,3 +151,130 @@ def test_a_maintenance_window_that_never_opens_is_warned_of(
     maintenance: str, path: list[str]
 ) -> None:
     assert _warned(f"maintenance: {{{maintenance}}}") == path
+
+
+HOT_AT_60 = "rebalance: {lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}}\n"
+
+
+def _refused(document: str) -> dict[str, str]:
+    with pytest.raises(PolicyError) as refused:
+        read_policy(document)
+    return {problem.path: problem.message for problem in refused.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ("loadAware: {usageThresholds: {memroy: 80}}", "loadAware.usageThresholds.memroy"),
+        (
+            "rebalance: {lowThresholds: {cpu: 9}, highThresholds: {cpu: 60}, resourceWeights: {memroy: 1}}",
+            "rebalance.resourceWeights.memroy",
+        ),
+        ("overutilizationRisk: {resources: [{name: memroy}]}", "overutilizationRisk.resources[0].name"),
+    ],
+)  # fmt: skip
+def test_a_resource_without_a_slash_that_kubernetes_does_not_know_is_refused(
+    document: str, path: str
+) -> None:
+    assert 'did you mean "memory"?' in _refused(document)[path]
+    if "overutilization" not in path:
+        assert path in _warned("compat: koordinator\n" + document)
+
+
+def test_resources_of_kubernetes_and_of_devices_are_known() -> None:
+    names = ("cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu")
+    for name in names:
+        read_policy(f"loadAware: {{usageThresholds: {{{name}: 80}}}}")
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ("loadAware: {prodUsageThresholds: {cpu: 101}}", "loadAware.prodUsageThresholds.cpu"),
+        (HOT_AT_60.replace("60", "150"), "rebalance.highThresholds.cpu"),
+    ],
+)
+def test_a_threshold_above_100_percent_is_refused_unless_upstream_has_it(
+    document: str, path: str
+) -> None:
+    assert "at most 100" in _refused(document)[path]
+    read_policy("compat: koordinator\n" + document)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "more", "warned"),
+    [
+        (60, 60, "", ["rebalance.lowThresholds.cpu"]),
+        (100, 100, "", []),
+        (59, 60, "", []),
+        (10, 10, ", useDeviationThresholds: true", []),
+        (20, 10, ", useDeviationThresholds: true", []),
+    ],
+)
+def test_equal_thresholds_are_warned_of_unless_they_switch_a_resource_off(
+    low: int, high: int, more: str, warned: list[str]
+) -> None:
+    document = (
+        f"rebalance: {{lowThresholds: {{cpu: {low}}}, highThresholds: {{cpu: {high}}}{more}}}"
+    )
+    assert _warned(document) == warned
+    if low <= high:
+        assert _warned(f"compat: koordinator\n{document}") == []
+
+
+def test_placement_that_takes_more_than_what_is_hot_is_warned_of() -> None:
+    for placed, warned in ((70, ["rebalance.highThresholds.cpu"]), (60, []), (0, [])):
+        assert _warned(f"{HOT_AT_60}loadAware: {{usageThresholds: {{cpu: {placed}}}}}") == warned
+    assert _warned(HOT_AT_60) == []
+
+
+def test_rounds_further_apart_than_counts_are_kept_are_warned_of() -> None:
+    apart = f"{HOT_AT_60}descheduling: {{deschedulingInterval: 10m}}\n"
+    assert _warned(apart) == ["descheduling.deschedulingInterval"]
+    assert _warned(apart.replace("30}", "30}, detectorCacheTimeout: 10m")) == []
+
+
+def test_a_limit_of_all_replicas_that_lets_nothing_move_is_warned_of() -> None:
+    whole = "migration: {maxUnavailablePerWorkload: 100%"
+    assert _warned(whole + "}") == ["migration.maxUnavailablePerWorkload"]
+    assert _warned(whole + ", skipCheckExpectedReplicas: true}") == []
+    assert _warned("migration: {maxUnavailablePerWorkload: 50%}") == []
+
+
+def test_a_pool_and_a_namespace_that_are_never_open_together_are_warned_of() -> None:
+    at_night, by_day = ('{{windows: [{{from: "{}", to: "{}"}}], name: {}}}',) * 2
+    document = (
+        "rebalance: {nodePools: [{name: web}]}\nmaintenance: {pools: ["
+        + at_night.format("00:00", "06:00", "web")
+        + "], namespaces: ["
+        + by_day.format("06:00", "12:00", "shop")
+        + "]}"
+    )
+    assert _warned(document) == ["maintenance"]
+    assert _warned(document.replace("12:00", "01:00")) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "text"),
+    [
+        ("plugins: {balance: [LowNodeLaod]}", "plugins.balance[0].name", 'did you mean "LowNodeLoad"?'),
+        ("plugins: {filter: [LowNodeLoad]}", "plugins.filter[0].name", "a plugin for plugins.balance"),
+        ("LowNodeLaod: {}", "LowNodeLaod", 'did you mean "rebalance"?'),
+        ("migration: {skipEvictionGates: [NodeFitt]}", "migration.skipEvictionGates[0]",
+         'did you mean "NodeFit"?'),
+        ("migration: {objectLimiters: {worklod: {}}}", "migration.objectLimiters.worklod",
+         'did you mean "workload"?'),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_refused_with_what_was_probably_meant(
+    document: str, path: str, text: str
+) -> None:
+    assert text in _refused(document)[path]
+
+
+def test_a_pattern_in_place_of_a_namespace_is_warned_of() -> None:
+    listed = "{include: [shop, kube-*]}"
+    assert _warned(f"rebalance: {{evictableNamespaces: {listed}}}") == [
+        "rebalance.evictableNamespaces.include[1]"
+    ]
+    assert _warned(f"migration: {{namespaces: {listed}}}") == ["migration.namespaces.include[1]"]

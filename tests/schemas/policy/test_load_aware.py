@@ -168,7 +168,7 @@ def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed()
         'resourceWeights["example.com/gpu"]': "the resource has a weight and no scaling factor; give "
         'estimatedScalingFactors["example.com/gpu"] or take the weight away',
         "aggregated.scoreAggregationType": 'found "P95" (text); '
-        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''",
+        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p95\"?",
         "aggregated.scoreAggregatedDuration": "found 300; "
         'allowed is a duration such as "30s", "5m" or "1h30m"',
         "filterExpiredNodeMetrics": "found 1; allowed is true or false",

@@ -93,11 +93,12 @@ plugins:
   filter: [NodeName, NodePort]
 """
     assert lines(text) == [
-        "line 1: mode: found \"enforced\" (text); allowed is 'observe' or 'enforce'",
+        "line 1: mode: found \"enforced\" (text); allowed is 'observe' or 'enforce'; did you mean "
+        '"enforce"?',
         'line 3: loadAware.usageThreshold: unknown field; did you mean "usageThresholds"?',
         "line 6: loadAware.resourceWeights.cpu: found a second time, also in line 5; allowed is once",
         'line 8: loadAware.aggregated.usageAggregationType: found "p96" (text); '
-        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''",
+        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p99\"?",
         'line 10: rebalance.nodeFit: found "on" (text); allowed is true or false',
         "line 11: rebalance.highThresholds.cpu: highThresholds names 'cpu' and lowThresholds does not; "
         "give both or neither",

@@ -16,7 +16,7 @@ Raw = dict[str, Any]
 unhurried = settings(deadline=None)
 often = settings(deadline=None, max_examples=300)
 
-RESOURCES = st.sampled_from(["cpu", "memory", "pods", "example.com/gpu", "1e3", "on", "é"])
+RESOURCES = st.sampled_from(["cpu", "memory", "pods", "example.com/gpu", "1e3/x", "on/off", "é/ü"])
 #: Any text that Unicode and JSON can carry in one escape, control characters among it.
 TEXT = st.text(
     st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), min_size=1, max_size=12
@@ -70,7 +70,7 @@ def load_aware(draw: st.DrawFn) -> Raw:
             dominantResourceWeight=ints(0, 100),
             resourceWeights=percents(1),
             usageThresholds=percents(),
-            prodUsageThresholds=percents(-5, 150),
+            prodUsageThresholds=percents(-5, 100),
             scoreAccordingProdUsage=st.booleans(),
             estimatedSecondsAfterPodScheduled=ints(-5, 5),
             supportedResources=items(RESOURCES),

@@ -258,6 +258,42 @@ def test_a_node_whose_clock_was_set_back_reports_again_soon() -> None:
     assert {letter(each).category for each in result.dead_letters} == {"late"}
 
 
+def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
+    log, subject = Log(), stage()
+    eight: dict[str, Any] = {"capacity": {"cpu": 8_000}}
+    records = log.add(
+        sample(T0, cpu=8_400, **eight),
+        sample(T0 + SECOND, cpu=8_401, **eight),
+        sample(T0 + 2 * SECOND, cpu=154_000, **eight),
+        sample(T0 + 3 * SECOND, cpu=10, pods=[pod("a", 9_000)], **eight),
+        sample(T0 + 4 * SECOND, cpu=10, capacity={"cpu": 0}),
+    )
+    result = subject.apply(records)
+    refused = [letter(each) for each in result.dead_letters]
+    assert [each.offset for each in refused] == [1, 2, 3]
+    assert refused[1].reason == (
+        "usage, cpu: 154000 was measured and the node has 8000; believed is at most 105 % of that"
+    )
+    assert len(subject.state.nodes["c/n0"].samples) == 2
+
+
+def test_a_node_that_was_added_again_under_its_name_begins_anew() -> None:
+    log = Log()
+    old = [sample(T0 + at * SECOND, cpu=9_000) for at in range(0, 100, 10)]
+    created_ms = T0 + 101 * SECOND
+    new = [
+        sample(T0 + at * SECOND, cpu=10, node_created_at_ms=created_ms)
+        for at in range(110, 200, 10)
+    ]
+    records = log.add(*old, *new)
+    whole = stage().apply(records)
+    last = metrics(whole.outputs)[-1]
+    assert last.usage == {"cpu": 10}
+    table: dict[str, bytes] = {}
+    store(table, stage().apply(records[:15]).rows)
+    assert metrics(stage(table).apply(records[15:]).outputs)[-1] == last
+
+
 def test_old_samples_of_one_node_do_not_begin_others_anew() -> None:
     """A connector that was down for hours sends what it has kept, faster than live samples come."""
     log, subject = Log(), stage()

@@ -2,7 +2,7 @@
 
 from schemas.messages.decisions import PlacementDecision
 
-_NOTES = ("pods of this kind", "the cluster is", "binding to")
+_NOTES = ("pods of this kind", "pods that wait already", "the cluster is", "binding to")
 
 
 def check_figures(decision: PlacementDecision) -> None:
@@ -15,7 +15,8 @@ def check_figures(decision: PlacementDecision) -> None:
         assert decision.winner.node == decision.node
         assert decision.expires_at_ms is not None
         assert decision.expires_at_ms > decision.decided_at_ms
-        assert len(scores) == min(3, decision.nodes - refused)
+        if not decision.message.startswith("no node passes every filter"):
+            assert len(scores) == min(3, decision.nodes - refused)
         found = [score for score in scores if score is not None]
         totals = [score.total for score in found]
         assert totals == sorted(totals, reverse=True)

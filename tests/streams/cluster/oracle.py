@@ -14,9 +14,9 @@ import numpy as np
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
+from streams.placement.placer import enabled
 from streams.placement.plugin import ExactScore, Plugin
 from streams.placement.ranking import REFUSED, Ranking
-from streams.placement.registry import build_filters, build_scores
 from streams.pods.kind import Kind
 from streams.usage.estimate import Estimator
 
@@ -59,7 +59,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
         key=lambda node: node.name,
     )
     estimator = Estimator(policy.load_aware, policy.compat)
-    filters = build_filters(policy, estimator)
+    filters, scores = enabled(policy, estimator)
     refused_by = [0] * len(filters)
     reasons: Counter[str] = Counter()
     passing = set(range(len(nodes)))
@@ -73,7 +73,6 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
                 refused_by[index] += 1
                 reasons[reason] += 1
     totals = [0 if row in passing else REFUSED for row in range(len(nodes))]
-    scores = build_scores(policy, estimator)
     decides: Sequence[float] = totals
     for score, weight in scores:
         refresh_all(score, nodes, inventory.now_ms)

@@ -31,9 +31,8 @@ def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_answered
         ("kept", "waiting"), ("lost", "waiting"),
     ]  # fmt: skip
     made = run.full_list("pod-lifecycle", "1", lifecycle("seen", full("kept")))
-    assert outcomes(made) == [("lost", "withdrawn")]
+    assert outcomes(made) == [("lost", "withdrawn"), ("kept", "placed")]
     assert made[0].message == "the pod is not there any more"
-    assert outcomes(run.say(tick(1))) == [("kept", "placed")]
 
 
 def test_a_reservation_of_a_pod_that_a_full_list_lacks_is_given_up() -> None:

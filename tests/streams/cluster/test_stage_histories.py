@@ -99,8 +99,8 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(state=st.one_of(small_nodes(), annotated_nodes()))
     def node(self, state: NodeState) -> None:
-        self.say(state)
         self.allocatable[state.node] = amounts(state.allocatable)
+        self.take_over(self.say(state))
 
     @rule(name=node_names())
     def node_goes(self, name: str) -> None:
@@ -109,11 +109,11 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(name=node_names(), cpu=st.integers(0, 4000))
     def usage(self, name: str, cpu: int) -> None:
-        self.say(metric(name, cpu=cpu, seconds=self.now_s))
+        self.take_over(self.say(metric(name, cpu=cpu, seconds=self.now_s)))
 
     @rule(said=metrics())
     def any_metric(self, said: NodeMetric) -> None:
-        self.say(said)
+        self.take_over(self.say(said))
 
     @rule(seconds=st.sampled_from((30, 61, 200, 301)))
     def much_later(self, seconds: int) -> None:
@@ -124,7 +124,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.now_s += seconds
         self.begun = True
         self.kept.clear()
-        self.say(tick(self.now_s))
+        self.take_over(self.say(tick(self.now_s)))
 
     @rule(pod=_PODS)
     def another_pod(self, pod: Pod) -> None:
@@ -164,19 +164,22 @@ class ClusterMachine(RuleBasedStateMachine):
     def pod_ends(self, uid: str, event: str) -> None:
         known = self.booked.get(uid)
         pod = known.pod if known else request(uid).pod
-        self.ends(uid, self.say(lifecycle(event, pod, known.node if known else None)))
-        self.booked.pop(uid, None)
+        made = self.say(lifecycle(event, pod, known.node if known else None))
+        self.ends(uid, made, over=True)
 
-    def ends(self, uid: str, made: list[PlacementDecision]) -> None:
-        """A pod wants no node any more."""
+    def ends(self, uid: str, made: list[PlacementDecision], *, over: bool = False) -> None:
+        """A pod wants no node any more; others may get its room."""
+        others = [each for each in made if each.pod.uid != uid]
+        made = [each for each in made if each.pod.uid == uid]
         booking = self.booked.get(uid)
         reserved = booking is not None and booking.decision is not None
         answered = uid in self.waiting and self.begun
         assert [each.outcome for each in made] == ["withdrawn"] * (answered or reserved)
         self.waiting.pop(uid, None)
         self.kept.discard(uid)
-        if reserved:
-            del self.booked[uid]
+        if reserved or over:
+            self.booked.pop(uid, None)
+        self.take_over(others)
 
     @rule(
         pod=loading_pods(st.sampled_from(_UIDS)),
@@ -184,12 +187,14 @@ class ClusterMachine(RuleBasedStateMachine):
         event=st.sampled_from(("seen", "bound", "running")),
     )
     def pod_bound(self, pod: Pod, name: str, event: str) -> None:
-        made = self.say(lifecycle(event, pod, name))
+        said = self.say(lifecycle(event, pod, name))
         answered = pod.uid in self.waiting and self.begun
+        made = [each for each in said if each.pod.uid == pod.uid]
         assert [each.outcome for each in made] == ["withdrawn"] * answered
         self.waiting.pop(pod.uid, None)
         self.kept.discard(pod.uid)
         self.booked[pod.uid] = Booking(pod, name, None)
+        self.take_over([each for each in said if each.pod.uid != pod.uid])
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data(), result=st.sampled_from(("done", "failed", "refused", "expired", "dry")))
@@ -197,7 +202,8 @@ class ClusterMachine(RuleBasedStateMachine):
         decision = data.draw(st.sampled_from(self.placed))
         uid = decision.pod.uid
         booking = self.booked.get(uid)
-        made = self.say(outcome(decision, result))
+        said = self.say(outcome(decision, result))
+        made = [each for each in said if each.pod.uid == uid]
         if booking is None or booking.decision != decision:
             assert made == []
         elif result == "done":
@@ -207,6 +213,7 @@ class ClusterMachine(RuleBasedStateMachine):
             del self.booked[uid]
             assert [each.outcome for each in made] == ["waiting"] * (result != "dry")
             self.waiting.update({each.pod.uid: booking.pod for each in made})
+        self.take_over([each for each in said if each.pod.uid != uid])
 
     @rule(document=_POLICIES, paused=st.sampled_from((False, False, True)))
     def policy(self, document: str, paused: bool) -> None:
@@ -215,8 +222,9 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(states=st.lists(annotated_nodes(), max_size=3))
     def all_nodes(self, states: list[NodeState]) -> None:
         self.lists += 1
-        assert self.run.full_list("node-state", f"list-{self.lists}", *states) == []
+        made = self.run.full_list("node-state", f"list-{self.lists}", *states)
         self.allocatable = {each.node: amounts(each.allocatable) for each in states}
+        self.take_over(made, has_room=False)
 
     @rule(data=st.data())
     def all_pods(self, data: Any) -> None:
@@ -225,7 +233,7 @@ class ClusterMachine(RuleBasedStateMachine):
         listed = {uid: data.draw(st.one_of(st.none(), node_names())) for uid in data.draw(uids)}
         known = {uid: booking.pod for uid, booking in self.booked.items()} | self.waiting
         pods = {uid: known.get(uid) or request(uid).pod for uid in listed}
-        made = self.run.full_list(
+        said = self.run.full_list(
             "pod-lifecycle",
             f"list-{self.lists}",
             *(lifecycle("seen", pods[uid], name) for uid, name in listed.items()),
@@ -233,8 +241,8 @@ class ClusterMachine(RuleBasedStateMachine):
         gone = {uid for uid in self.waiting if uid not in listed or listed[uid] is not None}
         gone |= {u for u, b in self.booked.items() if u not in listed and b.decision is not None}
         answered = gone if self.begun else set()
+        made = [each for each in said if each.outcome == "withdrawn"]
         assert {each.pod.uid for each in made} == answered
-        assert all(each.outcome == "withdrawn" for each in made)
         for uid in gone:
             self.waiting.pop(uid, None)
             self.kept.discard(uid)
@@ -242,7 +250,7 @@ class ClusterMachine(RuleBasedStateMachine):
         for uid, name in listed.items():
             if name is not None:
                 self.booked[uid] = Booking(pods[uid], name, None)
-        self.compare()
+        self.take_over([each for each in said if each.outcome != "withdrawn"], has_room=False)
 
     @rule(
         topic=st.sampled_from(CLUSTER_INPUTS),
@@ -279,11 +287,11 @@ class ClusterMachine(RuleBasedStateMachine):
             self.ids.add(decision.decision_id)
             assert decision.as_of.offsets[record.topic] == record.offset
             check_figures(decision)
-        if record.topic == "clock":
-            self.take_over(made)
         return made
 
-    def take_over(self, made: list[PlacementDecision], asked: Pod | None = None) -> None:
+    def take_over(
+        self, made: list[PlacementDecision], asked: Pod | None = None, *, has_room: bool = True
+    ) -> None:
         """Bind what was decided, and see that there was room for it."""
         for decision in made:
             uid = decision.pod.uid
@@ -302,7 +310,7 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert decision.outcome == "waiting"
                 assert uid in self.waiting
         for decision in made:
-            if decision.outcome == "placed":
+            if decision.outcome == "placed" and has_room:
                 self.check_room(self.booked[decision.pod.uid])
         self.compare()
 

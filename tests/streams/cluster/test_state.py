@@ -10,6 +10,7 @@ from streams.cluster.state import ClusterState, Position
 from tests.streams.cluster.builders import (
     CLUSTER,
     START_MS,
+    aggregated,
     lifecycle,
     metric,
     node,
@@ -62,6 +63,47 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     refusal = world.say(metric(cpu=2**63 - 1))
     assert (refusal.category, refusal.reason[:24]) == ("limit", "node node-1: usage, cpu:")
     assert world.state.inventory.nodes["node-1"].usage.metric == metric(cpu=5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"cpu": 4_200}, None),  # above allocatable, below capacity
+        ({"cpu": 4_201}, "usage, cpu: 4201 was measured and the node has 4000"),
+        ({"aggregated": (aggregated(300, p95={"cpu": 9_000}),)}, "aggregated p95, cpu: 9000"),
+        ({"pods": (pod_metric("a", cpu=9_000),)}, "usage of a pod, cpu: 9000"),
+    ],
+)
+def test_a_metric_of_more_than_the_node_has_is_refused(
+    fields: dict[str, Any], refused: str | None
+) -> None:
+    world = World()
+    world.say(node(cpu="3", capacity={"cpu": "4", "memory": "32Gi"}))
+    answer = world.say(metric(**fields))
+    assert isinstance(answer, Refusal) == (refused is not None)
+    if refused is not None:
+        assert answer.reason.startswith(f"node node-1: {refused}")
+        world.say(policy_record("compat: koordinator"))
+        assert world.say(metric(**fields)) == []
+
+
+def test_a_node_that_was_removed_and_added_again_is_unknown() -> None:
+    world = World()
+    world.say(tick())
+    world.say(node())
+    world.say(lifecycle("seen", pod("a", node="node-1")))
+    world.say(metric(cpu=7_000, pods=(pod_metric("a", cpu=7_000),)))
+    world.say(node_gone())
+    world.say(node(created_at_ms=START_MS + 60_000))
+    world.say(tick(120))
+    here = world.state.inventory.nodes["node-1"]
+    assert here.usage.metric is None
+    assert here.statistics is not None
+    assert here.statistics.lifetimes == {}
+    answer = world.say(metric(cpu=7_000, seconds=59))
+    assert (answer.category, here.usage.metric) == ("late", None)
+    world.say(metric(cpu=10, seconds=61))
+    assert here.usage.metric is not None
 
 
 @pytest.mark.parametrize(

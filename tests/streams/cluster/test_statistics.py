@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from streams.cluster.statistics import NO_REASON, POSTPONED, UNPLACEABLE, reason_class
+from streams.cluster.statistics import (
+    NO_REASON,
+    POSTPONED,
+    REJECTED,
+    UNPLACEABLE,
+    reason_class,
+)
 from streams.stage.statistics import Counts, Figures
 from tests.streams.cluster.builders import CLUSTER, metric, node, pod, request, tick
 from tests.streams.cluster.harness import Run
@@ -21,6 +27,7 @@ def _decision(outcome: str, **refused_by: int) -> dict[str, Any]:
         (_decision("withdrawn"), NO_REASON),
         (_decision("expired"), NO_REASON),
         (_decision("refused"), UNPLACEABLE),
+        ({**_decision("withdrawn"), "rejected": "OutOfcpu"}, REJECTED),
         (_decision("waiting"), POSTPONED),
         (_decision("waiting", Fit=1, LoadAware=3), "LoadAware"),
         (_decision("waiting", LoadAware=2, Fit=2), "Fit"),

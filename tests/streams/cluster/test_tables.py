@@ -79,7 +79,7 @@ def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
 
 def test_a_request_is_one_row_while_it_waits() -> None:
     run = Run()
-    run.say(tick(), request("p"), tick(1))
+    run.say(tick(), request("p"))
     found = run.row("0/test/pending_requests/p")
     assert (found.attempt, found.sequence, found.not_before_ms) == (1, 1, 0)
     run.say(node("a"), tick(2))
@@ -103,9 +103,9 @@ def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
     policy = run.row("0/test/cluster_policies/").policy
     assert policy.document == "reservationSeconds: 9"
     assert (found.applied, found.requests_seen) == (3, 2)
-    assert [(each.failures, each.unchanged) for each in _groups(run)] == [(1, True), (1, True)]
+    assert [(each.failures, each.woken) for each in _groups(run)] == [(1, False), (1, False)]
     run.say(node("a", cpu="0"))
-    assert [each.unchanged for each in _groups(run)] == [False] * 2
+    assert [each.woken for each in _groups(run)] == [True] * 2
 
 
 def _groups(run: Run) -> list[WaitingGroupRow]:

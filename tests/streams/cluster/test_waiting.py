@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pods import HostPort, Pod
 from schemas.messages.requests import SchedulingRequest
 from streams.cluster import placement
 from streams.placement.filters.fit import NodeResourcesFit
@@ -12,6 +14,7 @@ from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
+    container,
     full,
     lifecycle,
     metric,
@@ -23,6 +26,9 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
+
+PORT = container({"cpu": "1"}, host_ports=(HostPort(port=80),))
+PORT_OF_ALL = container({"cpu": "8"}, host_ports=(HostPort(port=80),))
 
 
 def test_pods_that_wait_are_placed_when_a_node_comes() -> None:
@@ -41,8 +47,8 @@ def test_a_policy_with_shorter_back_offs_shortens_those_under_way(restarts: bool
     run.say(policy_record("{initialBackoffSeconds: 20}"), node("big", cpu="32", memory="128Gi"))
     if restarts:
         run.restart()
-    assert run.say(tick(29)) == []
-    assert outcomes(run.say(tick(30))) == [("failed", "placed"), ("huge", "placed")]
+    assert outcomes(run.say(tick(29))) == [("huge", "placed")]
+    assert outcomes(run.say(tick(30))) == [("failed", "placed")]
 
 
 def test_a_policy_with_longer_back_offs_leaves_those_under_way() -> None:
@@ -133,29 +139,95 @@ def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() 
     ]  # fmt: skip
 
 
-def test_while_nothing_changes_a_group_is_tried_only_at_the_longest_back_off() -> None:
-    run = cluster(node(cpu="500m"), policy_record("maxBackoffSeconds: 8"))
-    run.say(request())
-    times = [second for second in range(1, 60) if run.say(tick(second))]
-    assert times == [9, 19, 31, 47]
+# --- back-off is ended by what may help ---------------------------------------------------------
+
+ZONE = {"zone": "a"}
+TAINT = Taint(key="gpu", effect="NoSchedule")
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_pod_is_placed_within_the_longest_back_off_of_room_becoming_free(restarts: bool) -> None:
-    for freed_at in (0, 3, 100, 101, 130, 159):
-        run = cluster(node())
-        run.say(request(full("holder")))
-        run.say(request(full("waiter")))
-        for second in range(1, 400):
-            if second == freed_at + 1:
-                run.say(lifecycle("deleted", full("holder")))
-            if restarts and second % 7 == 0:
-                run.restart()
-            made = [each for each in run.say(tick(second)) if each.outcome == "placed"]
-            if made:
-                break
-        assert outcomes(made) == [("waiter", "placed")]
-        assert second <= freed_at + 1 + 60
+@pytest.mark.parametrize(
+    ("before", "wanting", "event"),
+    [
+        (node(), full("w"), lifecycle("deleted", full("holder"))),
+        (node(), full("w"), node(cpu="16")),
+        (node(cpu="32", unschedulable=True), pod("w"), node(cpu="32")),
+        (node(cpu="32", taints=(TAINT,)), pod("w"), node(cpu="32")),
+        (node(cpu="32"), pod("w", node_selector=ZONE), node(cpu="32", labels=ZONE)),
+        (node(cpu="32"), pod("w", containers=(PORT,)), lifecycle("deleted", full("holder"))),
+    ],
+)
+def test_a_pod_is_placed_by_the_record_that_makes_a_node_take_it(
+    restarts: bool, before: NodeState, wanting: Pod, event: Any
+) -> None:
+    run = cluster(before)
+    run.say(lifecycle("running", full("holder", containers=(PORT_OF_ALL,)), "node-1"))
+    run.say(request(wanting), *(tick(second) for second in range(1, 100)))
+    if restarts:
+        run.restart()
+    assert outcomes(run.say(event)) == [("w", "placed")]
+
+
+def test_a_pod_that_waits_for_load_to_fall_is_placed_by_the_metric_that_says_so() -> None:
+    run = cluster(policy_record("whenOverloaded: wait"), node(), metric(cpu=7900))
+    run.say(request(), tick(100), metric(cpu=7900, seconds=100))
+    assert outcomes(run.say(metric(cpu=1000, seconds=101))) == [("pod-1", "placed")]
+
+
+def test_a_new_node_is_used_at_the_next_tick() -> None:
+    run = cluster(node("a", cpu="500m"))
+    run.say(request("w"), *(tick(second) for second in range(1, 100)), node("b"))
+    assert outcomes(run.say(tick(100))) == [("w", "placed")]
+
+
+@pytest.mark.parametrize("kinds_at_once", [200, 0])
+def test_freed_room_is_for_the_first_in_priority_then_arrival_and_not_for_a_new_request(
+    monkeypatch: pytest.MonkeyPatch, kinds_at_once: int
+) -> None:
+    monkeypatch.setattr(placement, "KINDS_AT_ONCE_MAX", kinds_at_once)
+    run = cluster(node())
+    run.say(request(full("holder")))
+    waits = [
+        request(pod("old", cpu="5")),
+        request(pod("high", cpu="6", priority=1_000_000)),
+        request(pod("small", cpu="2")),
+        request(pod("new", cpu="3")),
+    ]
+    run.say(*waits, *(tick(second) for second in range(1, 151)))
+    made = run.say(lifecycle("deleted", full("holder")), request(pod("last", cpu="1500m")))
+    made += run.say(tick(151))
+    assert [each.pod.uid for each in made if each.outcome == "placed"] == ["high", "small"]
+
+
+def test_only_attempts_in_which_nothing_had_changed_lengthen_the_back_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placement, "KINDS_AT_ONCE_MAX", 0)
+    run = cluster(node(cpu="500m"))
+    run.say(request())
+    changed = []
+    for second in range(1, 5):
+        changed += run.say(node(cpu=f"{500 + second}m"), tick(second))
+    assert [each.retry_after_ms for each in changed] == [1000] * 4
+    unchanged = run.say(*(tick(second) for second in range(5, 13)))
+    assert [each.retry_after_ms for each in unchanged] == [2000, 4000, 8000]
+
+
+def test_a_change_that_helps_no_pod_makes_no_attempt() -> None:
+    run = cluster(node(cpu="500m"), node("b", unschedulable=True))
+    run.say(request(), *(tick(second) for second in range(1, 100)))
+    assert run.say(node("b", cpu="700m"), node("b", unschedulable=True), metric("b")) == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_node_that_is_refused_for_another_reason_later_is_not_forgotten(restarts: bool) -> None:
+    run = cluster(node(taints=(TAINT,)))
+    run.say(lifecycle("running", full("holder"), "node-1"))
+    run.say(request(pod("w")), tick(1))
+    assert run.say(node()) == []
+    if restarts:
+        run.restart()
+    assert outcomes(run.say(lifecycle("deleted", full("holder")))) == [("w", "placed")]
 
 
 def test_a_group_that_finds_room_bit_by_bit_is_looked_at_again_soon() -> None:
@@ -188,9 +260,8 @@ def test_kinds_that_are_due_at_once_take_turns_over_ticks_and_each_has_its_turn(
     run = cluster(node(cpu="1"))
     for number in range(40):
         run.say(request(pod(f"p{number:02}", cpu=str(2 + number), priority=number % 3)))
-    run.say(metric(seconds=60))
     tried: list[list[str]] = []
-    for second in range(60, 70):
+    for second in range(60, 80):
         if restarts:
             run.restart()
         tried.append([each.pod.uid for each in run.say(tick(second))])
@@ -220,7 +291,7 @@ def test_all_are_answered_about_their_first_failure_and_some_about_each_later_on
     run = cluster()
     count = REPORTS_PER_ATTEMPT_MAX + 50
     assert len(run.say(*(request(f"p{number:03}") for number in range(count)))) == count
-    made = run.say(node(cpu="500m"), tick(1))
+    made = run.say(tick(1))
     assert [each.pod.uid for each in made] == [f"p{i:03}" for i in range(REPORTS_PER_ATTEMPT_MAX)]
 
 
@@ -286,21 +357,14 @@ def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
 
 
 def test_a_policy_decides_from_the_moment_at_which_it_is_applied() -> None:
-    run = cluster(node(), metric(cpu=7000))
+    run = cluster(node(unschedulable=True))
     before = only(run.say(request("a")))
-    assert before.message == "1 node: cpu usage exceed threshold"
+    assert before.message == "1 node: were unschedulable"
     assert before.as_of.policy_digest == "default"
-    run.say(policy_record("loadAware: {usageThresholds: {cpu: 99}}"))
+    run.say(policy_record("plugins: {filter: [NodeResourcesFit]}"))
     after = only(run.say(tick(1)))
     assert after.outcome == "placed"
     assert after.as_of.policy_digest == run.state.policy.digest
-
-
-def test_a_new_policy_is_tried_on_those_that_wait_though_no_node_has_changed() -> None:
-    run = cluster(node(unschedulable=True))
-    run.say(request())
-    run.say(policy_record("plugins: {filter: [NodeResourcesFit]}"))
-    assert outcomes(run.say(tick(1))) == [("pod-1", "placed")]
 
 
 def test_a_policy_that_cannot_be_read_leaves_the_one_before_in_force() -> None:

@@ -64,7 +64,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert here.lay_out().nodes[0].requested["cpu"] == 3000
 
 
-def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
+def test_a_node_that_goes_and_comes_keeps_its_pods_and_not_its_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
     here.apply_metric(metric("a", cpu=5))
@@ -74,7 +74,7 @@ def test_a_node_that_goes_and_comes_keeps_its_pods_and_its_metric() -> None:
     here.apply_node(node("a", cpu="4"))
     found = here.lay_out().nodes[0]
     assert (found.requested["cpu"], found.allocatable["cpu"]) == (3000, 4000)
-    assert here.freshness.nodes == 1
+    assert (found.usage.metric, here.freshness.nodes) == (None, 0)
 
 
 def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
@@ -91,24 +91,20 @@ def test_a_node_of_which_nothing_is_known_any_more_is_forgotten() -> None:
     assert list(here.changed_nodes) == ["a"]
 
 
-@pytest.mark.parametrize("order", ["goes first", "expires first", "pod goes last", "never named"])
+@pytest.mark.parametrize("order", ["goes first", "pod goes last", "never named"])
 def test_a_node_that_has_gone_is_forgotten_when_its_metric_has_expired(order: str) -> None:
     here = inventory()
     if order != "never named":
         here.apply_node(node("a"))
-    here.apply_metric(metric("a", seconds=0))
-    if order == "goes first":
         here.apply_node(node_gone("a"))
+    # A metric that was under way when the node went.
+    here.apply_metric(metric("a", seconds=0))
     if order == "pod goes last":
         observe(here, lifecycle("running", pod(), "a"))
-        here.apply_node(node_gone("a"))
     here.advance(at(100))
     here.forget_gone()
     assert list(here.nodes) == ["a"]
     here.advance(at(1_000))
-    if order == "expires first":
-        here.forget_gone()
-        here.apply_node(node_gone("a"))
     if order == "pod goes last":
         here.forget_gone()
         assert list(here.nodes) == ["a"]

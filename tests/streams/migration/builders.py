@@ -8,11 +8,10 @@ from schemas.messages.evictions import EvictionCommand
 from schemas.messages.migrations import MigrationRequest, MigrationRow
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Pod, PodRef
 from schemas.messages.workloads import (
     DisruptionBudget,
-    PodSelector,
-    SelectorRequirement,
     WorkloadState,
 )
 from tests.streams.cluster.builders import CLUSTER, at, controlled_by, pod

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.inventory.node_index import Change
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import pod, policy, request
@@ -53,20 +54,21 @@ def test_requests_are_given_in_the_order_of_arrival() -> None:
     assert [each.request.pod.uid for each in pending] == ["a", "b", "c"]
 
 
-def test_a_group_is_due_when_its_back_off_is_over_and_something_has_changed() -> None:
+def test_a_group_is_due_when_its_back_off_is_over_or_a_change_may_help_it() -> None:
     pending = PendingRequests()
     group = pending.group(waiting(pending, "a").kind)
     assert group is not None
-
-    def due(now_ms: int, version: int) -> bool:
-        return bool(pending.due(now_ms, version, 60_000))
-
-    assert due(0, 1)
+    assert pending.due(0)
     group.failures, group.retry_at_ms, group.version = 1, 1000, 7
-    assert not due(999, 8)
-    assert due(1000, 8)
-    assert not due(60_999, 7)
-    assert due(61_000, 7)
+    group.opened_by = Change.STATE | Change.PODS
+    assert not pending.due(999)
+    assert pending.due(1000)
+    pending.wake(Change.METRIC, 8)
+    assert not pending.due(999)
+    pending.wake(Change.PODS, 8)
+    assert pending.due(999)
+    group.version = 8
+    assert not pending.due(999)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from((None, -1, 0, 5)), st.sampled_from(("1", "2"))), max_size=30), st.data())  # fmt: skip

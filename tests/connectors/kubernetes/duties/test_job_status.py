@@ -10,9 +10,12 @@ from connectors.kafka.leadership import Leadership
 from connectors.kafka.produce import produce_messages
 from connectors.kafka.term import LeaderTerm
 from connectors.kubernetes.api.list_watch import Changed
+from connectors.kubernetes.duties import job_status
 from connectors.kubernetes.duties.job_status import STATUS, JobRefusals, JobStatus
 from connectors.kubernetes.sinks import migration_jobs
+from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
+from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.base.refusals import Refusal
 from schemas.messages.dead_letters import DeadLetter, dead_letter
 from schemas.messages.migrations import MigrationRequest
@@ -21,6 +24,7 @@ from tests.conftest import RunningBroker
 from tests.connectors.kafka.test_leadership import until
 from tests.connectors.kubernetes.sinks.builders import NODE, POD_PATH, pod
 from tests.connectors.kubernetes.sinks.played import UNAVAILABLE, Played, Said
+from tests.connectors.kubernetes.sinks.test_cordons import drain
 from tests.connectors.kubernetes.sinks.test_migration_job import job_object, status
 from tests.connectors.kubernetes.sinks.test_migration_jobs import (
     INSTALLED,
@@ -111,3 +115,31 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
 async def follow(jobs: MigrationJobs) -> None:
     async for _ in jobs.requests():
         pass
+
+
+async def test_a_drain_cordons_its_node_once_the_api_server_answers(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_status, "PAUSE_S", 0.05)
+    path, played = f"/api/v1/nodes/{NODE}", Played()
+    played.says("GET", path, UNAVAILABLE, Said(body={"metadata": {"uid": "n"}, "spec": {}}))
+    played.says("PATCH", path, Said())
+    async with played.served() as client:
+        throttle = Throttle(client)
+        jobs = MigrationJobs(client, CLUSTER)
+
+        async def work(term: LeaderTerm) -> None:
+            await JobStatus(CLUSTER, jobs, Cordons(throttle))(term)
+
+        of_another = drain(NODE, "Undrained").model_copy(update={"cluster": "another"})
+        begun = [of_another, drain(NODE, "Draining")]
+        assert not produce_messages(connect(broker.settings), STATUS, begun)[1]
+        member = Leadership(broker.settings, CLUSTER, "evict", topics=[STATUS])
+        running = asyncio.create_task(member.run(work))
+        await until(lambda: played.of("PATCH", path))
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    (patched,) = played.of("PATCH", path)
+    assert patched.body["spec"] == {"unschedulable": True}
+    assert len(played.of("GET", path)) == 2

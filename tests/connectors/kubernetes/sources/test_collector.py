@@ -11,12 +11,12 @@ from aiohttp import web
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.collector import QUEUE_MAX, Collector
-from connectors.kubernetes.sources.directory import Directory
+from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.known import known_settings, make_sources
 from connectors.kubernetes.sources.settings import SourceSettings, read_sources
 from connectors.process.wall_clock import now_ms
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import NodeUsage, PodUsage
 from tests.connectors.kubernetes.sources.builders import exposition, node_lines, pod_lines
 from tests.connectors.kubernetes.sources.harness import (
     api_server,
@@ -99,6 +99,39 @@ async def test_each_message_names_the_source_that_speaks_for_the_node() -> None:
             if len(named) == 2 and second.reads > 2:
                 break
     assert named == {"n1": "first", "n2": "second"}
+
+
+async def test_samples_carry_what_the_node_has_and_impossible_ones_are_rejected_and_counted() -> (
+    None
+):
+    given = _context()
+    labels = {"loadstream.io/pool": "batch"}
+    given.directory.set_nodes(
+        [KnownNode("n1", {}, 10250, labels, {"cpu": 8_000, "memory": 0, "pods": 110}, 7_000)]
+    )
+    used = iter(((154_000, 1), (8_401, 1), (100, 0), (8_400, 1)))
+
+    def found() -> list[NodeUsage]:
+        cpu, memory = next(used, (100, 1))
+        pods = (
+            PodUsage(namespace="a", name="fine", uid="fine", usage={"cpu": 50}),
+            PodUsage(namespace="a", name="wrong", uid="wrong", usage={"cpu": 9_000}),
+            PodUsage(namespace="a", name="dying", uid="dying", usage={"cpu": 0, "memory": 0}),
+        )
+        sample = _sample("n1", now_ms())
+        return [sample.model_copy(update={"usage": {"cpu": cpu, "memory": memory}, "pods": pods})]
+
+    source = _Source(given, "first", found)
+    async with given.server, Collector(given, [source]) as collector:
+        _, message = await anext(collector.messages())
+        (report,) = collector.reports()
+    assert isinstance(message, NodeUsage)
+    assert message.usage["cpu"] == 8_400
+    assert [pod.name for pod in message.pods] == ["fine"]
+    assert (message.capacity, message.node_created_at_ms) == ({"cpu": 8_000}, 7_000)
+    assert message.pool == "batch"
+    assert report.failures == {"impossible": 3}
+    assert (report.counts["pods_impossible"], report.counts["pods_zero"]) == (1, 1)
 
 
 @pytest.mark.parametrize("source", ["kubelet_resource", "kubelet_summary", "metrics_api"])

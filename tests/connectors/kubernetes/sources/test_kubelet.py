@@ -94,7 +94,9 @@ async def test_a_certificate_that_nobody_trusts_says_what_to_do(
     async with _encrypted(certificate) as (port, tokens):
         directory = _directory(port, InternalIP="127.0.0.1")
         async with _kubelets(directory) as kubelets:
-            with pytest.raises(SourceFailed, match="name its CA with caFile, or set insecure") as f:
+            with pytest.raises(
+                SourceFailed, match="set insecure: true: in the file that --sources"
+            ) as f:
                 await kubelets.get("n1")
         assert f.value.cause == "certificate"
         assert tokens == []

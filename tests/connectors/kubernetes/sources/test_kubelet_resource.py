@@ -181,6 +181,18 @@ def test_a_container_that_restarted_leaves_its_pod_without_cpu_once() -> None:
     assert cpu == [None, 1_100, None, 300]
 
 
+def test_a_container_with_another_start_time_has_no_rate_though_its_counter_grew() -> None:
+    kubelet = _Kubelet({"a": "uid-a"})
+    cpu = []
+    for seconds, began in ((10.0, 1_000.0), (20.0, 1_000.0), (55.0, 1_050.0), (60.0, 1_050.0)):
+        at_ms = kubelet.at_ms + 10_000
+        labels = {"container": "web", "namespace": "shop", "pod": "a"}
+        start: list[Line] = [("container_start_time_seconds", labels, began, at_ms)]
+        sample = kubelet.scrape(container_lines("a", "web", seconds, GIB, at_ms), start)
+        cpu.append(None if sample is None else sample.pods[0].usage.get("cpu"))
+    assert cpu == [None, 1_000, None, 500]
+
+
 def test_swap_is_reported_where_it_is_asked_for_and_can_be_one() -> None:
     kubelet = _Kubelet({"a": "uid-a"}, extraResources=["swap"])
     for seconds in (50.0, 60.0):

@@ -46,6 +46,17 @@ def test_the_first_that_measures_a_node_speaks_and_the_others_are_held_back() ->
     assert three.counts[1] == {"took_over": 1, "held_back": 1}
 
 
+def test_the_speaker_may_lack_a_resource_for_a_while_and_no_other_may_begin_with_less() -> None:
+    three = _Three()
+    assert three.offer(0, 0, _sample(0, cpu=1)) is None
+    assert three.offer(0, 1_000) is not None
+    assert three.offer(0, 2_000, _sample(2_000, cpu=1)) is not None
+    assert three.offer(1, 3_000) is None
+    filled = three.offer(0, 4_000, _sample(4_000, cpu=2))
+    assert isinstance(filled, NodeUsage)
+    assert filled.usage == {"cpu": 2, "memory": 1}
+
+
 def test_the_next_one_steps_in_when_the_speaker_is_silent_and_leaves_again() -> None:
     three = _Three()
     three.offer(0, 0)

@@ -465,3 +465,47 @@ async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path)
             with pytest.raises(SourceFailed, match="unclosed left parenthesis") as failed:
                 await read_all(source)
     assert failed.value.cause == "refused"
+
+
+async def test_one_query_that_fails_leaves_the_other_resources_current() -> None:
+    played = _Played(cpu=[({"instance": "n1"}, 1.5)], memory=[({"instance": "n1"}, 7)])
+
+    async def slow_gpu(request: web.Request) -> web.Response:
+        form = await request.post()
+        if form["query"] == "gpu":
+            return web.json_response({"status": "error", "error": "timeout"}, status=503)
+        return await played(request)
+
+    async with _source(
+        slow_gpu, directory_of({"n1": {}}), nodes={**_NODES, "gpu": "gpu"}
+    ) as source:
+        (sample,) = await read_all(source)
+        report = source.health.report()
+    assert sample.usage == {"cpu": 1_500, "memory": 7}
+    assert report.failures["server_error"] == 1
+    (note,) = report.notes
+    assert note.startswith("node gpu: ")
+
+
+async def test_numbers_and_series_that_cannot_be_right_are_named() -> None:
+    def of(node: str, **labels: str) -> dict[str, str]:
+        return {"instance": node, **labels}
+
+    server = _Played(
+        cpu=[(of("n1"), -5035.9), (of("n2"), "NaN"), (of("n3"), 2), (of("n3", job="b"), 3)],
+        memory=[
+            (of("n1"), 1), (of("n2"), 2), (of("n3"), 3),
+            (of("n4", cluster="a"), 5), (of("n4", cluster="b"), 6),
+        ],
+    )  # fmt: skip
+    names = {name: dict[str, str]() for name in ("n1", "n2", "n3", "n4")}
+    async with _source(server, directory_of(names), nodes=_NODES) as source:
+        samples = await read_all(source)
+        report = source.health.report()
+    assert {each.node: each.usage for each in samples} == {"n3": {"cpu": 3_000, "memory": 3}}
+    assert report.counts["numbers_wrong"] == 2
+    assert report.notes == (
+        "nodes' cpu: numbers that are no amounts (ask for rate(), not irate()): n1 -5035.9, n2 nan",
+        "nodes' cpu: several series of one, of which the largest counts: n3",
+        "nodes' memory: series of several clusters, left out (name one cluster): n4",
+    )

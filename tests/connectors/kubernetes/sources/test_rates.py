@@ -83,8 +83,8 @@ def test_a_reading_that_is_too_old_is_only_a_beginning() -> None:
     assert counter.millicores is None
 
 
-def test_a_reading_from_before_the_last_one_begins_anew() -> None:
-    counter = CpuCounter(100.0, 100_000)
+def test_after_a_clock_was_set_back_far_rates_begin_anew() -> None:
+    counter = CpuCounter(100.0, 1_000_000)
     counter.take(200.0, 50_000)
     assert counter.millicores is None
     counter.take(210.0, 60_000)
@@ -95,3 +95,26 @@ def test_a_rate_that_no_machine_has_is_none() -> None:
     counter = CpuCounter(1.0, 0)
     counter.take(1e300, 10_000)
     assert counter.millicores is None
+
+
+def _rate(counter: CpuCounter) -> int | None:
+    return counter.millicores
+
+
+def test_a_counter_with_another_start_time_has_no_rate_though_it_grew() -> None:
+    counter = CpuCounter(10.0, 0, began_s=1_000)
+    counter.take(55.0, 60_000, began_s=1_020)
+    assert counter.millicores is None
+    counter.take(60.0, 70_000, began_s=1_020)
+    assert counter.millicores == 500
+
+
+def test_a_point_that_goes_back_in_time_and_a_zero_point_are_dropped() -> None:
+    counter = CpuCounter(35.0, 35_000)
+    counter.take(35.1, 36_000)
+    counter.take(0.0, 37_000)
+    assert _rate(counter) is None
+    counter.take(34.9, 35_500)
+    assert _rate(counter) is None
+    counter.take(35.3, 38_000)
+    assert (_rate(counter), counter.span_ms) == (100, 2_000)

@@ -9,12 +9,11 @@ from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState, Taint
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import NodeRequirement, NodeSelectorTerm
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import (
     DisruptionBudget,
-    PodSelector,
-    SelectorRequirement,
     WorkloadState,
 )
 from tests.connectors.kubernetes.watch.documents import NODE, OTHERS, changed

@@ -12,6 +12,7 @@ from connectors.kubernetes.watch.pods import pod as values
 from connectors.kubernetes.watch.records import values_of
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.base.refusals import Refusal
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import (
     Container,
     HostPort,
@@ -19,6 +20,7 @@ from schemas.messages.pods import (
     NodeSelectorTerm,
     OwnerReference,
     Pod,
+    PodAffinityTerm,
     Toleration,
     VolumeClaim,
 )
@@ -48,6 +50,14 @@ def test_every_field_of_a_pod_is_read() -> None:
         "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}],
         "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}],
     }
+    repelled = {
+        "labelSelector": {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "tier", "operator": "Exists"}],
+        },
+        "namespaceSelector": {},
+        "topologyKey": "zone",
+    }
     volumes = [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {}}},
@@ -58,7 +68,13 @@ def test_every_field_of_a_pod_is_read() -> None:
         ("spec/nodeName", "node-1"),
         ("spec/volumes", volumes),
         ("spec/resourceClaims", [{"name": "gpu"}]),
-        ("spec/affinity", {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}),
+        (
+            "spec/affinity",
+            {
+                "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}},
+                "podAntiAffinity": {REQUIRED: [repelled]},
+            },
+        ),
         ("status/conditions", conditions),
         ("status/phase", "Running"),
         claims=claims,
@@ -101,7 +117,17 @@ def test_every_field_of_a_pod_is_read() -> None:
         tolerations=(
             Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute"),
         ),
-        unsupported=("resource claims", "unbound volume"),
+        required_anti_affinity=(
+            PodAffinityTerm(
+                topology_key="zone",
+                selector=PodSelector(
+                    match_labels={"app": "web"},
+                    match_expressions=(SelectorRequirement(key="tier", operator="Exists"),),
+                ),
+                all_namespaces=True,
+            ),
+        ),
+        unsupported=("required pod anti-affinity", "resource claims", "unbound volume"),
         local_storage=True,
         volume_claims=(
             VolumeClaim(name="data", storage_class="fast"),

@@ -167,6 +167,28 @@ async def test_gated_pods_and_those_of_others_are_not_asked_for_until_they_are_o
     assert reader.fold.events("theirs-2") == ["bound"]
 
 
+async def test_room_that_another_scheduler_has_nominated_is_reported_until_it_is_given_up(
+    api: PlayedApi, reader: Reader
+) -> None:
+    theirs = ("spec/schedulerName", "default-scheduler")
+    nominated = ("status/nominatedNodeName", "node-1")
+    api.put(PODS, pod("preempts", theirs, nominated))
+    api.put(PODS, pod("gives-up", theirs, nominated))
+    api.put(PODS, pod("ours", nominated))
+    await reader.until(lambda: len(reader.fold.events("ours")) == 1)
+    api.put(PODS, bound("preempts", theirs))
+    api.put(PODS, pod("gives-up", theirs))
+    await reader.until(lambda: len(reader.fold.events("gives-up")) == 2)
+    assert reader.fold.events("preempts") == ["changed", "bound"]
+    assert reader.fold.events("ours") == ["asked"]
+    said = [
+        message.pod.nominated_node
+        for topic, message in reader.fold.messages
+        if topic == "pod-lifecycle" and message.kind == "pod" and message.pod.name == "gives-up"
+    ]
+    assert said == ["node-1", None]
+
+
 async def test_a_claim_that_is_bound_opens_a_pod_that_waits_for_it(
     api: PlayedApi, reader: Reader
 ) -> None:

@@ -56,7 +56,7 @@ def reasons(of: ClusterSummary) -> dict[str, str]:
 def test_a_calm_cluster_keeps_the_usual_thresholds() -> None:
     found = values(summary())
     assert found["loadAware.usageThresholds.cpu"] == 75
-    assert found["loadAware.usageThresholds.memory"] == 85
+    assert found["loadAware.usageThresholds.memory"] == 80
     assert found["rebalance.highThresholds.cpu"] == 75
     assert found["rebalance.lowThresholds.cpu"] == 30
     assert found["mode"] == "observe"
@@ -216,7 +216,8 @@ def _summaries(draw: st.DrawFn) -> ClusterSummary:
 
 
 def test_the_page_names_values_that_a_first_policy_has() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "policy.md").read_text(encoding="utf-8")
+    path = Path(__file__).parents[4] / "docs" / "how-to" / "roll-out-a-policy.md"
+    page = path.read_text(encoding="utf-8")
     table = page.partition("| value | follows |\n|---|---|\n")[2].partition("\n\n")[0]
     named = re.findall(r"`([\w.]+)`", " ".join(line.split("|")[1] for line in table.splitlines()))
     printed = [".".join(each.path) for each in advise(summary()).values]

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Pod
-from schemas.messages.workloads import DisruptionBudget, PodSelector, SelectorRequirement
+from schemas.messages.workloads import DisruptionBudget
 from streams.migration.gates import budgets as budgets_module
 from streams.migration.gates.budgets import (
     SELECTOR_VALUES_MAX,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
-from schemas.messages.workloads import PodSelector, SelectorRequirement
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, describe, left
 from streams.migration.gates.workloads import Workloads
 from streams.pods.owners import Owners

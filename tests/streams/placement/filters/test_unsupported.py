@@ -1,9 +1,14 @@
 """Refusal of pods with requirements that are not evaluated."""
 
+from typing import Any
+
 import pytest
 
 from streams.placement.filters.unsupported import refusal
+from tests.streams.cluster.builders import container, pod
 from tests.streams.placement.builders import bare_pod
+
+RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 
 
 @pytest.mark.parametrize(
@@ -22,3 +27,42 @@ def test_a_refusal_names_each_requirement_once(
     unsupported: tuple[str, ...], sentence: str | None
 ) -> None:
     assert refusal(bare_pod(unsupported=unsupported)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}, "a gang"),
+        ({"annotations": {"gang.scheduling.koordinator.sh/name": "g"}}, "a gang"),
+        ({"labels": {"quota.scheduling.koordinator.sh/name": "q"}}, "an elastic quota"),
+        (
+            {"annotations": {"scheduling.koordinator.sh/reservation-affinity": "{}"}},
+            "a reservation",
+        ),
+        ({"labels": {"koordinator.sh/qosClass": "LSR"}}, "cpu binding"),
+        (
+            {"annotations": {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
+            "cpu binding",
+        ),
+        ({"containers": (container({"koordinator.sh/gpu-core": "50"}),)}, "devices"),
+    ],
+)
+def test_what_koordinators_scheduler_does_besides_is_refused_by_name(
+    fields: dict[str, Any], name: str
+) -> None:
+    expected = f"the pod requires {name} of Koordinator, which loadstream does not evaluate"
+    assert refusal(pod(**fields)) == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"labels": {"koordinator.sh/qosClass": "LS"}},
+        {"labels": {"koordinator.sh/qosClass": "BE"}},
+        {"annotations": {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "Default"}'}},
+        {"annotations": {RESOURCE_SPEC: "no json"}},
+        {"containers": (container({"kubernetes.io/batch-cpu": "500"}),)},
+    ],
+)
+def test_other_pods_of_a_cluster_with_koordinator_are_placed(fields: dict[str, Any]) -> None:
+    assert refusal(pod(**fields)) is None

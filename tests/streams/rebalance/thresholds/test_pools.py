@@ -212,28 +212,31 @@ def test_a_pool_without_thresholds_says_so() -> None:
 
 
 def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None:
-    of_gpus = "rebalance: {lowThresholds: {cpu: 40, gpu: 40}, highThresholds: {cpu: 50, gpu: 50}}"
-    risk = "overutilizationRisk: {resources: [{name: gpu}]}"
+    of_gpus = "rebalance: {lowThresholds: {cpu: 40, nvidia.com/gpu: 40}, highThresholds: {cpu: 50, nvidia.com/gpu: 50}}"
+    risk = "overutilizationRisk: {resources: [{name: nvidia.com/gpu}]}"
     world = World(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
-    world.node("n", system=99, allocatable={"gpu": "2"})
+    world.node("n", system=99, allocatable={"nvidia.com/gpu": "2"})
     assert world.round() == []
-    assert world.outcome.pools[0].ended == "no node of the pool has a fresh metric with cpu or gpu"
-    assert world.outcome.pools[1].ended == "no node has a fresh metric with gpu"
+    assert (
+        world.outcome.pools[0].ended
+        == "no node of the pool has a fresh metric with cpu or nvidia.com/gpu"
+    )
+    assert world.outcome.pools[1].ended == "no node has a fresh metric with nvidia.com/gpu"
 
 
-@pytest.mark.parametrize(("gpus", "uses"), [("2", {}), ("0", {"gpu": 2})])
+@pytest.mark.parametrize(("gpus", "uses"), [("2", {}), ("0", {"nvidia.com/gpu": 2})])
 def test_a_resource_that_is_unknown_makes_a_node_neither_hot_nor_a_target(
     gpus: str, uses: dict[str, int]
 ) -> None:
     of_gpus = """
 rebalance:
-  lowThresholds: {cpu: 40, gpu: 40}
-  highThresholds: {cpu: 50, gpu: 50}
+  lowThresholds: {cpu: 40, nvidia.com/gpu: 40}
+  highThresholds: {cpu: 50, nvidia.com/gpu: 50}
   anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
 """
     world = World(of_gpus)
-    world.node("hot", allocatable={"cpu": "10", "gpu": gpus})
-    world.node("calm", allocatable={"cpu": "10", "gpu": gpus})
+    world.node("hot", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
+    world.node("calm", allocatable={"cpu": "10", "nvidia.com/gpu": gpus})
     world.pod("a", "hot", usage={"cpu": 4_500, **uses})
     world.pod("b", "hot", usage={"cpu": 4_500, **uses})
     world.pod("c", "calm", usage={"cpu": 100, **uses})

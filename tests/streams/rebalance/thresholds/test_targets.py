@@ -85,8 +85,14 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
 @pytest.mark.parametrize(
     ("of_class", "hot", "other", "other_is", "whose"),
     [
-        ("koord-free", (40, 40), (60, 5), "prodLow", "the whole node"),
-        ("koord-prod", (5, 60), (10, 20), "low", "prod pods"),
+        (
+            "koord-free",
+            (40, 40),
+            (60, 5),
+            "prodLow",
+            "the whole node: the lowest is other at cpu 65.0 %",
+        ),
+        ("koord-prod", (5, 60), (10, 20), "low", "prod pods: the lowest is other at cpu 20.0 %"),
     ],
 )
 def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(

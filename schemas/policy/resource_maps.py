@@ -1,0 +1,107 @@
+"""The maps of a policy that name resources: names that nothing has, and percentages that cannot be.
+
+loadAware: {usageThresholds: {memroy: 80}}     no node reports `memroy`: the filter would be off
+"""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from schemas.base.message import ResourceName
+from schemas.policy.document import Policy
+from schemas.policy.errors import Finding, Path
+from schemas.policy.parts import PolicyPart
+from schemas.policy.sections.overutilization_risk import RiskResource
+from schemas.policy.sections.resource_limits import ResourceWeight
+from schemas.policy.wording import nearest
+
+#: Resources of Kubernetes that have no slash in their names, and beginnings of further ones.
+KUBERNETES_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
+_PREFIXES = ("hugepages-", "attachable-volumes-")
+#: Thresholds of which the first is what a node is low by, and the second what it is hot by.
+_LOW_AND_HIGH = (
+    ("low_thresholds", "high_thresholds"),
+    ("prod_low_thresholds", "prod_high_thresholds"),
+)
+
+
+def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, PolicyPart]]:
+    """Yield a part and all parts in it, in the order of their fields."""
+    if isinstance(value, tuple):
+        for index, each in enumerate(value):
+            yield from _walk(each, (*path, index))
+    elif isinstance(value, PolicyPart):
+        yield path, value
+        for name, field in type(value).model_fields.items():
+            yield from _walk(getattr(value, name), (*path, field.alias or name))
+
+
+def _list_maps(policy: Policy) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Yield the maps whose keys are names of resources: path, field, values."""
+    for path, part in _walk(policy):
+        for name, field in type(part).model_fields.items():
+            values = getattr(part, name)
+            if isinstance(values, dict) and _names_resources(field.annotation):
+                yield (*path, field.alias or name), name, values
+
+
+def _list_names(policy: Policy) -> Iterator[tuple[Path, str]]:
+    for path, _, values in _list_maps(policy):
+        for name in values:
+            yield (*path, name), name
+    for path, part in _walk(policy):
+        if isinstance(part, RiskResource | ResourceWeight):
+            yield (*path, "name"), part.name
+
+
+def _names_resources(annotation: Any) -> bool:
+    """Tell whether a type is, or has as a choice, a map by names of resources."""
+    arguments = get_args(annotation)
+    return bool(arguments) and (
+        arguments[0] == ResourceName or any(map(_names_resources, arguments))
+    )
+
+
+def find_unknown_resources(policy: Policy) -> Iterator[Finding]:
+    """Yield names without a slash that are no resource of Kubernetes."""
+    seen: set[str] = set()
+    for path, name in _list_names(policy):
+        known = "/" in name or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
+        # Weights are filled in for every threshold.
+        if known or ("resourceWeights" in path and name in seen):
+            continue
+        seen.add(name)
+        meant = nearest(name, KUBERNETES_RESOURCES)
+        yield (
+            path,
+            f"found {name!r}, which is no resource of Kubernetes{meant} Others have a slash in their "
+            "names, as nvidia.com/gpu",
+        )
+
+
+def find_thresholds_above_100(policy: Policy) -> Iterator[Finding]:
+    """Yield thresholds that no usage can exceed: they are percentages of what a node has."""
+    for path, field, values in _list_maps(policy):
+        if field.endswith("thresholds"):
+            for name, percent in values.items():
+                if percent > 100:
+                    yield (*path, name), f"found {percent:g}; allowed is a percentage, at most 100"
+
+
+def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:
+    """Yield resources whose low and high threshold are equal.
+
+    A node is then low or hot, and one pod makes it the other. 100 for both switches a resource off.
+    """
+    pools = enumerate(policy.rebalance.node_pools)
+    parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
+    for at, part in parts:
+        for low, high in _LOW_AND_HIGH:
+            lows, highs = getattr(part, low) or {}, getattr(part, high) or {}
+            for name, percent in lows.items():
+                if percent == highs.get(name) != 100 and not part.use_deviation_thresholds:
+                    alias = type(part).model_fields[low].alias or low
+                    yield (
+                        ("rebalance", *at, alias, name),
+                        f"found {percent:g}, which is the high threshold too: a node is a target or "
+                        "hot, and one pod more makes it hot; leave room between the two",
+                    )

@@ -1,0 +1,61 @@
+"""What people read: why nothing left a node."""
+
+from tests.cases.case import case, cases
+from tests.cases.cluster import Cluster, moving
+from tests.streams.cluster.builders import container
+
+_BY_RISK = moving("plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0}")
+
+
+@cases(
+    "5.unknown",
+    ("n1 at 90 %; its metric is 10m19s old", "n1", "n1 is unknown: its metric is 10m19s old, at most 3m."),
+    ("n3 was never measured", "n3", "n3 is unknown: no metric of it was found."),
+    ("a node that nobody names", "n9", "n9 is unknown: nothing that was read names it, no metric and no "
+     "state. Its name may be another one, or nothing measures it (topic node-usage)."),
+)  # fmt: skip
+def say_first_that_a_node_is_unknown(node: str) -> str:
+    cluster = Cluster(moving(), n1=90, n2=20, n3=None)
+    cluster.pod("a", "n1", 20)
+    cluster.measure()
+    cluster.minutes(10, measured=False)
+    cluster.seconds = 619
+    sentences = cluster.why_not(node)
+    invented = [each for each in sentences[1:] if "count as gone" in each or "deduct" in each]
+    return " | ".join([sentences[0], *invented])
+
+
+@case(
+    "5.377",
+    "n1 uses 377 % of its cpu by its newest metric; risk does not call it hot: no invented deduction",
+    right="That is above cpu 75 %, and OverutilizationRisk did not call it hot in the newest round. "
+    "OverutilizationRisk judges by what is expected of its pods, not by one metric.",
+)
+def explain_a_node_that_risk_does_not_call_hot() -> str:
+    cluster = Cluster(_BY_RISK, n1=10, n2=20)
+    cluster.minutes(10)
+    metric = cluster.metrics["n1"]
+    cluster.metrics["n1"] = metric.model_copy(update={"usage": {"cpu": 37_700}})
+    sentences = cluster.why_not("n1")
+    return " ".join(
+        each for each in sentences if "is above cpu" in each or "judges by what" in each
+    )
+
+
+@cases(
+    "5.strategy",
+    ("n1 hot by thresholds: the strategy, measured usage of the node and its pod", moving(),
+     "LowNodeLoad in pool __default_node_pool__; it uses cpu 8.5; pod: uses cpu 2"),
+    ("n1 hot by risk: its pod's usage is an estimate", _BY_RISK,
+     "OverutilizationRisk; it uses cpu 8.5; pod: expected cpu 1.887"),
+)  # fmt: skip
+def name_the_strategy_that_judged(policy: str) -> str:
+    cluster = Cluster(policy, n1=85, n2=20)
+    for uid in ("a", "b", "c", "d"):
+        cluster.pod(uid, "n1", 20, containers=(container({"cpu": "2"}),))
+    cluster.minutes()
+    text = " ".join(cluster.why_not("n1"))
+    strategy = text.partition("judged by ")[2].partition(": ")[0]
+    node = "it uses cpu 8.5" if "it uses cpu 8.5 of 10" in text else text
+    word = text.partition("Pod default/")[2].partition("(")[2].partition(",")[0]
+    return f"{strategy}; {node}; pod: {word.partition(')')[0]}"

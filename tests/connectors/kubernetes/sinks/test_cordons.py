@@ -1,0 +1,50 @@
+"""Cordons of a real API server's nodes, by the rights of the evictor."""
+
+from typing import Any
+
+from connectors.kubernetes.sinks.cordons import CORDON_ANNOTATION, Cordons
+from connectors.kubernetes.sinks.throttle import Throttle
+from schemas.messages.decisions import AsOf
+from schemas.messages.migrations import DrainStatus
+from simulation.control_plane.server import ControlPlane
+from tests.connectors.kubernetes.sinks.real import Place
+from tests.connectors.ports.sink_contract import CLUSTER, NOW_MS
+
+
+def drain(node: str, phase: Any, *, dry_run: bool = False) -> DrainStatus:
+    return DrainStatus(
+        cluster=CLUSTER, node=node, phase=phase, pods_left=0, pods_protected=0, dry_run=dry_run,
+        request_id="request-1", happened_at_ms=NOW_MS, as_of=AsOf(partition=0, offsets={}, policy_digest="default"),
+    )  # fmt: skip
+
+
+async def test_a_drain_cordons_a_node_and_its_end_uncordons_only_what_it_cordoned(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    async with control_plane.api() as admin, control_plane.api("loadstream-evict") as server:
+        place = await Place(admin, namespace).prepared()
+        path = f"/api/v1/nodes/{place.node}"
+        cordons = Cordons(Throttle(server))
+
+        async def state() -> tuple[bool, str | None]:
+            node = await admin.get(path)
+            annotation = (node["metadata"].get("annotations") or {}).get(CORDON_ANNOTATION)
+            return node["spec"].get("unschedulable", False), annotation
+
+        async def close(body: dict[str, Any]) -> None:
+            kind = "application/merge-patch+json"
+            response = await admin.send("PATCH", path, body={"spec": body}, content_type=kind)
+            assert response.ok
+
+        await cordons.apply(drain(place.node, "Draining", dry_run=True))
+        assert await state() == (False, None)
+        for _ in range(2):
+            await cordons.apply(drain(place.node, "Draining"))
+            assert await state() == (True, "request-1")
+        await cordons.apply(drain(place.node, "Undrained"))
+        assert await state() == (False, None)
+        await close({"unschedulable": True})
+        for phase in ("Draining", "Drained", "Undrained"):
+            await cordons.apply(drain(place.node, phase))
+            assert await state() == (True, None)
+        await cordons.apply(drain("node-that-is-gone", "Undrained"))
