@@ -58,7 +58,7 @@ def no_rounds(evidence: Evidence) -> Answer:
         sentences.append(
             f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker "
             "knows has a round at each `deschedulingInterval`, whatever its policy: the worker has "
-            "applied nothing about this one, or has set it apart after defects (deploy/README.md, "
+            "applied nothing about this one, or has set it apart after defects (docs/how-to/alerts.md, "
             "LoadstreamClusterSetApart)."
         )
     if evidence.policy is None:
