@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from connectors.queries.rebalancing_wording import classes_text, count_text, unnamed_hot
+from connectors.queries.rebalancing_wording import (
+    classes_text,
+    count_text,
+    memory_text,
+    unnamed_hot,
+)
 from connectors.whynot.evidence import Answer, Evidence, gates_of
 from connectors.whynot.wording import (
     NAMED_MAX,
@@ -53,7 +58,7 @@ def no_rounds(evidence: Evidence) -> Answer:
         sentences.append(
             f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker "
             "knows has a round at each `deschedulingInterval`, whatever its policy: the worker has "
-            "applied nothing about this one, or has set it apart after defects (deploy/README.md, "
+            "applied nothing about this one, or has set it apart after defects (docs/how-to/alerts.md, "
             "LoadstreamClusterSetApart)."
         )
     if evidence.policy is None:
@@ -93,6 +98,8 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
         classes = classes_text(pool)
         counted = f"{total} ({classes})" if classes else total
         yield f"Pool {pool.pool} has {counted}; {thresholds_text(pool.thresholds)}."
+        if pool.memory:
+            yield f"In pool {pool.pool} {memory_text(pool)}."
         if pool.gate:
             yield f"Pool {pool.pool} was stopped: {pool.gate}."
         if pool.hot:
