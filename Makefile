@@ -9,6 +9,8 @@ ARGS ?=
 SEED ?= 1
 RUNS ?= 4
 SEEDS ?= 1-50
+# Base of the image, as in deploy/Dockerfile.
+BASE := $(shell sed -n 's/^ARG BASE=//p' deploy/Dockerfile)
 # More than cores: six wait for brokers, each with a Kafka of its own, while one computes (tests/conftest.py).
 WORKERS ?= 7
 
@@ -17,7 +19,7 @@ WORKERS ?= 7
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kubernetes test control-plane test-quick check fix golden size yardstick bench figures chaos fuzz lock schemas clean
+.PHONY: help demo demo-kubernetes test control-plane helm manifests image test-quick check fix golden size yardstick bench figures chaos fuzz lock schemas clean
 
 help: ## List the words.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -37,23 +39,35 @@ demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane he
 	@LOADSTREAM_CONTROL_PLANE_MODULE=tests/control_plane $(BIN)/loadstream kubernetes demo $(ARGS)
 
 test: $(STAMP) ## Run all tests; those that need Java and Maven, or Go, say so where these are missing.
-	@if command -v go >/dev/null; then $(MAKE) --no-print-directory control-plane || true; fi
+	@if command -v go >/dev/null; then $(MAKE) --no-print-directory control-plane helm || true; fi
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 20 $(ARGS)
 
 # Before the tests: a slow first build must not look like a test that hangs.
 control-plane: $(STAMP) ## Build the Kubernetes control plane of the tests with Go: some minutes, once.
 	@$(BIN)/python -c 'from pathlib import Path; from simulation.control_plane.build import build; build(Path("tests/control_plane"))'
 
+helm: $(STAMP) ## Build Helm of the tests with Go: some minutes, once.
+	@$(BIN)/python -m tests.deploy.helm version --short
+
+manifests: $(STAMP) ## Render the chart with VALUES=FILE into plain manifests; builds Helm with Go, once.
+	@$(BIN)/python -m tests.deploy.helm template loadstream deploy/chart --namespace loadstream --values $(VALUES)
+
+image: ## Build the image loadstream:local, its base pinned by digest, with a bill of materials; needs Docker.
+	docker buildx build --file deploy/Dockerfile --tag loadstream:local --sbom=true --load \
+	  --build-arg BASE=$(BASE)@$$(docker buildx imagetools inspect $(BASE) --format '{{.Manifest.Digest}}') \
+	  --build-arg COMMIT=$$(git rev-parse --short HEAD) .
+
 test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml.
+check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml, workflow of CI.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/loadstream schema export --check
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/ci.yml
 
 fix: $(STAMP) ## Format, and mend what the linter can.
 	@$(BIN)/ruff check --fix .

@@ -2,7 +2,8 @@
 
 `docs/contributing/figures.jsonl` is what `make bench` printed when the documents were last brought up to date. A
 document names a figure where it shows it, `<!--recovery_s-->10.9 s<!---->`, and this writes what
-stands in between; with `#least` after the name it is the smallest of the measured times. So README
+stands in between. `#least` after the name means the smallest of the measured times, and any other
+name there a number of `detail`, which is shown without a unit: `<!--recovery_s#nodes-->`. So README
 and the page of benchmarks cannot disagree. A figure that has not been measured yet is shown as such;
 one that `make bench` does not know is an error.
 """
@@ -11,6 +12,8 @@ import json
 import re
 import sys
 from collections.abc import Collection, Mapping
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ MEASURED = ROOT / "docs/contributing/figures.jsonl"
 #: The documents that show figures.
 DOCUMENTS = ("README.md", "docs/contributing/benchmarks.md", "docs/how-to/sizing.md")
 
-_SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#least)?-->.*?<!---->")
+_SHOWN = re.compile(r"<!--([a-z_0-9.]+)(#[a-z_0-9.]+)?-->.*?<!---->")
 #: What is shown of a figure that was not measured.
 _MISSING = "not measured yet"
 _UNITS = {"us": "µs", "B": "", "1/s": "/s"}
@@ -46,14 +49,22 @@ def filled_in(
     """
 
     def shown(match: re.Match[str]) -> str:
-        name, least = match[1], match[2] or ""
+        name, part = match[1], match[2] or ""
         if name not in figures and name in known:
-            return f"<!--{name}{least}-->{_MISSING}<!---->"
-        figure = figures[name]
-        value = figure["detail"]["min_us"] if least else figure["value"]
-        return f"<!--{name}{least}-->{_text(value, figure['unit'])}<!---->"
+            return f"<!--{name}{part}-->{_MISSING}<!---->"
+        value, unit = _find(figures[name], part.removeprefix("#"))
+        return f"<!--{name}{part}-->{_text(value, unit)}<!---->"
 
     return _SHOWN.sub(shown, document)
+
+
+def _find(figure: Mapping[str, Any], part: str) -> tuple[float, str]:
+    """The value and the unit of a figure, or of a part of its detail, such as `cpu_cores.kafka`."""
+    if not part:
+        return figure["value"], figure["unit"]
+    if part == "least":
+        return figure["detail"]["min_us"], figure["unit"]
+    return reduce(getitem, part.split("."), figure["detail"]), ""
 
 
 def _text(value: float, unit: str) -> str:

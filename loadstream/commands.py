@@ -4,6 +4,7 @@ Nothing heavy is imported here. Each command imports what it needs when it runs,
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
 """
 
+import os
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ from loadstream import (
     simulate,
     worker,
 )
+from loadstream.cli.command import command
 from loadstream.kubernetes import duties as kubernetes
 from loadstream.migration import commands as migration
 from loadstream.policy import commands as policy
@@ -40,11 +42,18 @@ for program in (worker, agent, broker, simulate, demo, closed_loop):
     program.register(app)
 
 
+@command(app, "version", name="version", kafka=False)
+def print_version() -> None:
+    """Show the version, and the commit if it was built into the image."""
+    from importlib.metadata import version
+
+    commit = os.environ.get("LOADSTREAM_COMMIT")
+    echo(f"loadstream {version('loadstream')}" + (f" (commit {commit})" if commit else ""))
+
+
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        echo(f"loadstream {version('loadstream')}")
+        print_version()
         raise typer.Exit
 
 

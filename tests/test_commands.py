@@ -58,7 +58,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    for option in ("--version", "-V"):
+    for option in ("version", "--version", "-V"):
         assert run(option).output == f"loadstream {version('loadstream')}\n"
 
 

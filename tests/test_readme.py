@@ -64,7 +64,7 @@ def test_what_the_readme_tells_to_paste_ends_in_a_decision_and_an_eviction(tmp_p
     assert re.search(r"my-cluster evict pod shop/web-[12] from node-1 until ", done.stdout), said
     assert "dry run" not in done.stdout, said
     assert re.search(r"migration m-\w+ of pod shop/web-[12] from node-1 to ", done.stdout), said
-    assert "Node node-1 of pool" in done.stdout, said
+    assert "Node node-1 is in class high" in done.stdout, said
     assert "refused: 0" in done.stdout, said
     # Nothing carries evictions out here.
     warnings = [line for line in done.stderr.splitlines() if "warning" in line]

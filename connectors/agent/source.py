@@ -116,6 +116,7 @@ class AgentSource(UsageSource):
             interval_ms=interval_ms,
             usage=usage,
             memory=memory,
+            memory_is="notAvailable",
             pressure=node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
             host_applications=self._measure_applications(),

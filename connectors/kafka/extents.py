@@ -1,13 +1,21 @@
 """What the partitions of topics hold: how many there are, and from which offset to which."""
 
+import asyncio
+import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import BrokerUnavailable, Connection
+from connectors.kafka.reader import Partition, PartitionReader
 from connectors.kafka.topics import FoundTopic
+from schemas.settings.connection import KafkaSettings
 
+logger = logging.getLogger(__name__)
+
+#: How long an answer to a worker's question is waited for, in seconds.
+ANSWER_S = 5.0
 _LEADER_TIMEOUT_S = 30.0
 #: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
 _LEADER_ERRORS = frozenset(
@@ -124,3 +132,42 @@ def _read_offsets(
             # librdkafka takes a topic that was missing for missing still, for half a minute, unless
             # it hears otherwise.
             connection.ask(lambda t: connection.admin.list_topics(timeout=t))
+
+
+class Brokers:
+    """Asks the brokers where partitions begin and end, without blocking.
+
+    A connection of its own, so neither an answer nor its absence holds up other work. It is made
+    with the first question, and anew after a silence.
+    """
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._reader: PartitionReader | None = None
+        self._silent = False
+
+    async def spans(self, places: set[Partition]) -> dict[Partition, tuple[int, int]] | None:
+        """First offset and end of each partition; none: no broker has answered in time."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                if self._reader is None:
+                    self._reader = PartitionReader(self._settings, {})
+                    await self._reader.start()
+                spans = await self._reader.extents(sorted(places))
+        except Exception as error:
+            if not self._silent:
+                why = str(error) or type(error).__name__
+                logger.warning("the brokers do not answer: %s", why)
+            self._silent = True
+            await self.leave()
+            return None
+        if self._silent:
+            logger.warning("the brokers answer again")
+        self._silent = False
+        return spans
+
+    async def leave(self) -> None:
+        """Disconnect; the next question connects anew."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.stop()

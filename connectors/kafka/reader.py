@@ -12,7 +12,7 @@ aborted transactions are read, since workers read them. Not guaranteed: an order
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -171,11 +171,19 @@ class PartitionReader:
 
     async def extent(self, place: Partition) -> tuple[int, int]:
         """Return the first offset of a partition and the one that its next record gets."""
+        return (await self.extents([place]))[place]
+
+    async def extents(self, places: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Return the first offset of each partition and the one that its next record gets."""
         from aiokafka import TopicPartition
 
-        each = TopicPartition(*place)
-        first = (await self._consumer.beginning_offsets([each]))[each]
-        return first, (await self._consumer.end_offsets([each]))[each]
+        if not places:
+            await self._consumer.topics()  # whether a broker answers is an answer too
+            return {}
+        partitions = [TopicPartition(*place) for place in places]
+        first = await self._consumer.beginning_offsets(partitions)
+        ends = await self._consumer.end_offsets(partitions)
+        return {(each.topic, each.partition): (first[each], ends[each]) for each in partitions}
 
     async def offset_since(self, place: Partition, since_ms: int) -> int | None:
         """Return the offset of the first record of `since_ms` or later; None: the broker knows none."""

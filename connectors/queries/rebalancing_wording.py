@@ -50,10 +50,17 @@ def unnamed_hot(pool: PoolRound) -> int:
     return max(pool.hot_left_out, high - len(pool.hot))
 
 
+def memory_text(pool: PoolRound) -> str:
+    """That the memory of nodes is not comparable, because it counts different things; empty: it is."""
+    counted = ", ".join(f"{name} on {count}" for name, count in sorted(pool.memory.items()))
+    return f"memory of its nodes is not comparable: {counted}" if counted else ""
+
+
 def _pool_text(pool: PoolRound) -> str:
+    mixed = f" ({memory_text(pool)})" if pool.memory else ""
     if pool.gate:
-        return f"pool {pool.pool} stopped: {pool.gate}"
-    text = f"pool {pool.pool}: {classes_text(pool) or 'no nodes'}"
+        return f"pool {pool.pool} stopped: {pool.gate}{mixed}"
+    text = f"pool {pool.pool}: {classes_text(pool) or 'no nodes'}{mixed}"
     if not pool.hot and not unnamed_hot(pool):
         return text
     names = [f"{hot.node} ({hot.gate or f'{hot.leaving} leave'})" for hot in pool.hot]

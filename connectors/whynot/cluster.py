@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from connectors.queries.rebalancing_wording import classes_text, count_text, unnamed_hot
+from connectors.queries.rebalancing_wording import (
+    classes_text,
+    count_text,
+    memory_text,
+    unnamed_hot,
+)
 from connectors.whynot.evidence import Answer, Evidence, gates_of
 from connectors.whynot.wording import (
     NAMED_MAX,
@@ -93,6 +98,8 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
         classes = classes_text(pool)
         counted = f"{total} ({classes})" if classes else total
         yield f"Pool {pool.pool} has {counted}; {thresholds_text(pool.thresholds)}."
+        if pool.memory:
+            yield f"In pool {pool.pool} {memory_text(pool)}."
         if pool.gate:
             yield f"Pool {pool.pool} was stopped: {pool.gate}."
         if pool.hot:

@@ -25,7 +25,7 @@ from schemas.base.message import (
     SourceName,
     published,
 )
-from schemas.messages.usage import Pressure
+from schemas.messages.usage import MemoryDefinition, Pressure
 
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99"]
 AGGREGATION_TYPES: tuple[AggregationType, ...] = ("avg", "p50", "p90", "p95", "p99")
@@ -135,5 +135,7 @@ class NodeMetric(Message):
     """How many samples stand behind the average window; 0: not said."""
     pressure: Pressure | None = None
     """Pressure on the node as its newest sample has it, without totals; none: not measured."""
+    memory_is: MemoryDefinition | None = None
+    """What figures of memory count in the newest sample, or in the aggregate; none: not said."""
     source: SourceName | None = None
     """What measured the newest sample, or the aggregate; none: not said."""

@@ -141,6 +141,9 @@ class PoolRound(Part):
     """What was compared with."""
     rounds_needed: Count = 0
     """Rounds in a row for which a node must be hot before pods leave it; 0: not reported."""
+    memory: Counts = Field(default_factory=dict)
+    """Measured nodes by what their memory counts (`memory_is` of their metrics), where that differs:
+    their memory is compared all the same."""
     gate: Gate = ""
     """What stopped the whole pool."""
     wanted: Count = 0

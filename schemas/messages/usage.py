@@ -7,7 +7,7 @@ pool picks one of them, and where the picked reading is missing the plain `usage
 What is not there is unknown, never zero.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -71,6 +71,11 @@ _Bytes = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra=published(un
 _Class = Annotated[str, Field(max_length=253)]
 
 
+#: What a figure of memory counts: the working set (all but inactive page cache), what is not available
+#: (`MemTotal` less `MemAvailable`), anonymous memory alone, or all with page cache.
+MemoryDefinition = Literal["workingSet", "notAvailable", "anonymous", "withPageCache"]
+
+
 class MemoryReadings(Part):
     """The same memory with and without page cache; names as in Koordinator's collect policy."""
 
@@ -124,6 +129,8 @@ class NodeUsage(Message):
     """What the whole node used, everything on it included."""
     memory: MemoryReadings | None = None
     """Other readings of the node's memory."""
+    memory_is: MemoryDefinition | None = None
+    """What `usage["memory"]` counts; none: not said."""
     system_usage: ResourceAmounts | None = None
     """The system part; none: computed as node minus pods minus host applications, at least 0."""
     pods: Annotated[

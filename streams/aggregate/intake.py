@@ -164,7 +164,7 @@ class SampleIntake:
         offset: int,
         since_ms: int,
     ) -> Refusal | None:
-        metric = report(node, policy, reading.pressure, reading.source, since_ms)
+        metric = report(node, policy, reading, since_ms)
         value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

@@ -16,7 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN, ObjectName, SourceName
-from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, PODS_PER_SAMPLE_MAX
+from schemas.messages.usage import (
+    HOST_APPLICATIONS_PER_SAMPLE_MAX,
+    PODS_PER_SAMPLE_MAX,
+    MemoryDefinition,
+)
 
 _Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Share = Annotated[int, Meta(ge=0, le=10_000)]
@@ -81,6 +85,7 @@ class KnownSample(_Part):
     pool: str | None = None
     interval_ms: Annotated[int, Meta(ge=0, le=_DAY_MS)] = 0
     memory: _Memory | None = None
+    memory_is: MemoryDefinition | None = None
     system_usage: dict[str, _Amount] | None = None
     pods: Annotated[list[_Pod], Meta(max_length=PODS_PER_SAMPLE_MAX)] = []
     host_applications: Annotated[

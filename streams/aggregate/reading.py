@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.base.capacity import find_impossible
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import MemoryDefinition, NodeUsage
 from streams.aggregate.known_sample import KnownSample
 
 Amounts = Mapping[str, int]
@@ -40,6 +40,8 @@ class SampleFigures:
     """Every resource of which there is any figure."""
     pressure: dict[str, Any] | None = None
     """Pressure on the node as a metric carries it; none: not measured."""
+    memory_is: MemoryDefinition | None = None
+    """What its figures of memory count; none: not said."""
     source: str | None = None
     """What measured it; none: not said."""
     node_created_at_ms: int = 0
@@ -82,9 +84,23 @@ def read(sample: NodeUsage | KnownSample, value: bytes, memory_field: str) -> Sa
         members=members,
         resources=resources,
         pressure=_without_totals(sample),
+        memory_is=_define_memory(sample, memory_field),
         source=sample.source,
         node_created_at_ms=sample.node_created_at_ms or 0,
     )
+
+
+def _define_memory(sample: NodeUsage | KnownSample, memory_field: str) -> MemoryDefinition | None:
+    """Return what the memory of a sample counts under the policy's reading.
+
+    Without page cache a kubelet, whose plain figure is the working set, gives anonymous memory; an
+    agent gives what is not available.
+    """
+    if sample.memory is None or getattr(sample.memory, memory_field) is None:
+        return sample.memory_is
+    if memory_field == "usage_with_page_cache_bytes":
+        return "withPageCache"
+    return "anonymous" if sample.memory_is == "workingSet" else sample.memory_is
 
 
 def _without_totals(sample: NodeUsage | KnownSample) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from streams.aggregate.collect import CollectRules
 from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.percentile import UNKNOWN, Figures, means, percentiles, spans, summary
+from streams.aggregate.reading import SampleFigures
 from streams.risk.lifetimes import PARTS
 
 _NAMES = tuple(name for name in AGGREGATION_TYPES if name != "avg")
@@ -29,11 +30,10 @@ _PERCENTS = tuple(int(name.removeprefix("p")) for name in _NAMES)
 def report(
     node: NodeWindows,
     policy: CollectRules,
-    pressure: dict[str, Any] | None = None,
-    source: str | None = None,
+    newest: SampleFigures | None = None,
     since_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; the node's newest sample has this pressure and source.
+    """Fields of the `NodeMetric`; pressure, source and what memory counts are those of `newest`.
 
     Lifetimes of pods are reported if they were extended since the last report, at `since_ms`.
     """
@@ -72,7 +72,13 @@ def report(
     columns = None
     if lifetimes is not None and since_ms is not None and lifetimes.at_ms > since_ms:
         columns = _lifetime_columns(lifetimes, members)
-    optional = {"pressure": pressure, "source": source, "lifetimes": columns}
+    optional: dict[str, Any] = {"lifetimes": columns}
+    if newest is not None:
+        optional |= {
+            "pressure": newest.pressure,
+            "source": newest.source,
+            "memory_is": newest.memory_is,
+        }
     return {
         "schema_version": 1,
         "cluster": node.cluster,

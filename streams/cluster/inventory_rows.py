@@ -23,7 +23,7 @@ from schemas.messages.pods import Pod
 from schemas.storage.rows import HeldPod, NodeRow, ReservedPodsRow
 from schemas.topics.codec import encode
 from streams.inventory.inventory import Inventory
-from streams.inventory.node import GonePod, Node
+from streams.inventory.node import GonePod, Node, RestoredPod
 from streams.placement.reservations import Reservations
 from streams.pods.held import Held
 from streams.pods.kind import kind_of, share_parts
@@ -118,6 +118,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
 
     def take(self, row: ReservedPodsRow) -> None:
         """Take over all pods of a node as they were written."""
+        pods = []
         for item in row.pods:
             kind = kind_of(item.pod)
             pod = share_parts(item.pod, kind)
@@ -133,9 +134,9 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
                 list_id=item.list_id,
                 place=item.place,
             )
-            counted = _counted_pod(item, pod)
-            self._inventory.restore_held(row.node, held, counted, item.counted_at_ms)
+            pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
             self._reservations.expect_end(held)
+        self._inventory.restore_held(row.node, pods)
 
 
 def encode_held(held: Held, counted: AssignedPod | None) -> bytes:

@@ -95,6 +95,7 @@ def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
         "nodes": pool.counts(),
         "thresholds": _thresholds(pool.thresholds),
         "rounds_needed": pool.rounds_needed,
+        "memory": pool.memory,
         "gate": pool.ended[:_GATE_MAX],
         "wanted": sum(node.moved + node.gates["gate"] for node in pool.hot),
         "leaving": len(pool.moves),

@@ -5,17 +5,17 @@ What must agree across nodes is kept here: places in the index, where pods are, 
 metrics are fresh, and the names of changed table rows until they are written.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from weakref import proxy
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Pod
 from schemas.policy import LOAD_AWARE, OVERUTILIZATION_RISK, Policy
 from streams.inventory.freshness import Freshness
 from streams.inventory.full_lists import FullLists, find_unlisted_nodes
-from streams.inventory.node import Node
+from streams.inventory.node import Node, RestoredPod
 from streams.inventory.node_index import Change, NodeIndex, NodeWatcher
 from streams.inventory.record_numbers import RecordNumbers
 from streams.pods.anti_affinity import AntiAffinity
@@ -390,9 +390,11 @@ class Inventory:
         self.owners.add(held.pod)
         return node
 
-    def restore_held(self, name: str, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
-        """Take room for a pod as a table row has it; see `Node.restore`."""
-        self._register(name, held).restore(held, counted, counted_at_ms)
+    def restore_held(self, name: str, pods: Sequence[RestoredPod]) -> None:
+        """Take room for all pods of a node as a table row has them."""
+        for pod in pods:
+            self._register(name, pod.held)
+        self.node(name).restore(pods)
 
     def release(self, uid: str, name: str | None = None) -> Held | None:
         """Give a pod's room back, on the node where it was held last or on the given one."""

@@ -7,7 +7,7 @@ the node's usage (`statistics`). So no decision walks over pods.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.base.capacity import node_capacity
@@ -34,6 +34,16 @@ class GonePod(NamedTuple):
     at_ms: int
     usage: Mapping[str, int]
     """Its usage in the newest metric when it left."""
+
+
+class RestoredPod(NamedTuple):
+    """A pod of a node as a table row has it."""
+
+    held: Held
+    counted: Pod
+    """The pod as it counts for estimation."""
+    counted_at_ms: int | None
+    """Since when; None: it does not count."""
 
 
 class Node:
@@ -183,18 +193,18 @@ class Node:
         else:
             self.usage.update(held.pod, held.demand, now_ms)
 
-    def restore(self, held: Held, counted: Pod, counted_at_ms: int | None) -> None:
-        """Take room for a pod as a table row has it.
-
-        Args:
-            held: the pod.
-            counted: the pod as it counts for estimation.
-            counted_at_ms: since when; None: it does not count.
-        """
-        self._take_room(held)
-        if counted_at_ms is not None:
-            demand = held.demand if counted is held.pod else pod_demand(counted)
-            self.usage.assign(counted, demand, counted_at_ms)
+    def restore(self, pods: Sequence[RestoredPod]) -> None:
+        """Take room for all pods of the node as a table row has them; sums are added up once."""
+        counted = []
+        for held, pod, counted_at_ms in pods:
+            self.held[held.pod.uid] = held
+            self._count(held.demand, 1)
+            if counted_at_ms is not None:
+                demand = held.demand if pod is held.pod else pod_demand(pod)
+                counted.append((pod, demand, counted_at_ms))
+        self.usage.restore(counted)
+        if self.statistics is not None:
+            self.statistics.sum_up(self.held.values())
 
     def release(self, uid: str, now_ms: int = 0) -> Held | None:
         """Give a pod's room back at a time of the log; None: it was not held."""

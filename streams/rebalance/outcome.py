@@ -152,6 +152,8 @@ class PoolOutcome:
     """Why the pool's round ended before any pod was looked at; empty: it did not."""
     moves: list[Candidate] = field(default_factory=list)
     """Pods that leave, in order."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Number of measured nodes by what their memory counts, where these are several."""
 
     readings: Callable[[str, Phase], "NodeStanding | None"] | None = None
     """How a measured node of the pool stands; none where nothing was measured."""

@@ -8,7 +8,7 @@ The pods are Koordinator's pod-assign cache, with its rules for which event coun
 overlooked. Source: docs/upstream.md A3, A4, A6.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.pods import Pod
@@ -137,11 +137,21 @@ class ExpectedNodeUsage:
 
     def assign(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
         """Count a pod from now on, replacing what was counted for it; False if it never counts."""
-        if pod.has_finished or pod.annotations.get(RESERVE_POD_ANNOTATION) == "true":
+        if not _can_count(pod):
             return False
         self._uncount(pod.uid)
         self._count(self._make_assigned(pod, demand, now_ms))
         return True
+
+    def restore(self, pods: Iterable[tuple[Pod, PodDemand, int]]) -> None:
+        """Count all pods as `assign` does each, with its time."""
+        for pod, demand, counted_at_ms in pods:
+            if _can_count(pod):
+                self.assigned[pod.uid] = self._make_assigned(pod, demand, counted_at_ms)
+        self.estimated = total(
+            self._zero(), [pod.estimate.expected for pod in self.assigned.values()]
+        )
+        self._recount()
 
     def update(self, pod: Pod, demand: PodDemand, now_ms: int) -> bool:
         """Take over a change of a pod of this node; False if nothing that counts has changed."""
@@ -302,3 +312,7 @@ def _without(usage: Vector, unknown: tuple[int, ...]) -> Vector:
     if not unknown:
         return usage
     return tuple([UNKNOWN if place in unknown else used for place, used in enumerate(usage)])
+
+
+def _can_count(pod: Pod) -> bool:
+    return not pod.has_finished and pod.annotations.get(RESERVE_POD_ANNOTATION) != "true"

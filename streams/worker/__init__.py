@@ -20,7 +20,6 @@ may import Faust, aiokafka or asyncio.
 Kafka:
 
     broker      Kafka settings as Faust wants them
-    brokers     asks brokers where partitions begin and end
     reader      reads a stretch of one partition
     membership  whether the worker is in its consumer group, and what keeps it out
     settings    settings of a worker

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from connectors.kafka.reader import RECORDS_MAX, Gap, PartitionReader, Record
 from connectors.kafka.reconnect import connected, passes
@@ -32,23 +31,15 @@ class Unread(RuntimeError):
     """A stretch of a partition could not be read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRecord:
-    """One record of a partition, unchanged."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-
-    def as_input(self, topic: str, partition: int) -> InputRecord:
-        """The record, for a stage that reads the topic."""
-        return InputRecord(topic, partition, self.offset, self.key, self.value, self.timestamp_ms)
+def as_input(record: Record) -> InputRecord:
+    """The record, for a stage that reads its topic."""
+    topic, partition, offset, timestamp_ms, key, value = record
+    return InputRecord(topic, partition, offset, key, value, timestamp_ms)
 
 
 async def read_range(
     settings: KafkaSettings, topic: str, partition: int, first: int, end: int
-) -> list[PartitionRecord]:
+) -> list[Record]:
     """Records with offsets from `first` up to and without `end`, in order: for few of them.
 
     Raises:
@@ -71,7 +62,7 @@ async def read_pieces(
     first: int,
     end: int,
     on_deleted: Callable[[Gap], None] = log_deleted,
-) -> AsyncGenerator[list[PartitionRecord], None]:
+) -> AsyncGenerator[list[Record], None]:
     """The same piece by piece, however many they are; no piece is empty or beyond
     `PIECE_RECORDS_MAX`.
 
@@ -112,7 +103,7 @@ async def _connected_pieces(
     first: int,
     end: int,
     on_deleted: Callable[[Gap], None],
-) -> AsyncGenerator[list[PartitionRecord], None]:
+) -> AsyncGenerator[list[Record], None]:
     """Pieces as long as the brokers answer."""
     place = (topic, partition)
     reader = await connected(
@@ -141,13 +132,10 @@ async def _connected_pieces(
             heard_s = time.monotonic()
             piece = []
             for each in found:
-                if isinstance(each, Record):
-                    if each.offset < end:
-                        piece.append(
-                            PartitionRecord(each.offset, each.key, each.value, each.timestamp_ms)
-                        )
-                else:
+                if isinstance(each, Gap):
                     on_deleted(each)
+                elif each.offset < end:
+                    piece.append(each)
             if piece:
                 yield piece
     finally:

@@ -47,6 +47,13 @@ def test_a_figure_is_written_with_its_unit_and_the_digits_that_count(
     )
 
 
+def test_a_part_of_the_detail_is_shown_without_a_unit() -> None:
+    detail = {"nodes": 5000, "cpu_cores": {"kafka": 0.123}}
+    figures = {"f": {"value": 1, "unit": "s", "detail": detail}}
+    shown = filled_in("<!--f#nodes-->?<!----> nodes, <!--f#cpu_cores.kafka-->?<!---->", figures)
+    assert shown == "<!--f#nodes-->5,000<!----> nodes, <!--f#cpu_cores.kafka-->0.123<!---->"
+
+
 def test_a_figure_that_was_not_measured_yet_is_shown_as_such() -> None:
     shown = filled_in("<!--f-->1<!---->, <!--f#least-->1<!---->", {}, {"f"})
     assert shown == "<!--f-->not measured yet<!---->, <!--f#least-->not measured yet<!---->"

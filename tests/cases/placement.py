@@ -213,8 +213,7 @@ def end_the_back_off_by_an_event(event: str) -> str:
 
 
 @case("2.nominated", "a pod of default-scheduler, 9 cores, is nominated to n1 of 10 cores; 9 pods of 1 core ask",
-      right="placed 1 of 9",
-      open="status.nominatedNodeName holds no room")  # fmt: skip
+      right="placed 1 of 9")  # fmt: skip
 def keep_the_room_of_a_nominated_pod() -> str:
     cluster = Cluster("", n1=5)
     cluster.minutes()

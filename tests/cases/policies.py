@@ -136,9 +136,9 @@ data:
     ("metricsUtilization.sorce", (_descheduler("metricsUtilization: {sorce: KubernetesMetrics}, thresholds: "
      "{cpu: 20}, targetThresholds: {cpu: 50}"), 'did you mean "source"?'), 'line 7: did you mean "source"?'),
     ("podProtections at the top level", (_descheduler(more="podProtections: {}\n"), "DefaultEvictor"),
-     "line 3: DefaultEvictor", "the error does not say where podProtections belongs"),
+     "line 3: DefaultEvictor"),
     ("a balance plugin under deschedule", (_descheduler(kind="deschedule"), "name it under balance"),
-     "lost LowNodeUtilization: name it under balance", "the report says that loadstream has no such plugin"),
+     "lost LowNodeUtilization: name it under balance"),
     ("thresholds of pods meant as a number: 200, 250", (_descheduler("metricsUtilization: {source: "
      "KubernetesMetrics}, thresholds: {pods: 200}, targetThresholds: {pods: 250}"), "200"), "line 7: 200"),
     ("NodeResourcesFitPlus with arguments of another kind",

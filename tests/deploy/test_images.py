@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,16 @@ def _known_variables() -> set[str]:
 
 
 def test_the_image_is_built_in_two_stages_from_a_pinned_base() -> None:
-    bases = _arguments("FROM")
-    assert len(bases) == 2
-    for base in bases:
-        assert re.match(r"python:3\.11\.\d+-slim-\w+( AS build)?$", base)
+    base, _ = _arguments("ARG")
+    assert re.match(r"BASE=python:3\.11\.\d+-slim-\w+$", base)
+    assert _arguments("FROM") == ["${BASE} AS build", "${BASE}"]
+
+
+def test_the_image_has_all_packages_of_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copied = {word for arguments in _arguments("COPY") for word in shlex.split(arguments)}
+    assert set(packages) <= copied
 
 
 def test_the_image_fetches_nothing_by_itself_and_runs_as_nobody_special() -> None:
@@ -85,7 +92,7 @@ def test_settings_of_the_image_and_the_services_exist() -> None:
     for service in SERVICES.values():
         named |= {name for name in service.get("environment", {}) if "LOADSTREAM" in name}
     assert named
-    assert named <= _known_variables()
+    assert named <= {*_known_variables(), "LOADSTREAM_COMMIT"}
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -16,7 +16,7 @@ from connectors.process.wall_clock import now_ms
 from schemas.base.complaints import complaints
 from schemas.base.contract import json_schema
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.usage import NodeUsage
+from schemas.messages.usage import MemoryDefinition, NodeUsage
 
 S = TypeVar("S", bound=SourceSettings)
 M = TypeVar("M", NodeUsage, NodeMetric)
@@ -36,6 +36,8 @@ class KubernetesSource(UsageSource, Generic[S]):
     """A source of a real cluster."""
 
     settings_class: ClassVar[type[SourceSettings]]
+    memory_is: MemoryDefinition | None = "workingSet"
+    """What its figures of memory count; none: not known."""
     needs_pods: ClassVar[bool] = True
     """It names pods without their uids, so the directory must follow pods."""
 

@@ -132,6 +132,8 @@ class Collector:
         if let_through is None:
             return None
         added: dict[str, Any] = {"source": source.settings.label}
+        if isinstance(let_through, NodeUsage):
+            added["memory_is"] = source.memory_is
         if node is not None and isinstance(let_through, NodeUsage):
             capacity = {name: node.capacity.get(name, 0) for name in let_through.usage}
             added |= {

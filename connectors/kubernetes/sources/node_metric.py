@@ -12,6 +12,13 @@ from schemas.base.quantities import amounts
 from schemas.messages.metrics import AGGREGATION_TYPES, NodeMetric
 from schemas.policy.durations import parse_duration_ms
 
+#: What koordlet's policies of memory count; others have no name here.
+_MEMORY = {
+    "": "notAvailable",
+    "usageWithoutPageCache": "notAvailable",
+    "usageWithPageCache": "withPageCache",
+}
+
 
 def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) -> NodeMetric:
     """The message of an object.
@@ -22,12 +29,14 @@ def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) ->
     """
     try:
         status = found.get("status") or {}
+        collect = (found.get("spec") or {}).get("metricCollectPolicy") or {}
         metric = status.get("nodeMetric")
         values: dict[str, Any] = {
             "cluster": cluster,
             "node": found["metadata"]["name"],
             "updated_at_ms": time_ms(status.get("updateTime")),
             "report_interval_ms": report_ms,
+            "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
             "pods": tuple(
                 {
                     "namespace": each["namespace"],

@@ -154,6 +154,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
     def __init__(self, settings: PrometheusSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._queries = settings.queries()
+        self.memory_is = None
+        if "memory" not in settings.nodes and settings.presets:
+            self.memory_is = PRESETS[settings.presets[-1]].memory_is
         self._session: aiohttp.ClientSession | None = None
         self._slots = asyncio.Semaphore(QUERIES_AT_ONCE)
         self._sampled_at_ms: dict[str, int] = {}

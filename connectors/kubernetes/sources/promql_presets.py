@@ -10,6 +10,8 @@ the labels that hold the node, the namespace and the name of a pod.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schemas.messages.usage import MemoryDefinition
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -19,10 +21,13 @@ class Preset:
     pods: Mapping[str, str] = field(default_factory=dict)
     node_times: str | None = None
     """When a node was measured, in seconds since 1970: a rate goes on for its window after that."""
+    memory_is: MemoryDefinition | None = None
+    """What its figures of memory count."""
 
 
 #: https://github.com/prometheus/node_exporter: counters by mode, gauges of /proc/meminfo.
 _NODE_EXPORTER = Preset(
+    memory_is="notAvailable",
     nodes={
         "cpu": (
             "max by ({node}) (sum by ({node}, job) "
@@ -35,6 +40,7 @@ _NODE_EXPORTER = Preset(
 
 #: https://github.com/google/cadvisor: the root cgroup is the node; each container has a series.
 _CADVISOR = Preset(
+    memory_is="workingSet",
     nodes={
         "cpu": 'max by ({node}) (rate(container_cpu_usage_seconds_total{id="/"}[{window}]))',
         "memory": 'max by ({node}) (container_memory_working_set_bytes{id="/"})',

@@ -5,7 +5,7 @@ is given, and loadstream uses real usage. So the report says which of the two th
 made for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from connectors.policies.imports.documents import DocumentNode
@@ -21,6 +21,8 @@ from connectors.policies.imports.translation import (
     take,
 )
 from connectors.policies.imports.unsupported import UNSUPPORTED
+from schemas.policy.parts import field_names
+from schemas.policy.sections.evictor import DefaultEvictorArgs
 from schemas.policy.selectors import parse_selector
 from schemas.policy.wording import describe, nearest
 
@@ -124,7 +126,7 @@ def translate(result: Translation, node: DocumentNode) -> None:
     if node.child("strategies").value is not None:
         apply(result, node, {**rules, "strategies": _put_strategies, **_OLD_FLAGS})
         return
-    apply(result, node, rules)
+    apply(result, node, {**rules, **_find_misplaced(result, node, rules)})
     for profile in read_profiles(result, node, _BALANCER, selector):
         profile.take_args(result, "DefaultEvictor")
         named, args = profile.finds(_BALANCER, "balance"), profile.args.get(_BALANCER)
@@ -133,6 +135,18 @@ def translate(result: Translation, node: DocumentNode) -> None:
         elif args:
             text = "it is not enabled, so its arguments have no effect"
             result.report("handled elsewhere", args, text, _BALANCER)
+
+
+def _find_misplaced(
+    result: Translation, node: DocumentNode, rules: Mapping[str, Rule]
+) -> dict[str, Rule]:
+    """Report arguments of DefaultEvictor that stand beside the profiles."""
+    misplaced = {*field_names(DefaultEvictorArgs)}.difference(rules)
+    for step, child in node.children():
+        if step in misplaced:
+            text = "it belongs in the profile's pluginConfig, in the args of DefaultEvictor"
+            result.problem(child, f"unknown field here; {text}")
+    return dict.fromkeys(misplaced, keep)
 
 
 def _read_selector(text: Any) -> dict[str, Any]:

@@ -161,6 +161,7 @@ class Profile:
                     _similar(name, known) or "; keep the system that has it for pods that need it"
                 )
             if name in BALANCE and points == {"deschedule"}:
+                text = "name it under balance" if name in ours else text
                 text = f"under deschedule it never runs, it is a balance plugin; {text}"
             elif name in ours:
                 continue

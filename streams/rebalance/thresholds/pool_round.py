@@ -4,6 +4,7 @@ In come the pool, its thresholds in force and its measured nodes; out come the c
 hot ones with their counts, those that act, and the targets. `evictions` goes on from here.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -135,7 +136,15 @@ class PoolTurn:
             codes=codes,
             rounds_needed=needed if differences.consecutive_counts else 0,
             readings=self.readings.standing if differences.cooled_moves_end else None,
+            memory=self._count_definitions() if "memory" in nodes.resources else {},
         )
+
+    def _count_definitions(self) -> dict[str, int]:
+        """Count nodes by what their memory counts; empty: all that say it say the same."""
+        nodes = self.given.columns.nodes
+        metrics = [nodes[row].metric for row in self.nodes.rows.tolist()]
+        found = Counter([each.memory_is for each in metrics if each and each.memory_is])
+        return dict(sorted(found.items())) if len(found) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from streams.stage.records import AppliedBatch, InputRecord
 from streams.worker.consume.batches import Batch
 from streams.worker.parcels import EmptyOffsets
 from streams.worker.partitions import Partitions
-from streams.worker.reader import read_pieces
+from streams.worker.reader import as_input, read_pieces
 from streams.worker.report.metrics import Metrics
 from streams.worker.store.pipeline import Pipeline, UnderWay
 
@@ -183,7 +183,7 @@ class Intake:
                 if time.monotonic() > until_s or self.partitions.generation != generation:
                     return False
                 position = self.partitions.position(topic, partition)
-                records = [entry.as_input(topic, partition) for entry in entries]
+                records = [as_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return False
                 # Faust may have delivered some of them meanwhile.
@@ -207,7 +207,7 @@ class Intake:
         count = 0
         async with aclosing(read_pieces(self._settings, topic, partition, first, end)) as pieces:
             async for entries in pieces:
-                records = [entry.as_input(topic, partition) for entry in entries]
+                records = [as_input(entry) for entry in entries]
                 if not await self._apply_pieces(records, generation):
                     return
                 count += len(records)

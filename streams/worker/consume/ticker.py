@@ -31,12 +31,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connectors.kafka.extents import Brokers
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import CLUSTER_INPUTS
 from schemas.topics.codec import encode
 from streams.stage.records import OutputRecord
-from streams.worker.brokers import Brokers
 from streams.worker.consume.intake import CLOCK_TOPIC, Intake
 from streams.worker.partitions import Partitions
 from streams.worker.store.publisher import Publisher

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import time
 
+from connectors.kafka.extents import Brokers
 from schemas.settings.connection import KafkaSettings
-from streams.worker.brokers import Brokers
 from streams.worker.consume.intake import Intake
 from streams.worker.store.topic_watch import check_ends
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from connectors.kafka.extents import Brokers
 from schemas.settings.connection import KafkaSettings
 from streams.stage.statistics import ClusterFigures, Figures
-from streams.worker.brokers import Brokers
 from streams.worker.partitions import Partitions
 from streams.worker.report.health import Health
 from streams.worker.report.metrics import CLUSTERS_MAX, OTHERS

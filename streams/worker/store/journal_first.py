@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from connectors.kafka.reader import Gap
+from connectors.kafka.reader import Gap, Record
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
@@ -19,7 +19,7 @@ from streams.stage import journal
 from streams.stage.dead_letters import buried
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
-from streams.worker.reader import PartitionRecord, read_pieces
+from streams.worker.reader import as_input, read_pieces
 from streams.worker.store.lazy_rows import LazyRows, OwnedPartition
 from streams.worker.store.publisher import UNKNOWN_OWNER, LostOwnership, Publisher
 from streams.worker.store.topic_watch import check_ids
@@ -209,10 +209,10 @@ def _refuse_deleted(gap: Gap) -> None:
 
 
 def _bury_foreign(
-    reader: journal.JournalReader, partition: int, entries: Collection[PartitionRecord]
+    reader: journal.JournalReader, partition: int, entries: Collection[Record]
 ) -> list[OutputRecord]:
     """Dead letters of the foreign records among the entries, which the reader has just read."""
-    records = {entry.offset: entry.as_input(journal.TOPIC, partition) for entry in entries}
+    records = {entry.offset: as_input(entry) for entry in entries}
     dead: list[OutputRecord] = []
     for foreign in reader.take_foreign():
         reason = foreign.refusal.reason

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from connectors.kafka.reader import Record
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.percentiles import TopicIds
 from schemas.storage.tables import row_key
@@ -19,7 +20,7 @@ from schemas.topics.codec import encode
 from streams.stage.journal import JournalPlace
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, DamagedTable, PartitionRows, RowChange, read_row
-from streams.worker.reader import PartitionRecord, read_range
+from streams.worker.reader import read_range
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.topic_watch import check_ids
 from streams.worker.tables import RowTable
@@ -102,7 +103,7 @@ class WriteThrough:
             await self._publisher.write_rows(self._table.changelog, partition, records)
             self._table.store(records)
 
-    def _change(self, entry: PartitionRecord) -> RowChange:
+    def _change(self, entry: Record) -> RowChange:
         try:
             return RowChange((entry.key or b"").decode(), entry.value)
         except UnicodeDecodeError:

@@ -32,6 +32,22 @@ def test_where_the_picked_reading_is_missing_the_plain_memory_stands() -> None:
     assert reading(usage={"cpu": 1}, memory=other).usage == {"cpu": 1}
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "readings", "expected"),
+    [
+        ("usage_without_page_cache_bytes", "workingSet", None, "workingSet"),
+        ("usage_without_page_cache_bytes", "workingSet", READINGS, "anonymous"),
+        ("usage_without_page_cache_bytes", "notAvailable", READINGS, "notAvailable"),
+        ("usage_with_page_cache_bytes", "workingSet", READINGS, "withPageCache"),
+        ("usage_with_page_cache_bytes", None, None, None),
+    ],
+)
+def test_what_memory_counts_follows_from_the_source_and_from_the_reading(
+    field: str, given: str | None, readings: dict[str, int] | None, expected: str | None
+) -> None:
+    assert reading(field, memory_is=given, memory=readings).memory_is == expected
+
+
 def test_the_system_part_is_what_is_left_of_the_node() -> None:
     subject = reading(
         usage={"cpu": 100, "memory": 10},

@@ -1,6 +1,6 @@
 import pytest
 
-from streams.worker import brokers
+from connectors.kafka import extents
 from streams.worker.store import lazy_rows, topic_watch
 
 #: Longer than a crowded machine keeps a test waiting, in seconds.
@@ -11,6 +11,6 @@ _LONG_S = 120.0
 def _a_slow_machine_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers are silent, and a partition is somebody else's, only where a test says so: not since
     this process stood still for some seconds between a question and its answer."""
-    for module in (brokers, topic_watch):
+    for module in (extents, topic_watch):
         monkeypatch.setattr(module, "ANSWER_S", _LONG_S)
     monkeypatch.setattr(lazy_rows, "OWNED_S", _LONG_S)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from connectors.kafka.reader import Record
 from schemas.settings.connection import KafkaSettings
 from streams.app import add_cluster
 from streams.cluster.stage import ClusterStage
 from streams.worker.consume.batches import BatchLimits
 from streams.worker.consume.transport import WorkerApp
-from streams.worker.reader import PartitionRecord
 from streams.worker.report.metrics import Metrics
 from streams.worker.runner import StageRunner
 
@@ -48,8 +48,8 @@ async def test_nothing_is_applied_ahead_for_a_generation_that_is_over(
 async def test_records_that_nobody_delivers_are_counted_as_such(
     runner: StageRunner, monkeypatch: pytest.MonkeyPatch, *, undelivered: bool, counted: str
 ) -> None:
-    async def pieces(*_: object) -> AsyncIterator[list[PartitionRecord]]:
-        yield [PartitionRecord(offset, None, None, 0) for offset in range(3)]
+    async def pieces(*_: object) -> AsyncIterator[list[Record]]:
+        yield [Record(_TOPIC, 0, offset, 0, None, None) for offset in range(3)]
 
     async def apply(*_: object) -> bool:
         return True

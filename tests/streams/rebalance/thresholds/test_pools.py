@@ -217,7 +217,10 @@ def test_metrics_without_a_resource_of_the_pool_are_not_called_too_old() -> None
     world = World(f"{of_gpus}\n{risk}\nplugins: {{balance: [LowNodeLoad, OverutilizationRisk]}}")
     world.node("n", system=99, allocatable={"nvidia.com/gpu": "2"})
     assert world.round() == []
-    assert world.outcome.pools[0].ended == "no node of the pool has a fresh metric with cpu or nvidia.com/gpu"
+    assert (
+        world.outcome.pools[0].ended
+        == "no node of the pool has a fresh metric with cpu or nvidia.com/gpu"
+    )
     assert world.outcome.pools[1].ended == "no node has a fresh metric with nvidia.com/gpu"
 
 

@@ -306,6 +306,27 @@ def test_a_node_is_judged_by_means_of_a_few_samples_and_not_by_one_or_two(
     assert world.pool.classes()["n"] == expected
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [("notAvailable", {"notAvailable": 1, "workingSet": 1}), ("workingSet", {}), (None, {})],
+)
+def test_a_pool_whose_nodes_measure_memory_differently_says_so(
+    second: Any, expected: dict[str, int]
+) -> None:
+    world = World("rebalance: {highThresholds: {memory: 70}, lowThresholds: {memory: 40}}")
+    for name, memory_is in (("a", "workingSet"), ("b", second)):
+        world.node(name)
+        world.stale.add(name)
+        world.inventory.apply_metric(
+            NodeMetric(
+                cluster=CLUSTER, node=name, updated_at_ms=world.now_ms, usage={"memory": 5},
+                memory_is=memory_is,
+            )
+        )  # fmt: skip
+    world.round()
+    assert world.pool.memory == expected
+
+
 def test_a_metric_without_pods_does_not_make_its_node_calm_for_prod_pods() -> None:
     world = World(
         """

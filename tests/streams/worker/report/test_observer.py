@@ -7,9 +7,9 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
 from connectors.brokers.embedded import EmbeddedBroker
+from connectors.kafka import extents
 from schemas.settings.connection import KafkaSettings
 from streams.cluster.stage import ClusterStage
-from streams.worker import brokers
 from streams.worker.partitions import Partitions
 from streams.worker.report import observer as observer_module
 from streams.worker.report.health import Health
@@ -107,7 +107,7 @@ async def test_a_broker_that_is_gone_is_seen_and_the_figures_are_told_all_the_sa
         observer, registry, _ = _observer(settings, own_partition(TOPIC), publisher)
         await observer.look()
         assert registry.get_sample_value("loadstream_broker_up") == 1
-    monkeypatch.setattr(brokers, "ANSWER_S", 1.0)
+    monkeypatch.setattr(extents, "ANSWER_S", 1.0)
     try:
         await observer.look()
         assert registry.get_sample_value("loadstream_broker_up") == 0

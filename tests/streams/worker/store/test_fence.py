@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from connectors.kafka.extents import Brokers
 from streams.stage.records import RowChange
-from streams.worker.brokers import Brokers
 from streams.worker.reader import read_range
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher

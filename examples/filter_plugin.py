@@ -1,0 +1,41 @@
+"""A filter plugin: nodes with the label `maintenance: "true"` take no new pods.
+
+To use it, copy this module into `streams/placement/filters/`, add a line to the docstring of that
+package, and name the filter in the list `plugins.filter` of a policy.
+"""
+
+import numpy as np
+
+from streams.inventory.node import Node
+from streams.inventory.node_index import Change
+from streams.placement.plugin import OneReason
+from streams.pods.kind import Kind
+from streams.stage.arrays import BoolArray
+
+
+class UnderMaintenance(OneReason):
+    """Refuses nodes under maintenance to all pods."""
+
+    name = "UnderMaintenance"
+    the_reason = "node(s) were under maintenance"
+    watches = Change.STATE
+    columns = ("_closed",)
+
+    def __init__(self) -> None:
+        self._closed: BoolArray = np.zeros(0, dtype=np.bool_)
+
+    def refresh(self, row: int, node: Node, now_ms: int) -> None:
+        """Read the label of the node."""
+        labels = {} if node.state is None else node.state.labels
+        self._closed[row] = labels.get("maintenance") == "true"
+
+    def prepare(self, kind: Kind) -> None:
+        """Nothing depends on the pod."""
+
+    def mask(self, prepared: None) -> BoolArray | None:
+        """Nodes that are open."""
+        return ~self._closed
+
+    def reason(self, prepared: None, row: int) -> str | None:
+        """The reason, if the node is closed."""
+        return self.the_reason if self._closed[row] else None

@@ -1,0 +1,332 @@
+"""The chart with each file of values: what it names is there, and who is given what."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from connectors.kubernetes.sources.known import known_settings
+from connectors.kubernetes.sources.settings import read_sources
+from connectors.process.logs import LogSettings
+from loadstream.commands import app
+from schemas.policy import read_policy
+from schemas.settings.connection import KafkaSettings
+from streams.placement.registry import KNOWN
+from streams.worker.settings import WorkerSettings
+from tests.deploy.helm.chart import CHART, VALUES, HelmFailed, find, pods, render, run
+
+_FLEET, _PRODUCTION, _TRIAL = VALUES
+_each_values = pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+_DUTIES = ("watch", "collect", "bind", "evict")
+
+
+def _containers(values: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Containers that run loadstream, each with its pod."""
+    for _, pod in pods(render(values)):
+        (container,) = pod["spec"]["containers"]
+        if container["name"] != "kafka":
+            yield container, pod
+
+
+def _environment(container: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+
+@_each_values
+def test_helm_finds_no_fault(values: Path) -> None:
+    assert "0 chart(s) failed" in run("lint", "--strict", str(CHART), "--values", str(values))
+
+
+@_each_values
+def test_names_are_given_once(values: Path) -> None:
+    names = [
+        (e["kind"], e["metadata"].get("namespace"), e["metadata"]["name"]) for e in render(values)
+    ]
+    assert len(names) == len(set(names))
+
+
+@_each_values
+def test_each_command_is_one_of_loadstream_with_the_options_that_it_has(values: Path) -> None:
+    for container, _ in _containers(values):
+        command, words = get_command(app), list(container["args"])
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {t for each in command.params for t in (*each.opts, *each.secondary_opts)}
+        given = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert given <= known
+        required = {e.opts[0] for e in command.params if e.required and e.opts[0].startswith("-")}
+        assert required <= given
+
+
+@_each_values
+def test_each_variable_is_a_setting(values: Path) -> None:
+    known = {
+        f"{group.model_config.get('env_prefix')}{field.upper()}"
+        for group in (KafkaSettings, WorkerSettings, LogSettings)
+        for field in group.model_fields
+    }
+    for container, _ in _containers(values):
+        assert _environment(container).keys() - {"NODE_NAME"} <= known
+
+
+@_each_values
+def test_a_process_may_do_nothing_on_its_node(values: Path) -> None:
+    for container, pod in _containers(values):
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        security = container["securityContext"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["allowPrivilegeEscalation"] is False
+        assert not {"hostPID", "hostNetwork", "hostIPC"} & spec.keys()
+        mounts = {each["name"]: each for each in container.get("volumeMounts", [])}
+        assert mounts.keys() == {each["name"] for each in spec.get("volumes") or []}
+        for volume in spec.get("volumes") or []:
+            assert "hostPath" not in volume or container["name"] == "agent"
+            assert "emptyDir" in volume or mounts[volume["name"]]["readOnly"] is True
+        assert {"requests", "limits"} == container["resources"].keys()
+
+
+@_each_values
+def test_only_processes_that_ask_the_own_cluster_have_a_token(values: Path) -> None:
+    accounts = {e["metadata"]["name"] for e in render(values) if e["kind"] == "ServiceAccount"}
+    used = set()
+    for container, pod in _containers(values):
+        if "serviceAccountName" in pod["spec"]:
+            assert container["name"] in _DUTIES
+            assert "--cluster=blue" in container["args"]
+            used.add(pod["spec"]["serviceAccountName"])
+        else:
+            assert pod["spec"]["automountServiceAccountToken"] is False
+    assert used == accounts
+
+
+@_each_values
+def test_probes_ask_where_the_process_answers(values: Path) -> None:
+    for container, pod in _containers(values):
+        if "ports" not in container:
+            assert pod["spec"]["restartPolicy"] == "OnFailure", "only a Job answers nobody"
+            continue
+        (port,) = container["ports"]
+        told = [f"--metrics-port={port['containerPort']}" in container["args"]]
+        told.append(
+            _environment(container).get("LOADSTREAM_WORKER_METRICS_PORT")
+            == str(port["containerPort"])
+        )
+        assert any(told)
+        assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+        annotations = pod["metadata"].get("annotations", {})
+        monitored = any(e["kind"] == "PodMonitor" for e in render(values))
+        scraped = None if monitored else str(port["containerPort"])
+        assert annotations.get("prometheus.io/port") == scraped
+
+
+@_each_values
+def test_selectors_select_the_pods_of_one_object(values: Path) -> None:
+    labels = {name: pod["metadata"]["labels"] for name, pod in pods(render(values))}
+    for each in render(values):
+        if each["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "PodDisruptionBudget"):
+            wanted = each["spec"]["selector"]["matchLabels"].items()
+            selected = [name for name, given in labels.items() if wanted <= given.items()]
+            assert selected == [each["metadata"]["name"]]
+
+
+def test_processes_that_stand_by_are_kept_apart_and_not_drained_together() -> None:
+    objects = render(_PRODUCTION)
+    for duty in _DUTIES:
+        deployment = find(objects, "Deployment", f"loadstream-{duty}-blue")
+        assert deployment["spec"]["replicas"] == 2
+        pod = deployment["spec"]["template"]
+        assert pod["spec"]["schedulerName"] == "default-scheduler"
+        assert pod["spec"]["terminationGracePeriodSeconds"] > 75
+        (spread,) = pod["spec"]["topologySpreadConstraints"]
+        assert spread["labelSelector"]["matchLabels"] == pod["metadata"]["labels"]
+        budget = find(objects, "PodDisruptionBudget", f"loadstream-{duty}-blue")
+        assert budget["spec"]["maxUnavailable"] == 1
+
+
+def test_a_cluster_gets_the_processes_that_are_asked_for() -> None:
+    names = {name for name, _ in pods(render(_FLEET))}
+    assert names == {
+        "loadstream-worker",
+        *(f"loadstream-{duty}-blue" for duty in _DUTIES),
+        "loadstream-watch-green", "loadstream-collect-green", "loadstream-evict-green",
+        "loadstream-watch-red",
+        *(name for name in names if name.startswith("loadstream-policy-blue-")),
+    }  # fmt: skip
+
+
+def test_without_more_words_nothing_is_bound_or_evicted() -> None:
+    names = {container["name"] for container, _ in _containers(_TRIAL)}
+    assert names == {"topics", "worker", "watch", "collect"}
+    rights = {e["metadata"]["name"] for e in render(_TRIAL) if e["kind"] == "ClusterRole"}
+    assert rights == {"loadstream-watch", "loadstream-collect"}
+
+
+def test_another_cluster_is_reached_by_its_kubeconfig() -> None:
+    spec = find(render(_FLEET), "Deployment", "loadstream-evict-green")["spec"]["template"]["spec"]
+    assert "--kubeconfig=/etc/loadstream/kubeconfig/kubeconfig" in spec["containers"][0]["args"]
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    mounts = {e["mountPath"]: volumes[e["name"]] for e in spec["containers"][0]["volumeMounts"]}
+    assert mounts["/etc/loadstream/kubeconfig"]["secret"] == {"secretName": "green"}
+    assert "emptyDir" in mounts["/tmp"], "certificates inside of a kubeconfig are written to files"  # noqa: S108
+
+
+def test_an_evictor_of_some_namespaces_cordons_no_nodes_since_these_belong_to_none() -> None:
+    for values, cordons in ((_PRODUCTION, False), (_FLEET, True)):
+        deployment = find(render(values), "Deployment", "loadstream-evict-blue")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert ("--no-cordon" not in container["args"]) is cordons
+
+
+def test_the_rights_of_another_cluster_can_be_rendered_for_it() -> None:
+    """As docs/how-to/install.md does it: as if that cluster were the own one."""
+    other = "clusters.blue.kubeconfigSecret=blue,clusters.green.kubeconfigSecret="
+    accounts = {
+        each["metadata"]["name"]
+        for each in render(_FLEET, "--set", other, "--show-only", "templates/rights.yaml")
+        if each["kind"] == "ServiceAccount"
+    }
+    assert accounts == {"loadstream-watch", "loadstream-collect", "loadstream-evict"}
+
+
+def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_files() -> None:
+    identities = {}
+    for container, pod in _containers(_PRODUCTION):
+        environment = _environment(container)
+        assert environment["LOADSTREAM_KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
+        assert "LOADSTREAM_KAFKA_SASL_PASSWORD" not in environment
+        (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "kafka")
+        (mount,) = (each for each in container["volumeMounts"] if each["name"] == "kafka")
+        sources = [each["secret"] for each in volume["projected"]["sources"]]
+        files = {f"{mount['mountPath']}/{i['path']}" for each in sources for i in each["items"]}
+        assert {value for name, value in environment.items() if name.endswith("_FILE")} == files
+        assert sources[0]["name"] == "kafka-ca"
+        user = environment["LOADSTREAM_KAFKA_SASL_USERNAME"]["secretKeyRef"]
+        assert user == {"name": sources[1]["name"], "key": "username"}
+        identities[container["name"]] = sources[1]["name"]
+    assert identities.pop("worker") == "loadstream-kafka-worker"
+    assert set(identities.values()) == {"loadstream-kafka"}
+    assert identities.keys() == {"topics", "policies", *_DUTIES, "agent"}
+
+
+def test_the_trial_kafka_is_where_all_processes_look_for_it() -> None:
+    objects = render(_TRIAL)
+    address = "loadstream-kafka.loadstream:9092"
+    for container, _ in _containers(_TRIAL):
+        environment = _environment(container)
+        assert environment["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == address
+        assert environment["LOADSTREAM_KAFKA_REPLICATION_FACTOR"] == "1"
+    kafka = find(objects, "StatefulSet", "loadstream-kafka")["spec"]["template"]
+    (container,) = kafka["spec"]["containers"]
+    assert _environment(container)["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{address}"
+    service = find(objects, "Service", "loadstream-kafka")["spec"]
+    assert service["selector"].items() <= kafka["metadata"]["labels"].items()
+
+
+def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
+    before = render(_PRODUCTION)
+    after = render(_PRODUCTION, "--set", "clusters.blue.policy=mode: observe")
+    changed = [each for each in after if each not in before]
+    assert sorted(each["kind"] for each in changed) == ["ConfigMap", "Job"]
+    (config, job) = sorted(changed, key=lambda each: str(each["kind"]))
+    assert read_policy(config["data"]["policy.yaml"], KNOWN).mode == "observe"
+    assert job["metadata"]["name"] not in {each["metadata"]["name"] for each in before}
+    spec = job["spec"]["template"]["spec"]
+    group, verb, cluster, file, *_ = spec["containers"][0]["args"]
+    assert (group, verb, cluster) == ("policy", "apply", "blue")
+    (mount,) = (e for e in spec["containers"][0]["volumeMounts"] if e["name"] == "policy")
+    assert file == f"{mount['mountPath']}/policy.yaml"
+    assert {"name": "policy", "configMap": {"name": config["metadata"]["name"]}} in spec["volumes"]
+
+
+def test_a_changed_source_restarts_collect_alone() -> None:
+    before = render(_PRODUCTION)
+    text = "sources: [{source: kubelet_resource}]"
+    after = render(_PRODUCTION, "--set-json", f'clusters.blue.sources="{text}"')
+    changed = sorted(each["metadata"]["name"] for each in after if each not in before)
+    assert changed == ["loadstream-collect-blue", "loadstream-sources-blue"]
+
+
+def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
+    objects = render(_PRODUCTION)
+    text = find(objects, "ConfigMap", "loadstream-sources-blue")["data"]["sources.yaml"]
+    assert read_sources(text, known_settings(), "sources.yaml")
+    spec = find(objects, "Deployment", "loadstream-collect-blue")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "sources")
+    assert f"--sources={mount['mountPath']}/sources.yaml" in container["args"]
+
+
+def test_the_agent_reads_the_node_s_files_where_they_are_mounted() -> None:
+    spec = find(render(_PRODUCTION), "DaemonSet", "loadstream-agent")["spec"]["template"]["spec"]
+    (agent,) = spec["containers"]
+    options = dict(each.removeprefix("--").split("=", 1) for each in agent["args"][1:])
+    assert options["node"] == "$(NODE_NAME)"
+    assert _environment(agent)["NODE_NAME"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    mounted = {each["mountPath"]: each["name"] for each in agent["volumeMounts"]}
+    paths = {
+        each["name"]: each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each
+    }
+    read = {name: paths[mounted[options[name]]] for name in ("proc", "cgroup", "pod-logs")}
+    assert read == {"proc": "/proc", "cgroup": "/sys/fs/cgroup", "pod-logs": "/var/log/pods"}
+
+
+def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
+    policies = {
+        each["metadata"]["name"]: each["spec"]
+        for each in render(_PRODUCTION)
+        if each["kind"] == "NetworkPolicy"
+    }
+    everything = policies["loadstream"]
+    (entry,) = everything["ingress"]
+    assert entry["ports"] == [{"port": "metrics"}]
+    assert "monitoring" in str(entry["from"])
+
+    def opened(name: str) -> set[int]:
+        (rule,) = policies[name]["egress"]
+        return {each["port"] for each in rule["ports"]}
+
+    assert opened("loadstream") == {53, 5353, 9094, 9095}
+    assert opened("loadstream-clusters") == {443, 6443}
+    assert opened("loadstream-sources") == {10250}
+
+
+def test_alerts_and_dashboard_are_those_of_the_repository() -> None:
+    objects, deploy = render(_PRODUCTION), CHART.parent
+    rules = yaml.safe_load((deploy / "prometheus/alerts.yml").read_text(encoding="utf-8"))
+    assert find(objects, "PrometheusRule", "loadstream")["spec"] == rules
+    dashboard = (deploy / "grafana/dashboards/loadstream.json").read_text(encoding="utf-8")
+    found = find(objects, "ConfigMap", "loadstream-dashboard")
+    assert found["data"]["loadstream.json"] == dashboard
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "kafka.trial.enabled=false"), "kafka.bootstrapServers is required"),
+        (("--set", "clusters.green.bind=true"), "clusters blue, green have no kubeconfigSecret"),
+        (("--set", "clusters.blue.bnd=true"), "bnd"),
+        (("--set", "clusters.Blue.bind=true"), "Blue"),
+        (("--set", "kafka.sasl.mechanism=PLAIN"), "kafka.secret is required"),
+        (
+            ("--set", "clusters.green.agent=true,clusters.green.kubeconfigSecret=green"),
+            "clusters.green.agent",
+        ),
+    ],
+)
+def test_values_that_cannot_work_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(HelmFailed, match=re.escape(message)):
+        render(_TRIAL, *arguments)
+
+
+def test_the_version_is_the_package_s() -> None:
+    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["version"] == chart["appVersion"] == project["project"]["version"]

@@ -1,0 +1,214 @@
+"""The chart on a real API server: every object is accepted, and each process has its rights and no more."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.kubernetes.api.access import access
+from connectors.kubernetes.api.server import ApiServer
+from simulation.control_plane import cluster
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import RIGHTS_MAX_S, write_kubeconfig
+from tests.deploy.helm.chart import NAMESPACE, VALUES, crd, render
+
+_PRODUCTION = VALUES[1]
+#: Of the chart whose rights are really created: the roles of the release `loadstream` are the fixture's.
+_RELEASE = "installed"
+_DUTIES = ("watch", "collect", "bind", "evict")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+#: Longest time until a deleted namespace is gone, or a definition is served.
+_GONE_S = 60
+_Right = tuple[str, str, str]
+
+#: What each duty needs: (verb, resource.group, namespace).
+_NEEDED: dict[str, tuple[_Right, ...]] = {
+    "watch": (
+        *(
+            (verb, resource, "")
+            for verb in ("list", "watch")
+            for resource in (
+                "nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims",
+                "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch",
+                "poddisruptionbudgets.policy", "priorityclasses.scheduling.k8s.io",
+            )
+        ),
+    ),
+    "collect": (
+        ("list", "nodes", ""), ("watch", "pods", ""), ("get", "nodes/metrics", ""), ("get", "nodes/stats", ""),
+        ("get", "nodes/proxy", ""), ("list", "nodes.metrics.k8s.io", ""), ("watch", "nodemetrics.slo.koordinator.sh", ""),
+    ),
+    "bind": (
+        ("get", "pods", "shop"), ("get", "nodes", ""), ("create", "pods/binding", "shop"),
+        ("patch", "pods/status", "shop"), ("create", "events", "shop"), ("patch", "events", "shop"),
+    ),
+    "evict": (
+        ("get", "pods", "shop"), ("create", "pods/eviction", "shop"), ("delete", "pods", "search"),
+        ("patch", "pods", "shop"), ("create", "events", "shop"),
+    ),
+}  # fmt: skip
+
+#: What nobody may do, and what a duty may not do although another one may.
+_REFUSED_TO_ALL: tuple[_Right, ...] = (
+    ("get", "secrets", NAMESPACE), ("list", "secrets", ""), ("create", "pods", NAMESPACE), ("create", "pods/exec", "shop"),
+    ("get", "pods/log", "shop"), ("create", "serviceaccounts/token", NAMESPACE), ("update", "nodes", ""),
+    ("patch", "nodes", ""), ("patch", "deployments.apps", NAMESPACE), ("get", "configmaps", NAMESPACE),
+    ("escalate", "clusterroles.rbac.authorization.k8s.io", ""), ("impersonate", "users", ""),
+    ("deletecollection", "pods", "shop"), ("update", "pods", "shop"),
+)  # fmt: skip
+_REFUSED: dict[str, tuple[_Right, ...]] = {
+    "watch": (
+        ("create", "pods/binding", "shop"), ("create", "pods/eviction", "shop"), ("delete", "pods", "shop"),
+        ("patch", "pods", "shop"), ("create", "events", "shop"), ("get", "nodes/proxy", ""),
+    ),
+    "collect": (
+        ("create", "pods/binding", "shop"), ("create", "pods/eviction", "shop"), ("delete", "pods", "shop"),
+        ("create", "nodes/proxy", ""), ("list", "namespaces", ""),
+    ),
+    "bind": (
+        ("create", "pods/eviction", "shop"), ("delete", "pods", "shop"), ("list", "pods", "shop"),
+        ("patch", "pods", "shop"), ("get", "nodes/proxy", ""), ("list", "nodes", ""),
+    ),
+    "evict": (
+        ("create", "pods/binding", "shop"), ("list", "pods", "shop"), ("get", "nodes", ""),
+        # It may evict in the namespaces of the values only.
+        ("create", "pods/eviction", "default"), ("delete", "pods", NAMESPACE), ("get", "pods", "default"),
+    ),
+}  # fmt: skip
+
+
+class _Cluster:
+    """The API server, asked by its administrator."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+        self._resources: dict[str, dict[str, tuple[str, bool]]] = {}
+
+    async def apply(self, document: dict[str, Any], *, dry: bool) -> tuple[int, bytes]:
+        query = {"fieldManager": "test", "fieldValidation": "Strict", "force": "true"}
+        path = f"{await self._collection(document)}/{document['metadata']['name']}"
+        answer = await self.server.send(
+            "PATCH", path, query={**query, "dryRun": "All"} if dry else query, body=document,
+            content_type="application/apply-patch+yaml",
+        )  # fmt: skip
+        return answer.status, answer.body
+
+    async def delete(self, document: dict[str, Any]) -> None:
+        await self.server.send(
+            "DELETE", f"{await self._collection(document)}/{document['metadata']['name']}"
+        )
+
+    async def _collection(self, document: dict[str, Any]) -> str:
+        version = document["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if document["kind"] not in self._resources.get(version, {}):
+            found = await self.server.get(root)
+            self._resources[version] = {
+                each["kind"]: (each["name"], each["namespaced"])
+                for each in reversed(found["resources"])
+                if "/" not in each["name"]
+            }
+        name, namespaced = self._resources[version][document["kind"]]
+        return (
+            f"{root}/namespaces/{document['metadata']['namespace']}/{name}"
+            if namespaced
+            else f"{root}/{name}"
+        )
+
+
+@pytest.fixture
+async def installation(control_plane: ControlPlane) -> AsyncIterator[_Cluster]:
+    """A cluster with the namespaces that the values name."""
+    async with control_plane.api() as server:
+        names = (NAMESPACE, "shop", "search")
+        for name in names:
+            await cluster.create_namespace(server, name)
+        yield _Cluster(server)
+        for name in names:
+            await cluster.delete_namespace(server, name)
+        async with asyncio.timeout(_GONE_S):
+            for name in names:
+                while (await server.send("GET", f"/api/v1/namespaces/{name}")).ok:
+                    await asyncio.sleep(0.1)
+
+
+@pytest.mark.control_plane
+async def test_a_real_api_server_accepts_every_object(installation: _Cluster) -> None:
+    definitions = [crd("podmonitors"), crd("prometheusrules")]
+    try:
+        for definition in definitions:
+            status, body = await installation.apply(definition, dry=False)
+            assert status in (200, 201), body
+        for definition in definitions:
+            await _wait_until_served(installation.server, definition)
+        for values in VALUES:
+            for document in render(values):
+                status, body = await installation.apply(document, dry=True)
+                assert status in (200, 201), (values.name, document["metadata"]["name"], body)
+        mistyped = {**render(_PRODUCTION)[0], "specs": {}}
+        status, body = await installation.apply(mistyped, dry=True)
+        assert status >= 400
+        assert b"specs" in body
+    finally:
+        for definition in definitions:
+            await installation.delete(definition)
+
+
+async def _wait_until_served(server: ApiServer, definition: dict[str, Any]) -> None:
+    name, group = definition["spec"]["names"]["plural"], definition["spec"]["group"]
+    async with asyncio.timeout(_GONE_S):
+        while not (await server.send("GET", f"/apis/{group}/v1/namespaces/{NAMESPACE}/{name}")).ok:
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.control_plane
+async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else(
+    installation: _Cluster, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "RoleBinding")
+    rights = [each for each in render(_PRODUCTION, release=_RELEASE) if each["kind"] in kinds]
+    try:
+        for document in rights:
+            status, body = await installation.apply(document, dry=False)
+            assert status in (200, 201), body
+        for duty in _DUTIES:
+            token = await _token(installation.server, f"{_RELEASE}-{duty}")
+            kubeconfig = tmp_path / duty
+            write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, token)
+            async with ApiServer(access(kubeconfig)) as server:
+                async with asyncio.timeout(RIGHTS_MAX_S):
+                    while await _allowed(server, _NEEDED[duty]) != set(_NEEDED[duty]):
+                        await asyncio.sleep(0.1)
+                refused = {*_REFUSED_TO_ALL, *_REFUSED[duty]} - set(_NEEDED[duty])
+                assert await _allowed(server, refused) == set(), duty
+    finally:
+        for document in rights:
+            await installation.delete(document)
+
+
+async def _token(server: ApiServer, account: str) -> str:
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    answer = await server.send("POST", path, body={"spec": {"expirationSeconds": 600}})
+    assert answer.ok, answer.body
+    return str(answer.json()["status"]["token"])
+
+
+async def _allowed(server: ApiServer, rights: Iterable[_Right]) -> set[_Right]:
+    """Those of the rights that the API server says this user has."""
+
+    async def ask(right: _Right) -> bool:
+        verb, name, namespace = right
+        name, _, group = name.partition(".")
+        resource, _, subresource = name.partition("/")
+        asked = {
+            "verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace,
+        }  # fmt: skip
+        answer = await server.send("POST", _REVIEWS, body={"spec": {"resourceAttributes": asked}})
+        assert answer.ok, answer.body
+        return bool(answer.json()["status"]["allowed"])
+
+    wanted = list(rights)
+    answers = await asyncio.gather(*(ask(right) for right in wanted))
+    return {right for right, allowed in zip(wanted, answers, strict=True) if allowed}

@@ -1,0 +1,44 @@
+"""The example of a filter plugin: it is found beside the other filters, and refuses a node."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples import filter_plugin
+from examples.filter_plugin import UnderMaintenance
+from schemas.policy import read_policy
+from streams import placement
+from streams.placement import filters, registry
+from streams.usage.estimate import Estimator
+from tests.streams.placement.builders import bare_kind, new_node, node_state
+from tests.streams.placement.harness import Follower
+
+
+def test_it_refuses_a_node_under_maintenance() -> None:
+    nodes = Follower(
+        UnderMaintenance(),
+        new_node(node_state("a", labels={"maintenance": "true"})),
+        new_node(node_state("b", labels={"maintenance": "false"})),
+        new_node(node_state("c")),
+    )
+    assert nodes.passing(bare_kind()) == ["b", "c"]
+    assert nodes.reasons(bare_kind())["a"] == "node(s) were under maintenance"
+    nodes.apply(node_state("a"))
+    assert nodes.passing(bare_kind()) == ["a", "b", "c"]
+
+
+def test_a_policy_names_it_once_it_is_in_the_folder_of_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(Path(filter_plugin.__file__), tmp_path)
+    monkeypatch.setattr(filters, "__path__", [*filters.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, registry.__name__)
+    monkeypatch.setattr(placement, "registry", registry)  # put back after the import replaced it
+    known = importlib.import_module(registry.__name__)
+    policy = read_policy("plugins: {filter: [UnderMaintenance]}", known.KNOWN)
+    (built,) = known.build_filters(policy, Estimator(policy.load_aware))
+    assert built.name == "UnderMaintenance"
+    monkeypatch.delitem(sys.modules, f"{filters.__name__}.filter_plugin")
