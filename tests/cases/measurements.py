@@ -140,13 +140,10 @@ def name_definitions_of_memory() -> str:
     return f"hot {hot}; {mixed}; n4: it uses {reading} ({counts})"
 
 
-_RISK = "the score by risk counts what is not measured as if its pods' requests were all of it"
-
-
 @cases(
     "13.default",
-    ("default policy: n1 without any metric, n2 at 40 %", None, "n2", _RISK),
-    ("default policy: n1's metric lacks cpu, n2 at 40 %", {"memory": 12}, "n2", _RISK),
+    ("default policy: n1 without any metric, n2 at 40 %", None, "n2"),
+    ("default policy: n1's metric lacks cpu, n2 at 40 %", {"memory": 12}, "n2"),
     ("default policy: n1 at 20 %, n2 at 40 %", {"cpu": 20, "memory": 10}, "n1"),
 )
 def prefer_what_is_known(used: dict[str, float] | None) -> str:

@@ -36,6 +36,9 @@ from streams.usage.estimate import Estimator
 
 #: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
+#: Added to what a pod costs a node for each resource of whose usage nothing is known: more than a node
+#: costs that becomes hot for certain. So known nodes come first, and unknown ones by their requests.
+UNKNOWN_COST = 2.0
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
 KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
@@ -93,16 +96,17 @@ class OverutilizationRiskScore(ExactScore):
         self._variance: FloatArray = np.zeros(shape)
         """Variance of usage, as a share of the node squared, scaled."""
         self._before: FloatArray = np.zeros(shape)
-        """Cost of the node without the pod, less `TIE` x the hot share."""
+        """Cost of the node without the pod, less `TIE` x the hot share, and less `UNKNOWN_COST` where
+        nothing is known."""
         self._per_unit: FloatArray = np.zeros(shape)
         """One over the capacity, scaled as means are."""
         self._square: FloatArray = np.zeros(shape)
         """One over the capacity, squared, scaled as variances are."""
         self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
-        """The five figures by row, one entry a resource."""
-        self._given: list[list[tuple[int, float, float]] | None] = []
-        """Capacity, mean and variance that those were worked out of."""
+        """The five figures by row, one entry per resource."""
+        self._given: list[list[tuple[int, float, float, bool]] | None] = []
+        """Capacity, mean, variance and whether usage is known, which those were worked out of."""
         self._kept = SizedCache[_Key, Merits](KEPT_BYTES_MAX, KEPT_MAX)
         self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
         """What was asked for once."""
@@ -140,8 +144,9 @@ class OverutilizationRiskScore(ExactScore):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
+        unknown = {each.what for each in node.missing if not each.instead}
         given = [
-            (node.capacity.get(resource, 0), mean, variance)
+            (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
         if given == self._given[row]:
@@ -152,7 +157,7 @@ class OverutilizationRiskScore(ExactScore):
             if len(self._changed) > len(self._rows):
                 self._forget()
         rows = self._rows[row] = []
-        for index, (capacity, mean, variance) in enumerate(given):
+        for index, (capacity, mean, variance, known) in enumerate(given):
             per_unit = 1.0 / (float(max(capacity, 0)) or 1.0)
             square = per_unit * per_unit
             share = (mean * per_unit - self._hot[index]) * self._scale.mean
@@ -161,6 +166,8 @@ class OverutilizationRiskScore(ExactScore):
             # `TIE` is for all that the node is expected to use: the share beyond the hot one, which
             # is what is known of it, and the hot one.
             before = self._cost(share, spread) - TIE * self._hot[index]
+            if not known:
+                before -= UNKNOWN_COST
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
             self._per_unit[index, row], self._square[index, row] = per_unit, square

@@ -200,6 +200,7 @@ def test_the_policy_says_from_which_share_on_a_node_is_hot() -> None:
         world = _World(f"overutilizationRisk: {{resources: [{{name: cpu, hotPercent: {hot}}}]}}\n")
         world.node("a")
         world.hold("a", *(pod(f"a-{n}") for n in range(3)))
+        world.measure("a", 5, **{f"a-{n}": 900 for n in range(3)})
         scores.append(world.raw(pod("new"))["a"])
     assert scores[0] > 10 * scores[1]
 
