@@ -20,6 +20,8 @@ class CpuTimes:
 
     used: int
     total: int
+    cores: int = 0
+    """How many cores the machine has; 0: not said."""
 
     @property
     def used_ns(self) -> int:
@@ -35,7 +37,8 @@ def parse_cpu_times(text: str) -> CpuTimes:
         raise ValueError(f"/proc/stat: found {text[:60]!r}; expected a line that begins with cpu")
     # user nice system idle iowait irq softirq steal; old kernels end earlier
     spent = [int(tick) for tick in ticks[:8]]
-    return CpuTimes(used=sum(spent[:3]) + sum(spent[5:7]), total=sum(spent))
+    used = sum(spent[:3]) + sum(spent[5:7])
+    return CpuTimes(used=used, total=sum(spent), cores=text.count("\ncpu"))
 
 
 def parse_cpuacct_usage(text: str) -> int:

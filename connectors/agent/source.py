@@ -104,7 +104,7 @@ class AgentSource(UsageSource):
                 EIO, f"its clock says {year}; samples must be from 2000 to 2100: correct the clock"
             )
         self._seen = {}
-        usage, memory, interval_ms = self._measure_node()
+        usage, memory, interval_ms, capacity = self._measure_node()
         if not usage and self._node_counter is None:
             missing = f"found neither stat nor meminfo in {self._proc}; expected the node's /proc"
             why = self.files.last_failure or missing
@@ -117,6 +117,7 @@ class AgentSource(UsageSource):
             usage=usage,
             memory=memory,
             memory_is="notAvailable",
+            capacity=capacity,
             pressure=node_pressure(self.files, self._proc),
             pods=self._measure_pods(),
             host_applications=self._measure_applications(),
@@ -126,8 +127,10 @@ class AgentSource(UsageSource):
         self._counters = self._seen
         return found
 
-    def _measure_node(self) -> tuple[dict[str, int], MemoryReadings | None, int]:
-        """Usage, readings of memory, and over how many ms the CPU is a mean."""
+    def _measure_node(
+        self,
+    ) -> tuple[dict[str, int], MemoryReadings | None, int, dict[str, int]]:
+        """Usage, readings of memory, over how many ms the CPU is a mean, and capacity."""
         before, times = self._node_counter, self._cpu_times()
         now = None if times is None else CpuReading(times.used_ns, self._clock_ns())
         self._node_counter = now
@@ -139,7 +142,10 @@ class AgentSource(UsageSource):
             interval_ms = round((now.at_ns - before.at_ns) / 1_000_000)
         memory = self.files.read("node", f"{self._proc}/meminfo", parse_memory)
         readings = None if memory is None else node_readings(memory)
-        return _with_memory(usage, readings), readings, interval_ms
+        capacity = {} if times is None else {"cpu": 1_000 * times.cores}
+        if memory is not None:
+            capacity["memory"] = memory.total
+        return _with_memory(usage, readings), readings, interval_ms, capacity
 
     def _cpu_times(self) -> CpuTimes | None:
         return self.files.read("node", f"{self._proc}/stat", parse_cpu_times)

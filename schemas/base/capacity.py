@@ -3,7 +3,7 @@
 Where nodes are overcommitted, `allocatable` is what pods may request, and an annotation of
 Koordinator says what the node really has.
 
-Source: docs/upstream.md A5.4, A6.10.
+Source: docs/reference/upstream.md A5.4, A6.10.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Four stable sorts, one after the other, so that the last one counts most: newest migration first;
 the pods' own order of eviction; pods of one Job side by side; Jobs of which most is moving already
-first. Then each is let through unless a gate holds it back. Source: docs/upstream.md M9, M10.
+first. Then each is let through unless a gate holds it back. Source: docs/reference/upstream.md M9, M10.
 """
 
 from schemas.messages.migrations import MigrationRow

@@ -3,7 +3,7 @@
 In comes which owner leaves a node because it is hot (`left`), that its pod stayed (`stayed`), and
 where a new pod of an owner arrives (`arrived`). Out go two answers, one for placement
 (`forbidden_nodes`: left while hot and not cool yet) and one for rebalancing (`frozen`:
-docs/upstream.md P1 to P6, P48, O2).
+docs/reference/upstream.md P1 to P6, P48, O2).
 
 A departure and an arrival make a move: the oldest departure that is open takes the next arrival,
 whichever of the owner's pods it is, because a replacement does not say what it replaces. An owner

@@ -2,7 +2,7 @@
 
 The best node gets 100 and the worst 0; when all are equal, every node gets 100. Of all nodes at
 once and of one alone it is the same arithmetic in the same order, so both give the same whole
-number. Source: docs/upstream.md R5.
+number. Source: docs/reference/upstream.md R5.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 For each resource the sum is the larger of (containers + sidecars) and the largest init container in
 order (its own figure + the sidecars started before it), plus the pod's overhead; overhead counts
 for a limit only where there is a limit. Quantities are added exactly and rounded up once
-(docs/upstream.md A6.5). Scores by requests assume a small request for containers without a request
+(docs/reference/upstream.md A6.5). Scores by requests assume a small request for containers without a request
 of cpu or memory (K3); it is kept apart from the requests.
 """
 

@@ -2,10 +2,10 @@
 
 A pod's class follows from a label, else from its priority band, else from its quality of service.
 So a pod always has a class: an ordinary pod with any cpu or memory request or limit is prod, a pod
-without is batch. Source: docs/upstream.md A2.8 and A6.1.
+without is batch. Source: docs/reference/upstream.md A2.8 and A6.1.
 
 Pods of class batch and mid request resources of their own in place of cpu and memory, and pods of
-class free request nothing. Source: docs/upstream.md A4.1, A4.2.
+class free request nothing. Source: docs/reference/upstream.md A4.1, A4.2.
 """
 
 from typing import Literal

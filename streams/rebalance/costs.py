@@ -1,7 +1,7 @@
 """What it costs to evict a pod, as Kubernetes orders pods by it: six keys, worked out once a pod.
 
 Pods are evicted in ascending order of these keys; two more, usage and age, are known in a round
-only. Source: docs/upstream.md B4.2, B5.2.
+only. Source: docs/reference/upstream.md B4.2, B5.2.
 """
 
 from collections.abc import Mapping

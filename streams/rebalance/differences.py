@@ -1,7 +1,7 @@
 """Where rounds by thresholds differ from Koordinator's on purpose, switched by `compat`.
 
 One engine makes both kinds of rounds. Each field names one rule: true is ours, false is what
-Koordinator's LowNodeLoad does. Numbers such as X17 are those of docs/upstream.md.
+Koordinator's LowNodeLoad does. Numbers such as X17 are those of docs/reference/upstream.md.
 """
 
 from dataclasses import dataclass

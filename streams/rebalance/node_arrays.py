@@ -5,7 +5,7 @@ rounds on a hot node look at, when they are asked for. Axes: resources are those
 `Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they
 came.
 
-Two readings of the same metric exist (`differences`). By ours (docs/upstream.md X17, X21) usage is
+Two readings of the same metric exist (`differences`). By ours (docs/reference/upstream.md X17, X21) usage is
 that of the system part, of the pods that are still there and of host applications, and at least that
 of the whole node less what pods used that have left it lately: pods without a record are part of it.
 The raw allocatable is merged over the allocatable. A resource of which a metric says nothing at all is

@@ -1,4 +1,4 @@
-"""Expected usage of nodes, as Koordinator computes it (docs/upstream.md A). Pure.
+"""Expected usage of nodes, as Koordinator computes it (docs/reference/upstream.md A). Pure.
 
 node_usage          usage of one node: its metric, and estimates of its pods
 metric              a node metric as vectors over the policy's resources

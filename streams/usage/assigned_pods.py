@@ -1,6 +1,6 @@
 """A pod as a node counts it, and what it adds to the node's sums.
 
-Source: docs/upstream.md A3, A4; see `node_usage`.
+Source: docs/reference/upstream.md A3, A4; see `node_usage`.
 """
 
 from dataclasses import dataclass

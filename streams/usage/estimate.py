@@ -3,7 +3,7 @@
 Per resource the larger of its limit and its request, times a scaling factor in percent, rounded, at
 most its limit; a pod that names neither is expected to use a small flat amount of cpu and memory.
 Annotations of a pod change its estimate if the policy allows it. They are read like Go reads them;
-an annotation that cannot be read is ignored. Source: docs/upstream.md A4.1, A4.2, A6.5.
+an annotation that cannot be read is ignored. Source: docs/reference/upstream.md A4.1, A4.2, A6.5.
 """
 
 import re
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     expected: Vector
     added: Vector
     """The same without negative amounts: they never lower what a node is expected to use
-    (docs/upstream.md A6.6)."""
+    (docs/reference/upstream.md A6.6)."""
 
 
 class Estimator:

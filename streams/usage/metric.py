@@ -1,6 +1,6 @@
 """A node metric as vectors over the resources of the policy.
 
-Source: docs/upstream.md A3.1 and A6.9. A resource list that is empty was not measured. To Koordinator
+Source: docs/reference/upstream.md A3.1 and A6.9. A resource list that is empty was not measured. To Koordinator
 a list that lacks a resource says 0 of it, and a pod without a class is not prod. To us the resource is
 unknown, the pod's own record says its class (X25), and a window that was not measured is replaced by
 the next shorter one, or by the mean (X9).

@@ -1,7 +1,7 @@
 """What the filter and the scores look at and a node's metric lacks.
 
 By Koordinator's rules a statistic that is missing is replaced by the sum of the estimates of all pods
-(docs/upstream.md X9). By ours another statistic replaces it, and a resource of which nothing is known
+(docs/reference/upstream.md X9). By ours another statistic replaces it, and a resource of which nothing is known
 counts as on a node without a metric (X9, X23). Decisions name either.
 """
 

@@ -5,7 +5,7 @@ started are in it with too little. Both are estimated until a metric is young en
 The sums of those estimates are updated as pods and metrics come and go.
 
 The pods are Koordinator's pod-assign cache, with its rules for which event counts a pod and which is
-overlooked. Source: docs/upstream.md A3, A4, A6.
+overlooked. Source: docs/reference/upstream.md A3, A4, A6.
 """
 
 from collections.abc import Iterable, Mapping
@@ -269,7 +269,7 @@ class ExpectedNodeUsage:
     def _is_witnessed(self, assigned: AssignedPod, witness_ms: int | None) -> bool:
         """Tell whether the metric measures a pod as it is, so that its estimate does not count.
 
-        A metric that is too young does not (docs/upstream.md A4.3).
+        A metric that is too young does not (docs/reference/upstream.md A4.3).
         """
         if witness_ms is None or witness_ms < assigned.timestamp_ms:
             return False

@@ -1,7 +1,7 @@
 """Go's arithmetic where it decides: rounding half away from zero, and percentages in its order of
 operations.
 
-Source: docs/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65, and 65.49 %
+Source: docs/reference/upstream.md A2.4 and A4.1. A usage of 65.5 % is refused at a threshold of 65, and 65.49 %
 is not. Which of both a figure is depends on float64 operations in exactly this order.
 """
 

@@ -2,7 +2,7 @@
 
 The thresholds are the policy's, overridden part by part by the node's annotation. Annotations are read
 when a node's state changes, so that a change of its usage or pods costs additions only. Source:
-docs/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
+docs/reference/upstream.md A2.2, A2.3, A6.2, A6.10, A6.11.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, lines, name, tracked
 
-_UPSTREAM = ROOT / "docs" / "upstream.md"
+_UPSTREAM = ROOT / "docs" / "reference" / "upstream.md"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _RULES = re.compile(
     r"docs/upstream\.md(?:`\]\([^)]*\))?`?,?\s+(?:#:?\s+)?((?:[A-Z]\d+(?:\.\d+)?(?:, | and | to )?)+)"

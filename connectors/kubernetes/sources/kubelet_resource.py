@@ -34,6 +34,8 @@ from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage
 from schemas.policy.parts import Items
 
 START = b"container_start_time_seconds"
+#: Start times before 2000 are none: kernels without a clock have them, and kwok gives ages.
+START_MIN_S = 946_684_800
 CPU, MEMORY, SWAP = b"_cpu_usage_seconds_total", b"_memory_working_set_bytes", b"_swap_usage_bytes"
 #: If the clock of a node moves by so much between two scrapes, its stamps do not measure time.
 CLOCK_STEP_MS = 2_500
@@ -143,7 +145,9 @@ class KubeletResource(KubeletSource):
         began: dict[bytes, float] = {}
         if not counted and (counted := samples(body, b"container" + CPU)):
             kind, pod_of = b"container", _pod_labels
-            began = {labels: value for labels, value, _ in samples(body, START) if value > 0}
+            began = {
+                labels: value for labels, value, _ in samples(body, START) if value > START_MIN_S
+            }
         memory = _summed(samples(body, kind + MEMORY), pod_of)
         swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})

@@ -126,7 +126,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Names of all resources that filter and score look at, sorted (docs/upstream.md A1.4)."""
+        """Names of all resources that filter and score look at, sorted (docs/reference/upstream.md A1.4)."""
         names = {"cpu", "memory", *self.supported_resources}
         for amounts in (
             self.usage_thresholds,

@@ -1,7 +1,7 @@
 """kube-scheduler's default scores: LeastAllocated and BalancedAllocation, on requests.
 
 The sum of both, each with weight 1, over cpu and memory. The stages have the same scores as plugins
-of a policy; written down here a second time, from the rules (docs/upstream.md K1 to K7), each
+of a policy; written down here a second time, from the rules (docs/reference/upstream.md K1 to K7), each
 checks the other. kube-scheduler counts a container without a request with 100m and 200 MiB in
 LeastAllocated; sums of requests do not say how many of these there are, so only the pod that is
 placed is counted so. Where all pods request both resources it is the same.

@@ -1,6 +1,6 @@
 """What holds a migration back: for good, or until something changes.
 
-The gates in their order (docs/upstream.md M11 to M15), with loadstream's own where they cost least:
+The gates in their order (docs/reference/upstream.md M11 to M15), with loadstream's own where they cost least:
 
     for good  protections of the pod, age, node selector, fit elsewhere, replicas, failures of Jobs, budgets that must be there
     for now   maintenance windows, workloads that are scaled down, limits on what moves at once, rates per workload and namespace, budgets

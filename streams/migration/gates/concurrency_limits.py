@@ -2,7 +2,7 @@
 
 Counted are migrations that have passed arbitration, those whose command may still be carried out,
 and, before a new one is taken in, those that wait as well. A limit of 0 is off, as upstream.
-Source: docs/upstream.md M3 to M5, M12, G10.
+Source: docs/reference/upstream.md M3 to M5, M12, G10.
 """
 
 from schemas.messages.pods import Pod

@@ -3,7 +3,7 @@
 Arguments of MigrationController and DefaultEvictor hold together: what one of the two lifts is
 lifted, what one of them forbids is forbidden. The annotation
 `descheduler.alpha.kubernetes.io/evict` lifts every protection but two: a pod that is not bound
-cannot leave, and one that is terminating leaves anyway. Source: docs/upstream.md M11, M13, M14,
+cannot leave, and one that is terminating leaves anyway. Source: docs/reference/upstream.md M11, M13, M14,
 M15.
 
 Annotations of other programs that ask to leave a pod where it is protect it too, and the evict

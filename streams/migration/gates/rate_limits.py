@@ -3,7 +3,7 @@ namespace.
 
 Buckets are kept by what they limit, and only while they are not full. A token is taken when a
 command is decided; a command that fails does not give it back, as upstream. Source:
-docs/upstream.md M7, M8.
+docs/reference/upstream.md M7, M8.
 
 Commands leave at ticks of the log's clock. So evictQPS allows at a tick what it would have allowed
 since the tick before, of at most a second: 10 a second are 10 a second, whether ticks come every

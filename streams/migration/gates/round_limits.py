@@ -1,4 +1,4 @@
-"""How many pods one round may evict: per node, per namespace, in all (docs/upstream.md D1).
+"""How many pods one round may evict: per node, per namespace, in all (docs/reference/upstream.md D1).
 
 A round happens within one record, so what is counted here need not survive one.
 """

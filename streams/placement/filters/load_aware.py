@@ -8,7 +8,7 @@ In our own mode the pod itself is not counted: the filter judges what a node use
 no pod is too large for an idle node. With `compat: koordinator` its estimate counts.
 
 Each figure exists twice, for prod pods and for all others, because thresholds and usage differ.
-Source: docs/upstream.md A2, A3.
+Source: docs/reference/upstream.md A2, A3.
 """
 
 from collections.abc import Iterable

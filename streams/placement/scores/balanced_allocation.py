@@ -9,7 +9,7 @@ without any; which resources count is as in `least_allocated`.
 Both ways of asking do the same float64 operations in the same order. They are Go's for amounts up
 to 2^53; beyond, Go adds requests as integers first.
 
-Source: docs/upstream.md K1, K5 to K7.
+Source: docs/reference/upstream.md K1, K5 to K7.
 """
 
 import math

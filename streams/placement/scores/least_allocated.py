@@ -6,7 +6,7 @@ node has nothing of is left out, and so is one besides cpu, memory and ephemeral
 pod does not request. A container without a request for cpu counts with 100m, without one for memory
 with 200 MiB, on the pods that are there as well.
 
-Source: docs/upstream.md K1 to K4.
+Source: docs/reference/upstream.md K1 to K4.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ is left when the limits of all its pods and of the new one are subtracted; it is
 whose limits exceed it. Raw scores are stretched to 0..100 over the nodes that pass every filter;
 when all are equal, every node gets 100.
 
-Source: KEP-217 (docs/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
+Source: KEP-217 (docs/reference/upstream.md R1 to R6). Unlike the KEP's sketch, init containers and overhead
 count for the pods that are there as for the new one. A pod without a limit counts by its request,
 or by what the policy says: a quantity, or the node's allocatable.
 """

@@ -2,7 +2,7 @@
 
 The division by a node's capacity becomes a product with a precomputed factor, exact by construction
 (see `_SLACK`). Each figure exists twice, for prod pods and for all others, because usage differs.
-Source: docs/upstream.md A2, A5.
+Source: docs/reference/upstream.md A2, A5.
 """
 
 from typing import Any, NamedTuple, Self

@@ -12,5 +12,5 @@ targets        room on the nodes that take pods
 history_table  the row of usage history
 
 Ours and Koordinator's rounds differ by the rules of `streams.rebalance.differences` alone. Source:
-docs/upstream.md B; steps are its L1 to L11.
+docs/reference/upstream.md B; steps are its L1 to L11.
 """

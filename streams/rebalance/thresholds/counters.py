@@ -7,7 +7,7 @@ node, for want of a fresh metric, neither counts nor breaks a row, but what no r
 a while is forgotten: an abnormal state after the condition's `timeout`, a count after
 `detectorCacheTimeout`, neither before two intervals between rounds have gone by.
 
-By Koordinator's rules (docs/upstream.md B3, B5.4, B5.10, X10 to X13) a count is of one phase and
+By Koordinator's rules (docs/reference/upstream.md B3, B5.4, B5.10, X10 to X13) a count is of one phase and
 shared by all pools; it keeps the condition of the pool that made it. More hot rounds than
 `consecutiveAbnormalities` are needed, not in a row; the abnormal state ends a fixed time after it
 began, when the node is calm, or when evictions have brought it below its thresholds. A pool that
@@ -68,7 +68,7 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
         self._cache_ms = cache_ms = policy.rebalance.detector_cache_timeout_ms
         if not self._consecutive and cache_ms > 0:
             # Upstream raises a time below the interval between rounds to it as it starts: no count
-            # would outlast an interval (docs/upstream.md B1.2). A round may come late; half an
+            # would outlast an interval (docs/reference/upstream.md B1.2). A round may come late; half an
             # interval more allows for that.
             self._cache_ms = max(cache_ms, interval_ms * 3 // 2)
 

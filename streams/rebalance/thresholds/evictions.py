@@ -6,7 +6,7 @@ no use of what is over, what emits commands, no target that could run it and has
 the reason and the candidate are made.
 
 By Koordinator's rules nodeFit is tested for all pods of a node before the first one leaves, and
-takes room for each that fits (docs/upstream.md B4.4). A node's turn also ends when the targets have
+takes room for each that fits (docs/reference/upstream.md B4.4). A node's turn also ends when the targets have
 no room left in all (L6, L8).
 
 While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all
@@ -88,7 +88,7 @@ class Evictions:
         self.room_in_all = self._sum_room("node", self.targets_in["node"])
         self._run_phase("node")
         # What bothLow nodes add is one minimum of sums. Without such a node the remaining room of
-        # the node phase still counts if it is below 0 (docs/upstream.md B5.5).
+        # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
         shares = zip(
             self._sum_room("prod", both),
             self._sum_room("node", both),

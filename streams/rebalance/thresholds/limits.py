@@ -1,7 +1,7 @@
 """Thresholds as amounts on the nodes of a pool, and the class of each node.
 
 A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
-int(float(percent) * 0.01 * float(capacity)) (docs/upstream.md B2.2). By deviation the percentage is
+int(float(percent) * 0.01 * float(capacity)) (docs/reference/upstream.md B2.2). By deviation the percentage is
 the pool's mean less or plus the threshold, within 0 and 100; the mean is the plain mean of the
 percentages of the measured nodes.
 """
@@ -187,7 +187,7 @@ def thresholds_in_force(
 
 
 def classify(nodes: PoolNodes, limits: UsageLimits) -> IntArray:
-    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/upstream.md L2)."""
+    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/reference/upstream.md L2)."""
     low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable
     high = (nodes.usage > limits.high).any(axis=0)
     codes = np.where(low, LOW, np.where(high, HIGH, NORMAL))

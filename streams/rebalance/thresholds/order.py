@@ -1,9 +1,9 @@
 """Which hot node comes first, and which of its pods.
 
 Nodes: by the weighted mean of their usage in thousandths of capacity, each at most 1000, highest
-first; equal ones by name (docs/upstream.md B4.1, B5.8).
+first; equal ones by name (docs/reference/upstream.md B4.1, B5.8).
 
-Pods: by the six keys of `costs`, then by usage, then youngest first (docs/upstream.md B4.2). The
+Pods: by the six keys of `costs`, then by usage, then youngest first (docs/reference/upstream.md B4.2). The
 score by usage prefers the pod that just covers the excess: per resource that is over, with x =
 usage / excess, it is x below 1 and 1 + 1/x from there on; a pod's score is the weighted mean over
 the resources that it was measured in. The excess is that before the node's first move.

@@ -151,7 +151,7 @@ class PoolTurn:
     def over_text(
         self, phase: Phase, position: int, used: Sequence[int], limits: Sequence[int]
     ) -> str:
-        """Which usage exceeds which threshold, as Koordinator words it (docs/upstream.md B5.1).
+        """Which usage exceeds which threshold, as Koordinator words it (docs/reference/upstream.md B5.1).
 
         Koordinator names only what the high thresholds name, with the percentages that are
         configured, by deviation too.
@@ -195,7 +195,7 @@ class PoolTurn:
             self.shared.counters.count_acted(names, self.pool, phase, self.given.now_ms)
 
     def _find_end(self) -> str:
-        """Why no pod is looked at; empty: pods are (docs/upstream.md L3)."""
+        """Why no pod is looked at; empty: pods are (docs/reference/upstream.md L3)."""
         if not self.outcome.names:
             return "the pool has no node"
         if not self.names:
@@ -303,7 +303,7 @@ class PoolTurn:
         return ordered
 
     def _reset_calm(self) -> None:
-        """Low nodes lose their abnormal state, by Koordinator's rules (docs/upstream.md B5.10)."""
+        """Low nodes lose their abnormal state, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
         counters, now_ms = self.shared.counters, self.given.now_ms
         if self.shared.differences.consecutive_counts:
             return

@@ -4,7 +4,7 @@ By Koordinator's rules a resource without a low threshold gets low and high ones
 exceeds, whatever the high one said. A pool's maps are filled at its turn, in every round. What is
 filled stays, also in maps that pools inherited from the top level, so one pool changes what another
 sees. A map that is not given is made anew at each turn, while its given partner keeps the fill.
-Source: docs/upstream.md B1.4, B5.3, B5.8.
+Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
 """
 
 from collections.abc import Mapping, Sequence

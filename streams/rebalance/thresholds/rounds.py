@@ -84,7 +84,7 @@ class ThresholdRounds:
         """A pool's nodes.
 
         By Koordinator's rules only a selector leaves out nodes that an earlier pool worked on
-        (docs/upstream.md B2.5, B5.7).
+        (docs/reference/upstream.md B2.5, B5.7).
         """
         columns = given.columns
         members: BoolArray = columns.members[pool.index] & columns.looked_at

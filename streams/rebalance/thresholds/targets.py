@@ -8,7 +8,7 @@ is taken: the one whose scarcest resource has the largest share of its capacity 
 name.
 
 By Koordinator's rules the first target that fits is taken, those below both low thresholds last,
-and a phase looks only at the room that it is about (docs/upstream.md B4.4, B5.5).
+and a phase looks only at the room that it is about (docs/reference/upstream.md B4.4, B5.5).
 """
 
 from collections.abc import Collection, Sequence

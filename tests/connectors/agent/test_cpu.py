@@ -18,7 +18,7 @@ _NS = st.integers(0, 2**62)
 
 def test_waiting_for_a_disk_and_stolen_time_are_no_use_and_guests_count_once() -> None:
     text = "cpu  100 10 50 800 40 5 5 2 70 7\ncpu0 1 1 1 1\n"
-    assert parse_cpu_times(text) == CpuTimes(used=170, total=1012)
+    assert parse_cpu_times(text) == CpuTimes(used=170, total=1012, cores=1)
 
 
 def test_an_old_kernel_has_four_figures() -> None:

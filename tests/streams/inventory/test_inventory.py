@@ -228,7 +228,7 @@ def test_a_pod_is_in_one_place() -> None:
 
 
 def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:
-    """Koordinator overlooks such an event; see docs/upstream.md A6.7."""
+    """Koordinator overlooks such an event; see docs/reference/upstream.md A6.7."""
     here = inventory()
     observe(here, lifecycle("running", pod(), "a"))
     observe(here, lifecycle("seen", pod(phase="Succeeded"), "a"))

@@ -40,7 +40,7 @@ from tests.streams.cluster.builders import container, pod
     ],
 )
 def test_a_cost_that_is_no_plain_integer_counts_nothing(text: str | None, number: int) -> None:
-    """docs/upstream.md B5.2."""
+    """docs/reference/upstream.md B5.2."""
     assert cost(text) == number
 
 

@@ -184,7 +184,7 @@ def test_a_container_that_restarted_leaves_its_pod_without_cpu_once() -> None:
 def test_a_container_with_another_start_time_has_no_rate_though_its_counter_grew() -> None:
     kubelet = _Kubelet({"a": "uid-a"})
     cpu = []
-    for seconds, began in ((10.0, 1_000.0), (20.0, 1_000.0), (55.0, 1_050.0), (60.0, 1_050.0)):
+    for seconds, began in ((10.0, 1e9), (20.0, 1e9), (55.0, 1.1e9), (60.0, 1.1e9)):
         at_ms = kubelet.at_ms + 10_000
         labels = {"container": "web", "namespace": "shop", "pod": "a"}
         start: list[Line] = [("container_start_time_seconds", labels, began, at_ms)]

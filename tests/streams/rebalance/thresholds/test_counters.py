@@ -38,7 +38,7 @@ descheduling: {{deschedulingInterval: {interval}}}
 
 
 def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() -> None:
-    """docs/upstream.md G5, X11 and X13; what leaves stays, so the node is not relieved."""
+    """docs/reference/upstream.md G5, X11 and X13; what leaves stays, so the node is not relieved."""
     made = counted_world(counting_policy(5, 3, "koordinator"))
     made.pod("b", "hot", None)
     acted = [
@@ -53,7 +53,7 @@ def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> Non
 
 
 def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
-    """docs/upstream.md G6."""
+    """docs/reference/upstream.md G6."""
     alternating = [number % 2 == 1 for number in range(30)]
     assert acting_rounds(counted_world(counting_policy(5)), alternating) == []
     # Koordinator: abnormal at its sixth hot round, though no two were in a row.

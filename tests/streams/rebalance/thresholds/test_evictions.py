@@ -24,7 +24,7 @@ def test_a_pod_leaves_the_hot_node_for_the_calm_one_and_says_why() -> None:
 
 
 def test_the_pod_that_just_covers_the_excess_goes_first() -> None:
-    # docs/upstream.md G9: the excess is 1000m.
+    # docs/reference/upstream.md G9: the excess is 1000m.
     world = World()
     world.node("hot", system=20)
     for uid, cpu in (("small", 9), ("covers", 11), ("large", 40)):

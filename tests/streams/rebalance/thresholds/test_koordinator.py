@@ -20,7 +20,7 @@ rebalance:
 
 
 def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> None:
-    """docs/upstream.md B1.4."""
+    """docs/reference/upstream.md B1.4."""
     filled = Pools(read_policy(_SHARED), KOORDINATOR)
     default, inherits, own = (filled.fill_in(pool) for pool in filled.pools)
     assert default.low == inherits.low == {"cpu": 40, "memory": 100}
@@ -31,7 +31,7 @@ def test_what_is_filled_into_a_map_shows_in_every_pool_that_inherited_it() -> No
 
 
 def test_what_a_later_pool_fills_in_reaches_an_earlier_one_in_the_next_round() -> None:
-    """docs/upstream.md B5.8."""
+    """docs/reference/upstream.md B5.8."""
     document = """
 compat: koordinator
 rebalance:
@@ -120,7 +120,7 @@ rebalance:
 
 
 def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> None:
-    """docs/upstream.md B4.3; loadstream does not move what it knows nothing of."""
+    """docs/reference/upstream.md B4.3; loadstream does not move what it knows nothing of."""
     allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
     for compat, leaves in (("koordinator", ["a", "b", "c"]), ("loadstream", [])):
         world = World(_PODS.replace("koordinator", compat))
@@ -132,7 +132,7 @@ def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> Non
 
 
 def test_a_pod_whose_usage_is_empty_is_measured_all_the_same() -> None:
-    """docs/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
+    """docs/reference/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
     allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
     for document in (_PODS, _PODS.replace("nodeFit: false", "nodeFit: true")):
         world = World(document)
@@ -156,7 +156,7 @@ class _Twice(World):
 
 
 def test_a_pod_that_a_metric_names_twice_counts_twice_for_its_node_and_among_prod_pods() -> None:
-    """docs/upstream.md B2.1."""
+    """docs/reference/upstream.md B2.1."""
     document = """
 compat: koordinator
 rebalance:
@@ -174,7 +174,7 @@ rebalance:
 
 
 def test_the_number_of_pods_weighs_in_where_the_weights_name_it() -> None:
-    """docs/upstream.md B5.8: also without a threshold for it."""
+    """docs/reference/upstream.md B5.8: also without a threshold for it."""
     document = """
 compat: koordinator
 rebalance:
@@ -217,7 +217,7 @@ rebalance:
 
 
 def test_prod_and_node_phases_have_detectors_of_their_own() -> None:
-    """docs/upstream.md B3.2: calm rounds of the one do not touch the other."""
+    """docs/reference/upstream.md B3.2: calm rounds of the one do not touch the other."""
     world = World(
         """
 compat: koordinator
@@ -273,7 +273,7 @@ def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_ot
 
 @pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])
 def test_a_count_outlasts_the_interval_between_rounds(cache: str, late_ms: int) -> None:
-    """docs/upstream.md B1.2."""
+    """docs/reference/upstream.md B1.2."""
     made = counted_world(
         f"""
 compat: koordinator
@@ -317,7 +317,7 @@ def _one_name() -> World:
 def test_of_two_pools_with_one_name_each_keeps_its_own_condition_over_a_restart(
     restarts: bool,
 ) -> None:
-    """docs/upstream.md B5.10: a detector goes by the pool that made it."""
+    """docs/reference/upstream.md B5.10: a detector goes by the pool that made it."""
     world = _one_name()
     acted = []
     for _ in range(4):

@@ -52,7 +52,7 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
 
 @pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, []), (KOORDINATOR, ["a hot->None"])])
 def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[str]) -> None:
-    """docs/upstream.md X17."""
+    """docs/reference/upstream.md X17."""
     world = World(compat)
     world.node("hot", system=50)
     world.pod("a", "hot", 15)
@@ -64,7 +64,7 @@ def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[st
 
 @pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, ["a hot->calm"]), (KOORDINATOR, [])])
 def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> None:
-    """docs/upstream.md X17."""
+    """docs/reference/upstream.md X17."""
     world = World(compat)
     world.node("hot", system=40)
     world.hosts["hot"] = {"nginx": 20}
@@ -75,7 +75,7 @@ def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> No
 
 @pytest.mark.parametrize(("compat", "hot"), [("", []), ("compat: koordinator\n", ["calm", "hot"])])
 def test_raw_allocatable_is_merged_resource_by_resource(compat: str, hot: list[str]) -> None:
-    """docs/upstream.md X21: what the annotation does not list is not nothing."""
+    """docs/reference/upstream.md X21: what the annotation does not list is not nothing."""
     world = World(
         compat
         + """
@@ -94,7 +94,7 @@ rebalance:
 
 @pytest.mark.parametrize(("compat", "hot"), [("", ["hot"]), ("compat: koordinator\n", [])])
 def test_a_deviation_of_zero_is_a_threshold(compat: str, hot: list[str]) -> None:
-    """docs/upstream.md X15: below the mean is low, ten points above it is hot."""
+    """docs/reference/upstream.md X15: below the mean is low, ten points above it is hot."""
     world = World(
         compat
         + """

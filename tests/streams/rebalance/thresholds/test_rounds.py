@@ -314,7 +314,8 @@ def test_a_pool_whose_nodes_measure_memory_differently_says_so(
     second: Any, expected: dict[str, int]
 ) -> None:
     world = World("rebalance: {highThresholds: {memory: 70}, lowThresholds: {memory: 40}}")
-    for name, memory_is in (("a", "workingSet"), ("b", second)):
+    definitions: dict[str, Any] = {"a": "workingSet", "b": second}
+    for name, memory_is in definitions.items():
         world.node(name)
         world.stale.add(name)
         world.inventory.apply_metric(
