@@ -39,9 +39,7 @@ class Held:
     @property
     def for_replacement(self) -> bool:
         """The room is kept for a pod that its owner has not made yet; no list of pods can name it."""
-        return (
-            self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
-        )
+        return self.expires_at_ms is not None and self.decision_id is None and not self.is_nominated
 
     @property
     def is_nominated(self) -> bool:

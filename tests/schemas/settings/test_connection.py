@@ -178,7 +178,9 @@ def test_every_setting_says_what_it_means() -> None:
 
 
 def test_every_setting_is_in_the_documentation() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "how-to" / "brokers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "brokers.md").read_text(
+        encoding="utf-8"
+    )
     missing = [
         name
         for name in KafkaSettings.model_fields

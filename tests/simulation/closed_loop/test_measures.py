@@ -29,7 +29,9 @@ def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
 
 def test_the_page_names_every_figure() -> None:
     drawn = scenario()
-    page = (Path(__file__).parents[3] / "docs" / "explanation" / "closed-loop.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "explanation" / "closed-loop.md").read_text(
+        encoding="utf-8"
+    )
     figures = recorded(drawn, flat(drawn, 1)).result("x", {}).figures
     assert {type(each) for each in figures.values()} <= {int, float}
     assert [name for name in figures if f"`{name}`" not in page] == []

@@ -216,7 +216,9 @@ def _summaries(draw: st.DrawFn) -> ClusterSummary:
 
 
 def test_the_page_names_values_that_a_first_policy_has() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "policy.md").read_text(
+        encoding="utf-8"
+    )
     table = page.partition("| value | follows |\n|---|---|\n")[2].partition("\n\n")[0]
     named = re.findall(r"`([\w.]+)`", " ".join(line.split("|")[1] for line in table.splitlines()))
     printed = [".".join(each.path) for each in advise(summary()).values]
