@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.queries.rebalancing_wording import count_text, drain_text, unnamed_hot
+from connectors.queries.rebalancing_wording import (
+    count_text,
+    drain_text,
+    memory_text,
+    unnamed_hot,
+)
 from connectors.units import amounts_text
 from connectors.whynot.cluster import no_rounds, preamble
 from connectors.whynot.evidence import Answer, Evidence, RoundNode
@@ -38,6 +43,11 @@ def about_node(evidence: Evidence, node: str) -> Answer:
         sentences += _hot(evidence, each)
     if not now:
         sentences += _not_hot(evidence, node, found, judged=not unknown)
+    sentences += [
+        f"In pool {pool.pool} {memory_text(pool)}."
+        for pool in evidence.rounds[0].pools
+        if pool.memory
+    ]
     if evidence.drains:
         drain = evidence.drains[0]
         sentences.append(f"As of {evidence.at(drain.happened_at_ms)} {drain_text(drain)}.")
@@ -119,10 +129,11 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
         percents = _percents(evidence, node, metric.usage)
         share = " and ".join(f"{name} {percent:.1f} %" for name, percent in percents.items())
         by = f", measured by {metric.source}" if metric.source else ""
+        counts = f" (memory counts {metric.memory_is})" if metric.memory_is else ""
         uses = "used" if explain_unknown(evidence, node) else "uses"
         yield (
             f"Its newest metric is from {evidence.at(metric.updated_at_ms)}{by}: it {uses} "
-            f"{amounts_text(metric.usage)}{f', of its capacity {share}' if share else ''}."
+            f"{amounts_text(metric.usage)}{counts}{f', of its capacity {share}' if share else ''}."
         )
         if evidence.refused:
             yield f"A newer metric was refused: {evidence.refused}."

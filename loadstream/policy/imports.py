@@ -13,6 +13,7 @@ import typer
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json
 from loadstream.cli.files import print_problems, read_file, write_new
+from loadstream.cli.warnings import warn
 from schemas.base.printable import one_line, yaml_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def import_(
     KubeDescheduler or slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the
     policy before it is applied.
     """
+    from connectors.policies.imports.koordinator import compare_marks
     from connectors.policies.imports.output import write_policy
     from connectors.policies.imports.translation import GROUPS, Translation
     from schemas.policy import PolicyError, Problem, read_policy
@@ -67,6 +69,9 @@ def import_(
             group = each.group
             echo(f"{group}:", err=True)
         echo(one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
+    contradiction = compare_marks(translation)
+    if contradiction is not None:
+        warn(contradiction)
     if output is not None:
         write_new(output, text)
     if json:

@@ -32,9 +32,10 @@ COLUMNS = (
 )
 
 LEGEND = (
-    "hot CPU, hot memory, over 100 %: node-minutes of demand above 75 % of CPU, 80 % of memory, all of "
-    "CPU. p99, p99.9: demand for CPU of nodes. Imbalance: its standard deviation over nodes. Pods' "
-    "waiting in minutes. Bounces: pods that came back or were evicted again within an hour."
+    "hot CPU, hot memory: node-minutes with demand above 75 % of CPU, 80 % of memory. over 100 %: "
+    "node-minutes with more demand for CPU than the node has. p99, p99.9: percentiles of the nodes' "
+    "demand for CPU. imbalance: its standard deviation over nodes. pods' waiting: minutes. bounces: pods "
+    "that returned to their node or were evicted again within an hour. ±: standard deviation over seeds."
 )
 #: Columns at which prose wraps.
 WIDTH = 100
@@ -46,30 +47,36 @@ _STYLE = (
 
 
 def summarize(comparison: Comparison) -> str | None:
-    """Our default against what most clusters run: hot minutes and evictions of ours and as shares of the others'; none: ours is not there."""
+    """Compare our default policy with common schedulers, in a few sentences; None without ours."""
     of = {name: means(results) for name, results in comparison.contenders()}
     if OURS not in of:
         return None
     ours = of[OURS]
     given = comparison.parameters
+    text = (
+        f"At a mean load of {given.load_text} %, {given.nodes} nodes have "
+        f"{ours['hot_cpu_minutes']:,.0f} hot node-minutes in {given.hours:g} hours under {OURS}'s "
+        f"default policy, with {ours['evictions']:,.0f} evictions."
+    )
     compared = [
-        f"{_ratio(ours['hot_cpu_minutes'], of[name]['hot_cpu_minutes'])} of what they are with {words}"
+        _ratio(ours["hot_cpu_minutes"], of[name]["hot_cpu_minutes"])
+        + f" under {words}"
         + (f" ({of[name]['evictions']:,.0f} evictions)" if of[name]["evictions"] else "")
         for name, words in AGAINST.items()
         if name in of
     ]
-    text = (
-        f"At a mean load of {given.load_text} %, {given.nodes} nodes are hot for "
-        f"{ours['hot_cpu_minutes']:,.0f} minutes in {given.hours:g} hours with {OURS}'s default "
-        f"policy and {ours['evictions']:,.0f} evictions"
-    )
     seeds = len({each.seed for each in comparison.results})
-    of_seeds = f" Means of {seeds} seeds." if seeds > 1 else ""
-    return f"{text}: {' and '.join(compared)}.{of_seeds}" if compared else f"{text}.{of_seeds}"
+    return (
+        text
+        + (f" That is {' and '.join(compared)}." if compared else "")
+        + (f" Means of {seeds} seeds." if seeds > 1 else "")
+    )
 
 
 def _ratio(figure: float, other: float) -> str:
-    return f"{figure / other:.2f}" if other else "more than nothing" if figure else "as little"
+    if not other:
+        return "more than the 0 minutes" if figure else "equal to the 0 minutes"
+    return f"{figure / other:.2f} times the minutes"
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
@@ -148,20 +155,25 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
     given = comparisons[0].parameters
     parts = [
         f"# Closed loop: {given.nodes} nodes, {given.hours:g} hours",
-        f"Made by\n\n    loadstream {shlex.join(arguments)}",
-        "What the words and columns mean is said in [closed-loop.md](closed-loop.md).",
+        f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
+        "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
+        "[compare-policies.md](../how-to/compare-policies.md)\nthe contenders.",
         f"![Hot node-minutes by contender]({chart})",
     ]
     for comparison in comparisons:
         said = summarize(comparison)
         parts += [
             f"## Mean load {comparison.parameters.load_text} %",
-            *([fill(said, WIDTH)] if said else []),
+            *([fill(said, WIDTH, break_on_hyphens=False)] if said else []),
             _markdown_table(figures(comparison)),
             "### Calibration",
             _markdown_table(calibration(comparison)),
         ]
-    parts += ["## Parameters", _markdown_table(settings(*comparisons)), fill(LEGEND, WIDTH)]
+    parts += [
+        "## Parameters",
+        _markdown_table(settings(*comparisons)),
+        fill(LEGEND, WIDTH, break_on_hyphens=False),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

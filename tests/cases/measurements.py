@@ -119,6 +119,27 @@ def place_past_nodes_without_fresh_metric(enabled: bool) -> str:
     return f"{'; '.join(found)}; moves {cluster.moves()}"
 
 
+@case("10", "n1, n2: 21 % by MemAvailable, n3 25 % and n4 64 % by working set; high memory 60",
+      right="hot n4; notAvailable on 2, workingSet on 2; n4: it uses memory 25.6Gi of 40Gi (workingSet)")  # fmt: skip
+def name_definitions_of_memory() -> str:
+    thresholds = "rebalance: {lowThresholds: {memory: 30}, highThresholds: {memory: 60}}"
+    cluster = Cluster(moving(thresholds))
+    for name, memory in (("n1", 21), ("n2", 21), ("n3", 25), ("n4", 64)):
+        cluster.node(name, 10, memory)
+    cluster.seconds += 60
+    for name in cluster.nodes:
+        definition = "notAvailable" if name in ("n1", "n2") else "workingSet"
+        cluster.metrics[name] = cluster.metric(name).model_copy(update={"memory_is": definition})
+        cluster.apply(cluster.metrics[name])
+    cluster.minutes(measured=False)
+    hot = " ".join(name for name in cluster.nodes if cluster.hot(name))
+    text = " ".join(cluster.why_not("n4"))
+    mixed = text.partition("not comparable: ")[2].partition(".")[0]
+    reading = text.partition("it uses ")[2].partition(" (")[0]
+    counts = "workingSet" if "memory counts workingSet" in " ".join(cluster.why_not("n3")) else "?"
+    return f"hot {hot}; {mixed}; n4: it uses {reading} ({counts})"
+
+
 @cases(
     "13.default",
     ("default policy: n1 without any metric, n2 at 40 %", None, "n2"),

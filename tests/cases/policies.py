@@ -177,8 +177,7 @@ def import_a_configuration(given: tuple[str, str]) -> str:
 
 
 @case("31", "memoryEvictThresholdPercent 65 for BE pods, usageThresholds.memory 95, in one import",
-      right="warned",
-      open="thresholds of Koordinator's agent are not compared with those of placement")  # fmt: skip
+      right="warned")  # fmt: skip
 def warn_of_marks_that_contradict() -> str:
     found = import_text(_SLO)
     return "warned" if any("65" in line and "95" in line for line in found.errors) else "not warned"

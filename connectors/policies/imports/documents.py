@@ -22,10 +22,10 @@ KINDS = {
     "KubeDescheduler": "operator.openshift.io/v1",
 }
 #: Keys of Koordinator's ConfigMap slo-controller-config, each with JSON.
-COLOCATION = "colocation-config"
+COLOCATION, THRESHOLDS = "colocation-config", "resource-threshold-config"
 SLO_KEYS = (
     COLOCATION,
-    "resource-threshold-config",
+    THRESHOLDS,
     "resource-qos-config",
     "cpu-burst-config",
     "system-config",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from connectors.policies.imports.descheduler import LIMITS, read_profiles
-from connectors.policies.imports.documents import COLOCATION, DocumentNode
+from connectors.policies.imports.documents import COLOCATION, THRESHOLDS, DocumentNode
 from connectors.policies.imports.translation import (
     PROCESS,
     TYPE,
@@ -87,6 +87,23 @@ def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
         apply(result, node, {**collect, **_RECLAIM, "nodeConfigs": _put_pools})
     else:
         result.report("handled elsewhere", node, "Koordinator's agent goes on with it", kind)
+    if kind == THRESHOLDS:
+        mark = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
+        result.memory_eviction_mark = mark if isinstance(mark, int) else None
+
+
+def compare_marks(result: Translation) -> str | None:
+    """Return that pods are placed where Koordinator's agent would evict some; None: they are not."""
+    mark = result.memory_eviction_mark
+    given = result.values.get("loadAware", {}).get("usageThresholds", {})
+    placed = given.get("memory", 95)
+    if mark is None or not isinstance(placed, int) or placed <= mark:
+        return None
+    return (
+        f"Koordinator's agent evicts BE pods from {mark} % of a node's memory on "
+        f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placed}, lets them "
+        f"come back: give at most {mark}"
+    )
 
 
 def _put_pools(result: Translation, node: DocumentNode) -> None:

@@ -33,6 +33,8 @@ class Translation:
 
     def __init__(self) -> None:
         self.compat: Compat = "loadstream"
+        self.memory_eviction_mark: int | None = None
+        """Percentage of a node's memory from which Koordinator's agent evicts pods."""
         self.values: dict[str, Any] = {}
         self.origins: dict[Path, tuple[DocumentNode, str]] = {}
         """Where the value of each policy field comes from, and a note about it, by path."""

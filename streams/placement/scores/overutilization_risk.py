@@ -29,7 +29,6 @@ from streams.placement.plugin import ExactScore
 from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
-from streams.risk.node_statistics import find_lacking
 from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
@@ -37,9 +36,9 @@ from streams.usage.estimate import Estimator
 
 #: Mean increases below this are all the same: a node that is used by a thousandth, at no risk.
 LEAST = 0.0000001
-#: What a resource of unknown usage adds to the increase: more than a pod adds to the cost of a node
-#: that it makes hot, so that measured nodes come before nodes of which nothing is known.
-UNKNOWN_INCREASE = 2.0
+#: Added to what a pod costs a node for each resource of whose usage nothing is known: more than a node
+#: costs that becomes hot for certain. So known nodes come first, and unknown ones by their requests.
+UNKNOWN_COST = 2.0
 
 #: Increases over all nodes that are kept, and bytes of them: requests come in round numbers.
 KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
@@ -97,17 +96,17 @@ class OverutilizationRiskScore(ExactScore):
         self._variance: FloatArray = np.zeros(shape)
         """Variance of usage, as a share of the node squared, scaled."""
         self._before: FloatArray = np.zeros(shape)
-        """Cost of the node without the pod, less `TIE` x the hot share."""
+        """Cost of the node without the pod, less `TIE` x the hot share, and less `UNKNOWN_COST` where
+        nothing is known."""
         self._per_unit: FloatArray = np.zeros(shape)
         """One over the capacity, scaled as means are."""
         self._square: FloatArray = np.zeros(shape)
         """One over the capacity, squared, scaled as variances are."""
         self._make_room(0)
         self._rows: list[list[tuple[float, float, float, float, float]] | None] = []
-        """The five figures by row, one entry a resource."""
+        """The five figures by row, one entry per resource."""
         self._given: list[list[tuple[int, float, float, bool]] | None] = []
-        """Capacity, mean and variance that those were worked out of, and whether the usage is
-        known."""
+        """Capacity, mean, variance and whether usage is known, which those were worked out of."""
         self._kept = SizedCache[_Key, Merits](KEPT_BYTES_MAX, KEPT_MAX)
         self._met = SizedCache[_Key, bool](_MET_MAX * _KEY_BYTES, _MET_MAX)
         """What was asked for once."""
@@ -145,10 +144,9 @@ class OverutilizationRiskScore(ExactScore):
         if node.statistics is not None:
             self._fleet = node.statistics.fleet.figures
             figures = node.statistics.figures()
-        metric = None if node.usage.is_expired(now_ms) else node.usage.metric
-        lacking = self._resources if metric is None else find_lacking(metric, self._resources)
+        unknown = {each.what for each in node.missing if not each.instead}
         given = [
-            (node.capacity.get(resource, 0), mean, variance, resource not in lacking)
+            (node.capacity.get(resource, 0), mean, variance, node.fresh and resource not in unknown)
             for resource, (mean, variance) in zip(self._resources, figures, strict=True)
         ]
         if given == self._given[row]:
@@ -169,7 +167,7 @@ class OverutilizationRiskScore(ExactScore):
             # is what is known of it, and the hot one.
             before = self._cost(share, spread) - TIE * self._hot[index]
             if not known:
-                before -= UNKNOWN_INCREASE
+                before -= UNKNOWN_COST
             self._mean[index, row], self._variance[index, row] = share, spread
             self._before[index, row] = before
             self._per_unit[index, row], self._square[index, row] = per_unit, square

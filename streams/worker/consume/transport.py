@@ -92,6 +92,8 @@ class _PromptThread(AIOKafkaConsumerThread):
             waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
             done, _ = await asyncio.wait([waiter], timeout=left_s)
             waiter.cancel()
+            if fetcher._closed:  # noqa: SLF001 - the worker ends
+                return {}
             for each in done:
                 each.result()  # raises what the brokers refuse
 

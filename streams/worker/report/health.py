@@ -101,13 +101,13 @@ class Health:
     def _find_work(self, partitions: Partitions, pipeline: Pipeline) -> tuple[str, float]:
         """What a stage has to do, as part of a sentence, and since when; empty: nothing."""
         busy_s = pipeline.busy_since_s
-        stage = partitions.stage
+        behind_s = self._behind_since_s.get(partitions.stage)
         if partitions.is_recovering:
             return "tables are being recovered", partitions.assigned_at_s
         if busy_s is not None:
             return "a batch is under way", busy_s
-        if partitions.recovered and self._lags.get(stage):
-            return f"{self._lags[stage]} records wait to be applied", self._behind_since_s[stage]
+        if partitions.recovered and behind_s is not None:
+            return f"{self._lags.get(partitions.stage, 0)} records wait to be applied", behind_s
         return "", 0.0
 
     def _silent(self) -> bool:

@@ -119,7 +119,9 @@ class Metrics:
     def _make_histograms(self) -> None:
         self._batch = self._histogram("batch_records", "Records in a batch.", _RECORDS)
         self._seconds = self._histogram(
-            "batch_seconds", "Time from taking a batch to its acknowledgement.", _SECONDS
+            "batch_seconds",
+            "Time from applying a batch, or its last piece, until it is durable.",
+            _SECONDS,
         )
         self._latency = self._histogram(
             "decision_latency_seconds",

@@ -95,15 +95,6 @@ def test_a_node_that_is_used_less_is_better_where_neither_is_at_risk() -> None:
     assert world.best(pod("new")) == "b-idle"
 
 
-def test_a_measured_node_is_better_than_one_of_which_nothing_is_known() -> None:
-    world = _World()
-    world.node("a-unknown")
-    world.node("b-used")
-    world.hold("b-used", *(pod(f"b-{n}") for n in range(4)))
-    world.measure("b-used", 0, **{f"b-{n}": 900 for n in range(4)})
-    assert world.best(pod("new")) == "b-used"
-
-
 def test_what_is_kept_for_a_request_follows_the_nodes() -> None:
     world = _World()
     for number in range(80):
@@ -209,7 +200,7 @@ def test_the_policy_says_from_which_share_on_a_node_is_hot() -> None:
         world = _World(f"overutilizationRisk: {{resources: [{{name: cpu, hotPercent: {hot}}}]}}\n")
         world.node("a")
         world.hold("a", *(pod(f"a-{n}") for n in range(3)))
-        world.measure("a", 0)
+        world.measure("a", 5, **{f"a-{n}": 900 for n in range(3)})
         scores.append(world.raw(pod("new"))["a"])
     assert scores[0] > 10 * scores[1]
 
