@@ -209,11 +209,11 @@ class Inventory:
         """Return the index, with a place for every node that Kubernetes has named."""
         if self.layout_stale:
             nodes = [node for node in self.nodes.values() if node.state is not None]
-            new = [node for node in nodes if node.row < 0]
+            for node in nodes:
+                if node.row < 0:
+                    self.freshness.enter(node, self.now_ms)  # plugins that take it in ask for it
             self.index.layout(nodes)
             self.layout_stale = False
-            for node in new:
-                self.freshness.enter(node, self.now_ms)
         return self.index
 
     @property

@@ -34,9 +34,10 @@ def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
     assert (found.state.node, found.metric.usage["cpu"]) == ("a", 0)
     assert found.metric_time_ms == at(3)
     run.say(node_gone("a"))
-    assert run.row("0/test/nodes/a").state is None
-    run.say(metric("a", removed=True))
     assert run.keys("nodes") == ["0/test/nodes/b"]
+    assert run.row("0/test/nodes/b").state is None
+    run.say(metric("b", removed=True))
+    assert run.keys("nodes") == []
 
 
 def test_a_nodes_pods_are_one_row() -> None:
