@@ -1,8 +1,8 @@
 #!/bin/sh
-# Two samples of each node of my-cluster, a minute apart, the newer one of now: node-1 is hot, the
+# Three samples of each node of my-cluster, half a minute apart, the newest one of now: node-1 is hot, the
 # others are calm. A producer in three lines of shell: every figure is a JSON object on a line.
 now=$(date +%s)
-for at in $((now - 60)) "$now"; do
+for at in $((now - 60)) $((now - 30)) "$now"; do
   while read -r node cpu pods; do
     echo "{\"cluster\": \"my-cluster\", \"node\": \"$node\", \"sampled_at_ms\": ${at}000," \
       "\"usage\": {\"cpu\": $cpu, \"memory\": 8589934592}," \

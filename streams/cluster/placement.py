@@ -26,7 +26,7 @@ from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
 from streams.migration.migrations import Migrations
 from streams.placement import explain
-from streams.placement.excluded_requests import UNITS_PER_KIND, ExcludedRequests
+from streams.placement.excluded_requests import ExcludedRequests
 from streams.placement.exclusions import Exclusions
 from streams.placement.explain import Refusals
 from streams.placement.pending import (
@@ -179,7 +179,7 @@ class Placement:
             if request is None:
                 break
             kind = kind_of(request.pod)
-            budget.spend(_count_units(kind, last))
+            budget.spend(self._count_units(kind, last))
             last = kind
             decisions += self._judge_kept(request, cause)
         self.pending.release_delayed(cause.now_ms)
@@ -246,7 +246,7 @@ class Placement:
             if budget.is_spent:
                 self.pending.wake(change, self.inventory.index.version)
                 break
-            budget.spend(UNITS_PER_KIND)
+            budget.spend(self.placer.count_units(group.kind))
             waiting = self._retry_first(group, budget, decisions, cause)
             if waiting is not None:
                 heapq.heappush(by_rank, (waiting.rank, group))
@@ -314,7 +314,7 @@ class Placement:
         decisions: list[OutputMessage] = []
         while by_rank and budget.left > half:
             _, group = heapq.heappop(by_rank)
-            budget.spend(_count_units(group.kind, last))
+            budget.spend(self._count_units(group.kind, last))
             last = group.kind
             waiting = self._retry_first(group, budget, decisions, cause)
             if waiting is not None:
@@ -323,7 +323,7 @@ class Placement:
         longest_due = deque(group for _, group in by_rank)
         while longest_due and not budget.is_spent:
             group = longest_due.popleft()
-            budget.spend(_count_units(group.kind, last))
+            budget.spend(self._count_units(group.kind, last))
             last = group.kind
             if self._retry_first(group, budget, decisions, cause) is not None:
                 longest_due.append(group)
@@ -493,7 +493,6 @@ class Placement:
             return []
         return [explain.ended(cause, pod, "withdrawn", why, node=node)]
 
-
-def _count_units(kind: Kind, last: Kind | None) -> int:
-    """Units of a budget that an attempt takes: all nodes may have to be ranked for another kind."""
-    return 1 if last is not None and kind.key == last.key else UNITS_PER_KIND
+    def _count_units(self, kind: Kind, last: Kind | None) -> int:
+        """Units of a budget that an attempt takes: all nodes may have to be ranked for another kind."""
+        return 1 if last is not None and kind.key == last.key else self.placer.count_units(kind)

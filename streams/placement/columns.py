@@ -106,8 +106,11 @@ class Interned(Generic[Value]):
     def groups(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
         """The distinct values of some rows, each with those of them that have it."""
         ids = self._ids[rows]
-        for number in np.unique(ids).tolist():
-            yield self._values[number], rows[ids == number]
+        order = np.argsort(ids, kind="stable")
+        numbers, begins = np.unique(ids[order], return_index=True)
+        parts = np.split(rows[order], begins[1:])
+        for number, part in zip(numbers.tolist(), parts, strict=True):
+            yield self._values[number], part
 
     def _rows(self, ids: list[int]) -> BoolArray:
         rows: BoolArray

@@ -10,14 +10,14 @@ from schemas.policy import Policy
 from streams.placement import explain
 from streams.placement.exclusions import Excluded, Exclusions
 from streams.placement.pending import PendingRequests, Waiting, backoff_ms
-from streams.placement.placer import Placer
+from streams.placement.placer import UNITS_PER_KIND, Placer
 from streams.placement.ranking import Ranking
-from streams.stage.budget import Budget
+from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Units of a budget that a ranking of all nodes for a kind of pods takes.
-UNITS_PER_KIND = 3
+#: Terms of anti-affinity that are looked at for one unit.
+TERMS_PER_UNIT = 50
 
 
 class ExcludedRequests:
@@ -56,10 +56,15 @@ class ExcludedRequests:
     def look(self, policy: Policy, budget: Budget, cause: Cause) -> list[OutputMessage]:
         """Let pods join their groups that need not wait alone any more, for half of what is left."""
         decisions: list[OutputMessage] = []
-        for waiting in self._pending.excluded(budget.left // (2 * UNITS_PER_KIND)):
-            budget.spend(UNITS_PER_KIND)
+        half = budget.left // 2
+        looked_at = self._pending.excluded(half // UNITS_PER_KIND)
+        for waiting in rotate(looked_at, cause.now_ms):
+            if budget.left <= half:
+                break
+            budget.spend(self._placer.count_units(waiting.kind))
             self._placer.inventory.lay_out()
             excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
+            budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
             ranking = self._placer.rank_to_place(waiting.kind, excluded)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:
                 self._pending.remove(waiting.request.pod.uid)

@@ -7,13 +7,14 @@ while they were hot, and those of pods whose required anti-affinity selects it. 
 either costs nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
 from streams.moves.history import Moves
 from streams.placement.ranking import Ranking
+from streams.pods.anti_affinity import HeldTerm
 
 #: What decisions name as the filter that refuses such nodes, after all others, and why it does.
 MOVES = "RecentMoves", "node(s) left by this owner while hot"
@@ -33,24 +34,21 @@ class Excluded:
     repelling: frozenset[int] = _NO_ROWS
     """Their pods keep it away."""
 
-    @property
-    def rows(self) -> frozenset[int]:
-        """All of them."""
-        return self.left | self.repelling
+    terms: int = 0
+    """How many terms of anti-affinity were looked at."""
+    rows: frozenset[int] = field(init=False)
+    """All of them."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.left | self.repelling)
 
     def best(self, ranking: Ranking) -> int | None:
         """Row with the highest total of those that are left; None: there is none."""
         row = ranking.best()
         if row is None or row not in self.rows:
             return row
-        others = self.runners_up(ranking, row, 1)
+        others = ranking.runners_up(1, self.rows)
         return others[0] if others else None
-
-    def runners_up(self, ranking: Ranking, winner: int, count: int) -> list[int]:
-        """Rows of the next best nodes of those that are left, best first."""
-        excluded = self.rows
-        rows = ranking.runners_up(winner, count + len(excluded))
-        return [row for row in rows if row not in excluded][:count]
 
     def refused(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
         """Filter, reason, and how many nodes are refused by nothing else."""
@@ -75,18 +73,22 @@ class Exclusions:
         Rows are the placer's as it is laid out: call `Inventory.lay_out` before.
         """
         names = self.moves.avoided(pod, now_ms)
-        places = self._inventory.anti_affinity.find_places(pod)
-        if not names and not places:
+        terms = self._inventory.anti_affinity.find_terms(pod)
+        if not names and not terms:
             return None
-        found = Excluded(frozenset(self._rows(names)), frozenset(self._find_repelling(places)))
+        repelling = frozenset(self._find_repelling(terms))
+        found = Excluded(frozenset(self._rows(names)), repelling, len(terms))
         return found if found.rows else None
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:
         nodes = self._inventory.nodes
         return (nodes[name].row for name in names if name in nodes and nodes[name].row >= 0)
 
-    def _find_repelling(self, places: Mapping[str, set[str]]) -> Iterator[int]:
+    def _find_repelling(self, terms: Iterable[HeldTerm]) -> Iterator[int]:
         nodes = self._inventory.nodes
+        places: dict[str, set[str]] = {}
+        for term in terms:
+            places.setdefault(term.topology_key, set()).update(term.nodes)
         for key, names in places.items():
             if key == _HOSTNAME:
                 yield from self._rows(names)

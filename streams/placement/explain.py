@@ -122,10 +122,8 @@ def placed(
     excluded: Excluded | None = None,
 ) -> OutputMessage:
     """A node was found; call before the room is taken, while the ranking is as it decided."""
-    if excluded is None:
-        others = ranking.runners_up(row, RUNNERS_UP_MAX)
-    else:
-        others = excluded.runners_up(ranking, row, RUNNERS_UP_MAX)
+    without = {row} if excluded is None else {row, *excluded.rows}
+    others = ranking.runners_up(RUNNERS_UP_MAX, without)
     missing = missing_for(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:

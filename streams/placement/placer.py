@@ -28,6 +28,8 @@ from streams.stage.arrays import IntArray
 from streams.stage.sized_cache import SizedCache
 from streams.usage.estimate import Estimator
 
+#: Units of a budget that a ranking of all nodes for an ordinary kind of pods takes.
+UNITS_PER_KIND = 3
 #: Rankings kept; the one asked longest ago is dropped first.
 KINDS_MAX = 512
 #: Bytes of the rankings kept: 512 of common kinds over 10,000 nodes.
@@ -116,6 +118,10 @@ class Placer:
     def find_refusing(self, kind: Kind, row: int) -> Filter | None:
         """The first filter that keeps a kind from a node whatever gives way; None: the node takes it."""
         return self._get(kind, len(self._giving_way)).find_refusing(row)
+
+    def count_units(self, kind: Kind) -> int:
+        """Units of a budget that an attempt for a kind takes, where all nodes have to be ranked."""
+        return UNITS_PER_KIND + self._get(kind, 0).count_units()
 
     def _get(self, kind: Kind, giving_way: int) -> Ranking:
         """The ranking of a kind where so many filters have given way, as it was used last."""

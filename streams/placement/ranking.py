@@ -6,7 +6,7 @@ anew would give.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -276,12 +276,12 @@ class Ranking:
             self._best = None if row is None or self._totals[row] == self._refused else row
         return self._best
 
-    def runners_up(self, winner: int, count: int) -> list[int]:
-        """Rows of the next best nodes, best first."""
-        if self.totals.size <= 1 or not count:
+    def runners_up(self, count: int, without: Collection[int]) -> list[int]:
+        """Rows of the best nodes but for some, best first."""
+        if not count or self.totals.size <= len(without):
             return []
         totals = self.totals.copy()
-        totals[winner] = self._refused
+        totals[list(without)] = self._refused
         rows: list[int] = []
         while len(rows) < count:
             row = int(totals.argmax())
@@ -305,6 +305,10 @@ class Ranking:
             if nodes:
                 changes |= plugin.watches
         return changes
+
+    def count_units(self) -> int:
+        """What an attempt takes beyond the usual, in units of a budget."""
+        return sum(plugin.count_units(prepared) for plugin, prepared in self._filters)
 
     def find_refusing(self, row: int) -> Filter | None:
         """The first filter that refuses a node as it is now, whether `sync` was called or not."""

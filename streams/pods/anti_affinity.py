@@ -5,7 +5,7 @@ request that meets too many of them is kept away by all of them, which bounds th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from schemas.messages.pods import Pod, PodAffinityTerm
 
@@ -16,13 +16,14 @@ COMPARED_MAX = 256
 _Key = tuple[str, str]
 
 
-class _HeldTerm:
+class HeldTerm:
     """A term of held pods."""
 
-    __slots__ = ("nodes", "term", "values")
+    __slots__ = ("_term", "nodes", "topology_key", "values")
 
-    def __init__(self, pod: Pod, term: PodAffinityTerm) -> None:
-        self.term = term
+    def __init__(self, term: PodAffinityTerm) -> None:
+        self._term = term
+        self.topology_key = term.topology_key
         self.values: tuple[tuple[str, str | None], ...] = tuple(_find_values(term))
         """Labels of which a pod must have one; none as value: any value. Empty: no label is needed."""
         self.nodes: Counter[str] = Counter()
@@ -30,7 +31,7 @@ class _HeldTerm:
 
     def matches(self, pod: Pod, namespace: str) -> bool:
         """Whether a pod must stay away; `namespace` is that of the pods which have the term."""
-        term = self.term
+        term = self._term
         namespaces = term.namespaces or (namespace,)
         if not term.all_namespaces and pod.namespace not in namespaces:
             return False
@@ -57,7 +58,7 @@ class AntiAffinity:
     """Terms of all pods held in a cluster."""
 
     def __init__(self) -> None:
-        self._terms: dict[_Key, _HeldTerm] = {}
+        self._terms: dict[_Key, HeldTerm] = {}
         self._by_label: dict[tuple[str, str | None], dict[_Key, None]] = {}
         self._unlabelled: dict[_Key, None] = {}
 
@@ -67,7 +68,7 @@ class AntiAffinity:
             key = pod.namespace, term.model_dump_json()
             held = self._terms.get(key)
             if held is None:
-                held = self._terms[key] = _HeldTerm(pod, term)
+                held = self._terms[key] = HeldTerm(term)
                 for index in self._indexes(held):
                     index[key] = None
             held.nodes[node] += 1
@@ -88,23 +89,20 @@ class AntiAffinity:
                         self._by_label.pop(label, None)
                 del self._terms[key]
 
-    def _indexes(self, held: _HeldTerm) -> Iterable[dict[_Key, None]]:
+    def _indexes(self, held: HeldTerm) -> Iterable[dict[_Key, None]]:
         if not held.values:
             return (self._unlabelled,)
         return [self._by_label.setdefault(label, {}) for label in held.values]
 
-    def find_places(self, pod: Pod) -> Mapping[str, set[str]]:
-        """Nodes whose pods keep a pod away, by the label that says which nodes are one place."""
+    def find_terms(self, pod: Pod) -> list[HeldTerm]:
+        """The terms that keep a pod away."""
         if not self._terms:
-            return {}
+            return []
         keys = dict(self._unlabelled)
         for name, value in pod.labels.items():
             keys |= self._by_label.get((name, value), {})
             keys |= self._by_label.get((name, None), {})
-        places: dict[str, set[str]] = {}
-        compared = len(keys) <= COMPARED_MAX
-        for key in keys:
-            held = self._terms[key]
-            if not compared or held.matches(pod, key[0]):
-                places.setdefault(held.term.topology_key, set()).update(held.nodes)
-        return places
+        terms = self._terms
+        if len(keys) > COMPARED_MAX:
+            return [terms[key] for key in keys]
+        return [terms[key] for key in keys if terms[key].matches(pod, key[0])]

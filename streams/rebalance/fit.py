@@ -6,9 +6,11 @@ placement uses.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from streams.placement.filters.node_affinity import required_affinity
 from streams.placement.filters.taints import Tolerations
+from streams.placement.plugin import Filter
 from streams.pods.held import Held
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
@@ -84,6 +86,7 @@ class Fit:
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
         self._free = TargetRoom(columns, rows)
         self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
+        self._units = 0
         self._asked: list[Held] = []
         """Keeps alive what the keys above are the ids of."""
 
@@ -105,14 +108,23 @@ class Fit:
             self._asked.append(held)
         return group
 
+    def take_units(self) -> int:
+        """Units of 0.2 ms that unusual groups have taken since the last call."""
+        units, self._units = self._units, 0
+        return units
+
     def _make(self, held: Held, phase: Phase) -> TargetGroup:
         if not self._node_fit:
             return TargetGroup(self._allowed[phase], (), self._free)
         mask = self._allowed[phase].copy()
-        for matching in (
-            self._columns.affinity.mask(required_affinity(held.pod)),
-            self._columns.taints.mask(Tolerations(held.pod.tolerations)),
-        ):
+        affinity, tolerations = required_affinity(held.pod), Tolerations(held.pod.tolerations)
+        filters: tuple[tuple[Filter, Any], ...] = (
+            (self._columns.affinity, affinity),
+            (self._columns.taints, tolerations),
+        )
+        for plugin, prepared in filters:
+            self._units += plugin.count_units(prepared)
+            matching = plugin.mask(prepared)
             if matching is not None:
                 mask &= matching[self._rows]
         if self._as_koordinator:

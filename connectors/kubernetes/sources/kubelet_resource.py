@@ -151,6 +151,12 @@ class KubeletResource(KubeletSource):
         memory = _summed(samples(body, kind + MEMORY), pod_of)
         swap = _summed(samples(body, kind + SWAP), pod_of) if self._swap else {}
         self._resolve(node, directory, {*memory, *(pod_of(labels) for labels, _, _ in counted)})
+        known = node.counters
+        backwards = {
+            pod_of(labels)
+            for labels, _, at_ms in counted
+            if at_ms != UNTIMED and labels in known and at_ms < known[labels].at_ms
+        }
         rates = _rates(node, counted, pod_of, times, self._longest_ms, began)
         found: list[PodUsage] = []
         seen: dict[bytes, str] = {}
@@ -159,7 +165,7 @@ class KubeletResource(KubeletSource):
             if pod is None:
                 continue
             seen[labels] = pod.uid
-            if node.seen.get(labels) != pod.uid:
+            if node.seen.get(labels) != pod.uid or labels in backwards:
                 continue
             usage = {}
             if (rate := rates.get(labels)) is not None:

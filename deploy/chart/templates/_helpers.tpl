@@ -225,6 +225,8 @@ metadata:
   {{- include "loadstream.metadata" (slice . 1) | nindent 2 }}
 spec:
   maxUnavailable: 1
+  # A pod that does not get ready holds up no drain.
+  unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
       {{- include "loadstream.selector" (slice . 2) | nindent 6 }}

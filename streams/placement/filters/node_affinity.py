@@ -33,6 +33,8 @@ from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 
+#: Expressions that are evaluated on all nodes for one unit of a budget.
+_EXPRESSIONS_PER_UNIT = 5
 #: Most labels for which a column is kept.
 COLUMNS_MAX = 128
 
@@ -119,6 +121,11 @@ class NodeAffinity(OneReason):
             return selected
         matched = self._any_of(prepared.terms)
         return selected if matched is None else _both(selected, matched)
+
+    def count_units(self, prepared: RequiredAffinity | None) -> int:
+        """A unit for so many expressions."""
+        terms = None if prepared is None else prepared.terms
+        return sum(map(len, terms or ())) // _EXPRESSIONS_PER_UNIT
 
     def concerns(self, prepared: RequiredAffinity | None) -> bool:
         """Only pods that require something."""

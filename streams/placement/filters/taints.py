@@ -18,6 +18,8 @@ from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 Taints = tuple[Taint, ...]
+#: Lists of taints that a pod's tolerations are compared with for one unit of a budget.
+_LISTS_PER_UNIT = 40
 
 
 class Tolerations:
@@ -95,6 +97,10 @@ class TaintToleration(Filter):
     def mask(self, prepared: Tolerations) -> BoolArray | None:
         """Which nodes have no untolerated taint; None if none has."""
         return self._taints.where(lambda taints: prepared.find_untolerated(taints) is None)
+
+    def count_units(self, prepared: Tolerations) -> int:
+        """A unit for so many distinct lists of taints."""
+        return len(self._taints) // _LISTS_PER_UNIT
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
         """Names the first taint that is not tolerated; None if all are."""

@@ -243,6 +243,8 @@ class _Round:
             return
         self.left -= 1
         allowed = self._allowed(pod)
+        # A comparison takes about as long as a unit, and placement ranks such a kind too.
+        self.left -= 2 * self.fit.take_units()
         if not allowed.any():
             self._stays(pod, "fit", "no node that is not cooling may run it and has room for it")
             return

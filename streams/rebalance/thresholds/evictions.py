@@ -30,6 +30,8 @@ from streams.stage.arrays import BoolArray, FloatArray
 #: Most pods that one phase of a pool puts into order, as a multiple of those that may be checked:
 #: most nodes need only some of their pods to be checked.
 ORDERED_PER_CHECKED = 5
+#: Pods that are checked in the time of one unit of `Fit.take_units`.
+PODS_PER_UNIT = 4
 #: Why no pod of a node is checked in this round.
 LATER = "more hot nodes than one round checks; this one has its turn in a later round"
 #: Why no further pod is checked in this round.
@@ -194,6 +196,7 @@ class _Turn:
                     return
                 budget.spend()
                 stopped = self._find_gate(index, over)
+                budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
                 if stopped is not None:
                     hot.note(Verdict(self.pods.held[index].pod, *stopped))
                     continue
@@ -234,6 +237,7 @@ class _Turn:
             stopped = self._find_protection(held)
             if stopped is None and self.evictions.node_fit:
                 stopped = self._reserve(index, phase)
+            self.given.budget.spend(PODS_PER_UNIT * self.evictions.fit.take_units())
             if stopped is None:
                 fitting.add(index)
             else:

@@ -100,7 +100,7 @@ def check(ranking: Ranking, expected: Verdict) -> None:
     best, order = expected.best, expected.order
     assert ranking.best() == best
     if best is not None:
-        assert ranking.runners_up(best, 2) == order[1:3]
+        assert ranking.runners_up(2, {best}) == order[1:3]
     for row in order:
         terms = ranking.terms(row)
         assert sum(term.score * term.weight for term in terms) == expected.totals[row]

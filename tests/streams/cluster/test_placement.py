@@ -128,7 +128,7 @@ def test_nodes_that_ask_for_no_more_pods_are_placed_on_last(taint: Taint) -> Non
 
 def test_a_pod_that_tolerates_a_wish_of_a_node_is_not_kept_from_it() -> None:
     run = cluster(node("a", taints=(Taint(key="spare", effect="PreferNoSchedule"),)), node("b"))
-    run.say(metric("b", cpu=5000))
+    run.say(metric("a", cpu=1), metric("b", cpu=5000))
     assert only(run.say(request(pod(tolerations=(Toleration(key="spare"),))))).node == "a"
 
 

@@ -21,11 +21,11 @@ def _whole(ranking: Ranking) -> list[int]:
 
 def test_what_whole_numbers_put_level_is_told_apart() -> None:
     memory = {"a": 99_990, "b": 100_000, "c": 99_999, "d": 50_000}
-    assert World(memory, normalised=True).rank().runners_up(1, 3) == [0, 2, 3]
+    assert World(memory, normalised=True).rank().runners_up(3, {1}) == [0, 2, 3]
     ranking = _exact(memory).rank()
     assert isinstance(ranking, ExactRanking)
     assert ranking.best() == 1
-    assert ranking.runners_up(1, 3) == [2, 0, 3]
+    assert ranking.runners_up(3, {1}) == [2, 0, 3]
 
 
 def test_it_is_for_a_score_alone() -> None:

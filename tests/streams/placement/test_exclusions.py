@@ -243,6 +243,6 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
     best = excluded.best(ranking)
     assert best == (order[0] if order else None)
     if best is not None:
-        assert excluded.runners_up(ranking, best, count) == order[1 : 1 + count]
+        assert ranking.runners_up(count, {best, *rows}) == order[1 : 1 + count]
     refused = sum(nodes for *_, nodes in excluded.refused(ranking))
     assert refused == sum(map(ranking.passes, rows))

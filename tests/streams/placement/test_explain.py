@@ -217,7 +217,9 @@ def test_a_window_that_is_not_filled_is_replaced_by_the_next_shorter_one_or_by_t
 ) -> None:
     run = Run()
     run.say(
-        tick(), policy_record(_BY_P95.replace("compat: koordinator\n", "")), node("a", cpu="10")
+        tick(),
+        policy_record(_BY_P95.replace("compat: koordinator", "whenOverloaded: wait")),
+        node("a", cpu="10"),
     )
     run.say(metric("a", cpu=9_000, aggregated=entries))
     made = only(run.say(request(pod("p", cpu="1m"))))
@@ -230,15 +232,15 @@ def test_a_window_that_is_not_filled_is_replaced_by_the_next_shorter_one_or_by_t
 @pytest.mark.parametrize("score", ["LoadAwareScheduling", "OverutilizationRisk"])
 def test_a_resource_that_a_metric_lacks_is_unknown_and_named(score: str) -> None:
     run = Run()
-    gpus = {"cpu": "10", "memory": "32Gi", "pods": "100", "gpu": "8"}
+    gpus = {"cpu": "10", "memory": "32Gi", "pods": "100", "nvidia.com/gpu": "8"}
     document = f"""
-loadAware: {{usageThresholds: {{cpu: 80}}, resourceWeights: {{gpu: 1}}, estimatedScalingFactors: {{gpu: 100}}}}
-overutilizationRisk: {{resources: [{{name: gpu}}]}}
+loadAware: {{usageThresholds: {{cpu: 80}}, resourceWeights: {{nvidia.com/gpu: 1}}, estimatedScalingFactors: {{nvidia.com/gpu: 100}}}}
+overutilizationRisk: {{resources: [{{name: nvidia.com/gpu}}]}}
 plugins: {{score: [{score}]}}
 """
     run.say(tick(), policy_record(document))
     run.say(*(node(name, allocatable=gpus) for name in ("blind", "seen")))
-    asks = {"cpu": "1m", "gpu": "1"}
+    asks = {"cpu": "1m", "nvidia.com/gpu": "1"}
     of_both = [
         pod(f"{name}-{number}", node=name, containers=(container(asks, asks),))
         for name in ("blind", "seen")
@@ -249,9 +251,9 @@ plugins: {{score: [{score}]}}
     run.say(
         tick(300),
         metric("blind", usage=used, seconds=300),
-        metric("seen", usage={**used, "gpu": 3}, seconds=300),
+        metric("seen", usage={**used, "nvidia.com/gpu": 3}, seconds=300),
     )
     made = only(run.say(request(pod("p", containers=(container(asks, asks),)))))
     assert (made.outcome, made.node) == ("placed", "seen")
-    assert made.unknown_usage == {"gpu": 1}
-    assert made.message == "gpu usage is unknown on 1 node"
+    assert made.unknown_usage == {"nvidia.com/gpu": 1}
+    assert made.message == "nvidia.com/gpu usage is unknown on 1 node"

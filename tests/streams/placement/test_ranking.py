@@ -131,9 +131,9 @@ def test_the_best_is_the_first_by_name_of_the_highest() -> None:
     ranking = World({"c": 50, "b": 70, "a": 50, "d": 70}).rank()
     assert ranking.totals.tolist() == [50, 70, 50, 70]
     assert ranking.best() == 1
-    assert ranking.runners_up(1, 2) == [3, 0]
-    assert ranking.runners_up(1, 0) == []
-    assert ranking.runners_up(1, 9) == [3, 0, 2]
+    assert ranking.runners_up(2, {1}) == [3, 0]
+    assert ranking.runners_up(0, {1}) == []
+    assert ranking.runners_up(9, {1}) == [3, 0, 2]
 
 
 def test_a_node_that_is_refused_is_neither_best_nor_next() -> None:
@@ -142,7 +142,7 @@ def test_a_node_that_is_refused_is_neither_best_nor_next() -> None:
     world.hold("a")
     ranking = world.rank()
     assert ranking.totals.tolist() == [REFUSED, 80, 70]
-    assert (ranking.best(), ranking.runners_up(1, 2)) == (1, [2])
+    assert (ranking.best(), ranking.runners_up(2, {1})) == (1, [2])
     assert (ranking.refused_by, ranking.reasons()) == ([1], Counter({"holds 1": 1}))
     world.release("a")
     ranking = world.rank()

@@ -20,6 +20,7 @@ from tests.streams.cluster.harness import Run
 #: START_MS is Thursday 2025-10-09 08:53:20 UTC: the window opens 400 seconds later.
 _OPENS_S = 400
 _WINDOW = """
+whenOverloaded: wait
 loadAware: {usageThresholds: {cpu: 65, memory: 95}, nodeMetricExpirationSeconds: 36000}
 movingThresholds:
   filter:

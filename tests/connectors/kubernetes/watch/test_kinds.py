@@ -39,6 +39,7 @@ RECORDS: dict[str, Any] = {
         node="node-1",
         event="added",
         allocatable={"cpu": "8", "memory": "32Gi", "pods": "110"},
+        capacity={"cpu": "8", "memory": "33Gi", "pods": "110"},
         labels={"kubernetes.io/hostname": "node-1", ZONE: "eu-1a"},
         annotations={
             "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds":{"cpu":70}}'

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import NodeRequirement
+from streams.placement.filters import labels
 from streams.placement.filters.labels import (
     NAME_FIELD,
     LabelColumn,
@@ -139,3 +140,26 @@ def test_rows_of_a_column_hold_what_each_value_holds(
         holding = [requirement.holds(value) for value in values]
         assert (holding if rows is None else rows.tolist()) == holding
         assert rows is not None or all(holding)
+
+
+def test_the_integers_of_a_column_are_read_once_for_all_expressions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    column = LabelColumn([str(number % 10) for number in range(100)])
+    read: list[str | None] = []
+    parse = labels._integer
+
+    def count(text: str | None) -> int | None:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(labels, "_integer", count)
+    for bound in range(50):
+        rows = labels.Compares("key", bound, above=True).rows(column)
+        assert rows is not None
+        assert rows.tolist() == [number % 10 > bound for number in range(100)]
+    assert len(read) == 10
+    column.put(0, "77")
+    rows = labels.Compares("key", 49, above=True).rows(column)
+    assert rows is not None
+    assert rows.tolist() == [True] + [False] * 99

@@ -1,0 +1,243 @@
+"""The chart's processes on a real control plane and a real Kafka, each with the command, environment and token
+of its manifest, while an upgrade and a rollback replace them one by one."""
+
+import asyncio
+import itertools
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connectors.brokers.server import KafkaServer
+from connectors.kubernetes.api.server import ApiServer
+from connectors.process.local_ports import free_port
+from simulation.control_plane import cluster
+from simulation.control_plane.audit import judge, read
+from simulation.control_plane.server import ControlPlane
+from simulation.control_plane.users import write_kubeconfig
+from simulation.kubernetes_demo.runner import policy, write_sources
+from simulation.kubernetes_demo.story import READ_TOPICS, Look, Observed, Size, Story
+from simulation.kubernetes_demo.wire import Wire
+from simulation.processes import Loadstream
+from tests import conftest
+from tests.deploy.helm.chart import NAMESPACE, find, render
+from tests.deploy.test_installed_chart import Installation, make_token
+
+_CLUSTER = "kwok"
+_RELEASE = "rollout"
+_SIZE = Size(nodes=40, pods=300, step_s=300.0)
+_STARTED_S = 90.0
+#: Longest wait until the last pod that was created meanwhile has a node.
+_BOUND_S = 120.0
+_PODS = "meanwhile"
+#: In the order in which they are replaced.
+_ORDER = ("worker", "watch", "collect", "bind", "evict")
+
+
+@dataclass
+class _Manifests:
+    """The chart rendered for this control plane and this Kafka, and processes started by it."""
+
+    directory: Path
+    plane: ControlPlane
+    values: Path
+    started: int = 0
+
+    async def apply_rights(self, server: ApiServer) -> None:
+        """Create the service accounts with their rights, and a kubeconfig with the token of each."""
+        await cluster.create_namespace(server, NAMESPACE)
+        installation = Installation(server)
+        for document in render(self.values, release=_RELEASE):
+            if document["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
+                status, body = await installation.apply(document, dry=False)
+                assert status in (200, 201), body
+                if document["kind"] == "ServiceAccount":
+                    account = document["metadata"]["name"]
+                    token = await make_token(server, account)
+                    path = self.directory / account
+                    write_kubeconfig(path, self.plane.url, self.plane.certificate, token)
+
+    def process(self, kind: str, name: str, *arguments: str) -> tuple[Loadstream, int]:
+        """The process of an object, not started yet, and its port; `arguments` are further ones of Helm."""
+        objects = render(self.values, *arguments, release=_RELEASE)
+        (name,) = (e["metadata"]["name"] for e in objects if _is(e, kind, name))
+        pod = find(objects, kind, name)["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        self.started += 1
+        home, port = self.directory / f"{name}-{self.started}", free_port(set())
+        home.mkdir()
+        settings = {each["name"]: each["value"] for each in container["env"]}
+        if "LOADSTREAM_WORKER_METRICS_PORT" in settings:
+            settings["LOADSTREAM_WORKER_METRICS_PORT"] = str(port)
+            settings["LOADSTREAM_WORKER_DATA_DIR"] = str(home / "data")
+        if "serviceAccountName" in pod:
+            settings["KUBECONFIG"] = str(self.directory / pod["serviceAccountName"])
+        words = [
+            _mounted(word, pod, container, objects, home).replace("=9102", f"={port}")
+            for word in container["args"]
+        ]
+        return Loadstream(home, tuple(words), settings), port
+
+    async def run_jobs(self) -> None:
+        """Run the Jobs one after the other, to their end."""
+        for name in ("topics", "policy"):
+            job, _ = self.process("Job", name)
+            job.start()
+            await asyncio.to_thread(job.wait_for_end, _STARTED_S)
+            assert job.ended_with == 0, job.last_words()
+
+    async def start(self, component: str, *arguments: str) -> Loadstream:
+        """Start the process of a component, and wait until its probes succeed."""
+        process, port = self.process("Deployment", component, *arguments)
+        process.start()
+        path = "/readyz" if component == "worker" else "/healthz"
+        async with asyncio.timeout(_STARTED_S):
+            while not await asyncio.to_thread(_answers, port, path):
+                process.check()
+                await asyncio.sleep(0.2)
+        return process
+
+
+def _is(document: dict[str, Any], kind: str, component: str) -> bool:
+    name: str = document["metadata"]["name"]
+    return document["kind"] == kind and name.startswith(f"{_RELEASE}-{component}")
+
+
+def _mounted(
+    word: str,
+    pod: dict[str, Any],
+    container: dict[str, Any],
+    objects: Sequence[dict[str, Any]],
+    home: Path,
+) -> str:
+    """The argument, with the file of a mounted ConfigMap where it is here."""
+    volumes = {each["name"]: each for each in pod.get("volumes") or []}
+    for mount in container.get("volumeMounts", []):
+        before, found, name = word.partition(f"{mount['mountPath']}/")
+        if found and "configMap" in volumes[mount["name"]]:
+            config = find(objects, "ConfigMap", volumes[mount["name"]]["configMap"]["name"])
+            (home / name).write_text(config["data"][name], encoding="utf-8")
+            return f"{before}{home / name}"
+    return word
+
+
+def _kill(processes: Sequence[Loadstream]) -> None:
+    for each in processes:
+        each.kill()
+
+
+def _answers(port: int, path: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.URLError:
+        return False
+
+
+async def _create_pods(server: ApiServer) -> None:
+    """Create a pod each second until the task is cancelled."""
+    await cluster.create_namespace(server, _PODS)
+    for number in itertools.count():
+        requests = {"cpu": "10m", "memory": "16Mi"}
+        pod = cluster.pod(f"pod-{number}", requests=requests)
+        await cluster.create_pods(server, _PODS, [pod])
+        await asyncio.sleep(1)
+
+
+async def _wait_until_bound(server: ApiServer) -> None:
+    async with asyncio.timeout(_BOUND_S):
+        while True:
+            pods = (await server.get(f"/api/v1/namespaces/{_PODS}/pods"))["items"]
+            if pods and all(each["spec"].get("nodeName") for each in pods):
+                return
+            await asyncio.sleep(1)
+
+
+def _write_values(path: Path, plane: ControlPlane, kafka: KafkaServer) -> Path:
+    values = {
+        "kafka": {
+            "bootstrapServers": kafka.settings.bootstrap_servers,
+            "partitions": kafka.settings.partitions,
+        },
+        "clusters": {
+            _CLUSTER: {
+                "bind": True,
+                "evict": True,
+                "policy": policy().document,
+                "sources": write_sources(path.with_name("sources"), plane).read_text("utf-8"),
+            }
+        },
+    }
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.control_plane
+@pytest.mark.timeout(1_200)
+async def test_an_upgrade_and_a_rollback_lose_nothing_and_nothing_is_bound_or_evicted_twice(
+    control_plane_binary: Path, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        plane = ControlPlane(control_plane_binary, tmp_path / "plane")
+        await asyncio.to_thread(plane.start)
+        stack.callback(plane.stop)
+        kafka = stack.enter_context(conftest.running(KafkaServer(tmp_path / "kafka")))
+        values = _write_values(tmp_path / "values.yaml", plane, kafka)
+        manifests = _Manifests(tmp_path, plane, values)
+        server = plane.api()
+        processes: list[Loadstream] = []
+        stack.callback(_kill, processes)
+        try:
+            await manifests.apply_rights(server)
+            await manifests.run_jobs()
+            for component in _ORDER:
+                processes.append(await manifests.start(component))
+            replaced: list[str] = []
+
+            async def replace_all(*arguments: str) -> None:
+                for component in _ORDER:
+                    before = processes.pop(0)
+                    processes.append(await manifests.start(component, *arguments))
+                    before.ask_to_stop()
+                    await asyncio.to_thread(before.wait_for_end, 90.0)
+                    assert before.ended_with == 0, before.last_words()
+                    replaced.append(component)
+
+            async def upgrade_and_roll_back() -> None:
+                creating = asyncio.create_task(_create_pods(server))
+                await replace_all("--set", "image.tag=next,worker.env.LOADSTREAM_LOG_LEVEL=info")
+                await replace_all()
+                creating.cancel()
+                await _wait_until_bound(server)
+
+            rollout: list[asyncio.Task[None]] = []
+
+            def show(look: Look, observed: Observed) -> None:
+                print(
+                    f"{look.at_s:4.0f} s {look.step}: {look.bound} bound, {dict(observed.outcomes)}"
+                )
+                if look.bound and not rollout:
+                    rollout.append(asyncio.create_task(upgrade_and_roll_back()))
+
+            wire = stack.enter_context(Wire(kafka.settings, READ_TOPICS))
+            story = Story(server, wire, processes, _SIZE, show)
+            await story.run()
+            await rollout[0]
+        finally:
+            await server.close()
+        log = read(plane.audit_log)
+    assert replaced == [*_ORDER, *_ORDER]
+    assert story.problems == []
+    assert judge(log.pods) == []
+    assert story.looks[-1].bound == _SIZE.pods
+    account = f"system:serviceaccount:{NAMESPACE}:{_RELEASE}"
+    assert log.by_user("bindings").keys() == {f"{account}-bind"}
+    assert log.by_user("evictions").keys() == {f"{account}-evict"}
