@@ -18,7 +18,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
@@ -52,8 +52,10 @@ class TopicFacts:
     partitions: int
     topic_id: str = ""
     """As Kafka's tools print it; empty: unknown."""
-    in_sync: tuple[int, int] | None = None
-    """Fewest replicas in sync of a partition, where they are fewer than writes need, and that number."""
+    in_sync: int = 0
+    """Fewest replicas in sync of a partition that lacks some; 0: all are in sync, or none."""
+    is_short: bool = False
+    """Whether a partition lacks replicas in sync."""
 
 
 class TopicWatch:
@@ -85,7 +87,7 @@ class TopicWatch:
             TopicChanged: a topic is not what it was.
         """
         while True:
-            if await self.look():
+            if await self.look(in_sync=True):
                 partitions.notices.report("topics", self._find_problems())
             if self._short:
                 partitions.refused_at_s = time.monotonic()
@@ -103,14 +105,21 @@ class TopicWatch:
             "The worker waits for the brokers that hold the others"
         }
 
-    async def look(self) -> bool:
-        """Look once; False: no broker has answered in time.
+    async def look(self, *, in_sync: bool = False) -> bool:
+        """Look once; False: no broker has answered in time. `in_sync`: also for replicas, which takes longer.
 
         Raises:
             TopicChanged: a topic is not what it was.
         """
         try:
             found = await asyncio.to_thread(self._read)
+            if in_sync:
+                needed = await asyncio.to_thread(self._read_needed, found)
+                self._short = {
+                    name: (found[name].in_sync, count)
+                    for name, count in needed.items()
+                    if found[name].in_sync < count
+                }
         except Exception as error:
             # The silence of brokers is reported by `Brokers`, which asks as often.
             logger.debug("the brokers do not tell which topics there are: %s", error)
@@ -124,7 +133,6 @@ class TopicWatch:
         Raises:
             TopicChanged: a topic is not what it was.
         """
-        self._short = {name: each.in_sync for name, each in found.items() if each.in_sync}
         for name in self._names:
             facts, expected = found.get(name), self._settings.partitions
             if facts is None:
@@ -173,7 +181,6 @@ class TopicWatch:
             TopicCollection(self._names), request_timeout=ANSWER_S
         )
         found = {}
-        in_sync: dict[str, int] = {}
         for name, answer in answers.items():
             try:
                 topic = answer.result(ANSWER_S + 1)
@@ -182,21 +189,22 @@ class TopicWatch:
                     raise
                 continue
             topic_id = str(topic.topic_id)
-            found[name] = TopicFacts(len(topic.partitions), "" if topic_id == _NO_ID else topic_id)
             missing = [each for each in topic.partitions if len(each.isr) < len(each.replicas)]
-            if missing:
-                in_sync[name] = min(len(each.isr) for each in missing)
-        for name, needed in self._read_needed(list(in_sync)).items():
-            if in_sync[name] < needed:
-                found[name] = replace(found[name], in_sync=(in_sync[name], needed))
+            found[name] = TopicFacts(
+                len(topic.partitions),
+                "" if topic_id == _NO_ID else topic_id,
+                in_sync=min((len(each.isr) for each in missing), default=0),
+                is_short=bool(missing),
+            )
         return found
 
-    def _read_needed(self, topics: Collection[str]) -> dict[str, int]:
-        """How many replicas must be in sync for a write; topics whose settings are unknown are missing."""
+    def _read_needed(self, found: Mapping[str, TopicFacts]) -> dict[str, int]:
+        """How many replicas must be in sync for a write to topics that lack some, as far as it is known."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        short = [name for name, facts in found.items() if facts.is_short]
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in short]
         needed = {}
         answers = self._admin.describe_configs(wanted, request_timeout=ANSWER_S) if wanted else {}
         for resource, answer in answers.items():
@@ -204,7 +212,7 @@ class TopicWatch:
                 needed[resource.name] = int(
                     answer.result(ANSWER_S + 1)["min.insync.replicas"].value
                 )
-            except KafkaException as error:
+            except (KafkaException, TimeoutError) as error:
                 logger.debug("the settings of topic %s are unknown: %s", resource.name, error)
         return needed
 
