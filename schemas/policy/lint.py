@@ -212,7 +212,7 @@ def _find_patterns_of_namespaces(policy: Policy) -> Iterator[Finding]:
 
 
 def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
-    if not policy.judges_by_thresholds or not policy.plugins.filters(LOAD_AWARE):
+    if not policy.plugins.filters(LOAD_AWARE):
         return
     args, aggregated = policy.load_aware, policy.load_aware.aggregated
     by_window = aggregated is not None and aggregated.filters
@@ -220,18 +220,31 @@ def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
         return
     placed = aggregated.usage_thresholds if aggregated and by_window else args.usage_thresholds
     whose = "loadAware.aggregated" if by_window else "loadAware"
-    pools = enumerate(policy.rebalance.node_pools)
-    parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
-    for at, part in parts:
-        for name, percent in (part.high_thresholds or {}).items():
-            if percent < placed.get(name, 0) and not part.use_deviation_thresholds:
-                yield (
-                    ("rebalance", *at, "highThresholds", name),
-                    (
-                        f"found {percent:g}, and {whose}.usageThresholds.{name} is {placed[name]}: a node "
-                        "that is hot takes further pods; let the filter refuse at most as much"
-                    ),
-                )
+    for at, name, percent in _list_hot_percentages(policy):
+        if percent < placed.get(name, 0):
+            yield (
+                at,
+                (
+                    f"found {percent:g}, and {whose}.usageThresholds.{name} is {placed[name]}: a node "
+                    "that is hot takes further pods; let the filter refuse at most as much"
+                ),
+            )
+
+
+def _list_hot_percentages(policy: Policy) -> Iterator[tuple[Path, str, float]]:
+    """Path, resource and value of each percentage from which on a node is hot."""
+    if policy.judges_by_thresholds:
+        pools = enumerate(policy.rebalance.node_pools)
+        parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
+        for at, part in parts:
+            if not part.use_deviation_thresholds:
+                for name, percent in (part.high_thresholds or {}).items():
+                    yield ("rebalance", *at, "highThresholds", name), name, percent
+    if policy.plugins.balances(OVERUTILIZATION_RISK):
+        for index, resource in enumerate(policy.overutilization_risk.resources):
+            at = ("overutilizationRisk", "resources", index, "hotPercent")
+            if resource.hot_percent is not None:
+                yield at, resource.name, resource.hot_percent
 
 
 def _find_forgotten_counts(policy: Policy) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ _KOORDINATOR = "compat: koordinator\n"
     ("hotPercent 60 of moves by risk below the placement threshold 75", (
         "overutilizationRisk: {resources: [{name: cpu, hotPercent: 60}]}\nplugins: {balance: "
         "[OverutilizationRisk]}\nloadAware: {usageThresholds: {cpu: 75}}", "hotPercent"),
-     "warning: hotPercent", "thresholds of moves by risk are not compared with those of placement"),
+     "warning: hotPercent"),
     ("maxMigratingPerWorkload 100% with single replicas",
      ("migration: {maxMigratingPerWorkload: 100%}", "maxMigratingPerWorkload"),
      "warning: maxMigratingPerWorkload"),
