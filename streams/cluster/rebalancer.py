@@ -21,6 +21,7 @@ from streams.cluster.rounds import no_round, round_record
 from streams.inventory.inventory import Inventory
 from streams.migration.migrations import Migrations
 from streams.moves.memory import MoveMemory
+from streams.placement.exclusions import Exclusions
 from streams.rebalance.balancer import Balancer
 from streams.rebalance.candidates import Phase
 from streams.rebalance.outcome import NodeStanding, RoundOutcome
@@ -49,8 +50,10 @@ class Rebalancer:
         inventory: Inventory,
         memory: MoveMemory,
         migrations: Migrations,
+        exclusions: Exclusions,
     ) -> None:
         self._inventory, self._memory, self._migrations = inventory, memory, migrations
+        self._exclusions = exclusions
         self._phase = crc32(cluster.encode())
         self.balancer = Balancer(cluster, inventory.policy, inventory)
         self.last_round_ms: int | None = None
@@ -140,7 +143,7 @@ class Rebalancer:
 
     def _round(self, cause: Cause) -> RoundOutcome:
         self._migrations.begin_round()
-        rules = RoundRules(self._migrations, self._memory, cause)
+        rules = RoundRules(self._migrations, self._memory, self._exclusions, cause)
         return self.balancer.round(cause.now_ms, rules)
 
     def _remember(self, outcome: RoundOutcome, now_ms: int) -> None:

@@ -1,10 +1,11 @@
-"""What a round of one cluster asks about pods: migrations and the memory of moves."""
+"""What a round of one cluster asks about pods: migrations, the memory of moves, and other pods."""
 
 from collections.abc import Collection
 
 from streams.migration.migrations import Migrations
 from streams.migration.registry import live
 from streams.moves.memory import MoveMemory
+from streams.placement.exclusions import Exclusions
 from streams.pods.held import Held
 from streams.rebalance.candidates import Candidate, Gate, Rules
 from streams.stage.arrays import BoolArray
@@ -14,8 +15,11 @@ from streams.stage.cause import Cause
 class RoundRules(Rules):
     """The rules of one round; a pod that passes its gate has a migration then."""
 
-    def __init__(self, migrations: Migrations, memory: MoveMemory, cause: Cause) -> None:
+    def __init__(
+        self, migrations: Migrations, memory: MoveMemory, exclusions: Exclusions, cause: Cause
+    ) -> None:
         self._migrations, self._memory, self._cause = migrations, memory, cause
+        self._exclusions = exclusions
         rows = migrations.lifecycle.registry
         self.leaving = frozenset(row.pod.uid for row in rows if live(row))
 
@@ -24,8 +28,8 @@ class RoundRules(Rules):
         return self._migrations.forbidden(held)
 
     def list_avoided_nodes(self, held: Held) -> Collection[str]:
-        """Nodes that the pod's owner left and that have not cooled."""
-        return self._memory.moves.avoided(held.pod, self._cause.now_ms)
+        """Nodes that the pod's owner left and that have not cooled, and whose pods keep it away."""
+        return self._exclusions.list_names(held.pod, self._cause.now_ms)
 
     def list_cooling_nodes(self) -> Collection[str]:
         """Nodes that moves have left and that have not cooled."""

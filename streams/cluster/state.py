@@ -90,7 +90,9 @@ class ClusterState:
         exclusions = Exclusions(self.memory.moves, self.inventory)
         self.migrations = Migrations(cluster, self.inventory, placer, exclusions, self.memory)
         self.placement = Placement(self.inventory, placer, exclusions, self.migrations)
-        self.rebalancer = Rebalancer(cluster, self.inventory, self.memory, self.migrations)
+        self.rebalancer = Rebalancer(
+            cluster, self.inventory, self.memory, self.migrations, exclusions
+        )
         self._unlisted = Unlisted(
             self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
         )

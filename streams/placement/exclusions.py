@@ -7,7 +7,7 @@ while they were hot, and those of pods whose required anti-affinity selects it. 
 either costs nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schemas.messages.pods import Pod
@@ -79,6 +79,11 @@ class Exclusions:
         repelling = frozenset(self._find_repelling(terms))
         found = Excluded(frozenset(self._rows(names)), repelling, len(terms))
         return found if found.rows else None
+
+    def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
+        """The names of these nodes, of those that have a place."""
+        found, nodes = self.of(pod, now_ms), self._inventory.index.nodes
+        return () if found is None else {nodes[row].name for row in found.rows}
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:
         nodes = self._inventory.nodes
