@@ -3,7 +3,7 @@
 request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
                │                   └─▶ exclusions
                ├─▶ explain ─▶ decision, and its room is taken
-               └─▶ pending ─▶ tried again at ticks
+               └─▶ pending ─▶ tried again when something changes
 
 `streams.cluster.placement` decides about requests, since it joins this package and migrations: a
 replacement gets the room that a migration holds for it.
@@ -14,6 +14,7 @@ ranking            what all filters and scores say of all nodes, for one kind of
 exact_ranking      the same where the only score is fine enough to decide as it is
 normalize          raw scores stretched to 0..100
 avoided_nodes      nodes that pods are placed on last
+least_overloaded   the score where the load filter has given way
 exclusions         nodes that one owner's pods must stay away from
 excluded_requests  pods that wait alone because of exclusions
 reservations       when reservations end

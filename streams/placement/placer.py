@@ -7,7 +7,8 @@ changed.
 
 Two filters give way in our own mode: PreferNoSchedule, then LoadAwareScheduling where the policy says
 so (`whenOverloaded`). Where such a filter alone keeps a pod from every node, it is placed by a ranking
-without it, on the best of the nodes that are left. Moves never use these rankings.
+without it, on the best of the nodes that are left; without the load filter that is the one least beyond
+its threshold. Moves never use these rankings.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,9 @@ from streams.inventory.node_index import Change
 from streams.placement.avoided_nodes import PreferNoSchedule
 from streams.placement.exact_ranking import ExactRanking
 from streams.placement.exclusions import Excluded
+from streams.placement.filters.load_aware import LoadAwareFilter
 from streams.placement.filters.taints import TaintToleration
+from streams.placement.least_overloaded import LeastOverloaded
 from streams.placement.plugin import ExactScore, Filter, Plugin, Score
 from streams.placement.ranking import Ranking
 from streams.placement.registry import build_filters, build_scores
@@ -74,8 +77,6 @@ class Placer:
         self._giving_way = [PreferNoSchedule.name]
         if self.inventory.policy.when_overloaded == "leastBad":
             self._giving_way.append(LOAD_AWARE)
-        exact = len(self.scores) == 1 and isinstance(self.scores[0][0], ExactScore)
-        self._ranking = ExactRanking if exact else Ranking
         self._rankings = SizedCache[bytes, Ranking](RANKINGS_BYTES_MAX, KINDS_MAX)
 
     def relayout(self, source: IntArray) -> None:
@@ -130,7 +131,15 @@ class Placer:
         if ranking is None:
             without = self._giving_way[:giving_way]
             filters = [each for each in self.filters if each.name not in without]
-            ranking = self._ranking(self.index, filters, self.scores, kind)
+            scores = self.scores
+            if LOAD_AWARE in without:
+                scores = tuple(
+                    (LeastOverloaded(each), 1)
+                    for each in self.filters
+                    if isinstance(each, LoadAwareFilter)
+                )
+            exact = len(scores) == 1 and isinstance(scores[0][0], ExactScore)
+            ranking = (ExactRanking if exact else Ranking)(self.index, filters, scores, kind)
             # What the plugins have prepared takes about as much as the kind.
             size = _BYTES_PER_NODE * self.index.size + 2 * kind.size
             self._rankings.put(key, ranking, size)

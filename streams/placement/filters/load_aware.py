@@ -33,7 +33,7 @@ EXPIRED = "node(s) nodeMetric expired"
 PROD, OTHER = 0, 1
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """What the plugins need to know of a kind of pod."""
 
     estimate: Vector
@@ -47,6 +47,8 @@ class _Prepared(NamedTuple):
 _USAGE, _AGGREGATED, _STALE = 0, 1, 2
 #: Less than any estimate.
 _NO_ROOM = -UNBOUNDED - 1
+#: Less than is left on any node whose usage is known.
+_LEAST_SPARE = -1_000.0
 
 
 class _Limits(NamedTuple):
@@ -55,6 +57,8 @@ class _Limits(NamedTuple):
     headroom: Vector
     why: tuple[int, ...]
     """What a refusal is about, by resource: `_USAGE`, `_AGGREGATED` or `_STALE`."""
+    spare: float
+    """Of the resource with least left: what is left below its threshold, as a share of that."""
 
 
 class LoadAwareFilter(Filter):
@@ -88,8 +92,8 @@ class LoadAwareFilter(Filter):
         """What a refusal is about, shape (views, resources, nodes)."""
         self._usage, self._aggregated = (_USAGE,) * resources, (_AGGREGATED,) * resources
         self._rows: list[tuple[_Limits, _Limits] | None] = []
-        self._open = _Limits((UNBOUNDED,) * resources, self._usage)
-        self._closed = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources)
+        self._open = _Limits((UNBOUNDED,) * resources, self._usage, 1.0)
+        self._closed = _Limits((_NO_ROOM,) * resources, (_STALE,) * resources, _LEAST_SPARE)
 
     @classmethod
     def build(cls, policy: Policy, estimator: Estimator) -> Self:
@@ -115,12 +119,12 @@ class LoadAwareFilter(Filter):
                 for index, amount in enumerate(limits[view].headroom):
                     column[view, index, row] = min(max(amount, _NO_ROOM), UNBOUNDED)
 
-    def prepare(self, kind: Kind) -> _Prepared:
+    def prepare(self, kind: Kind) -> Prepared:
         """Estimate the pod, if it counts."""
         estimate = self.estimator.of_kind(kind) if self._counts_pod else self._nothing
-        return _Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
+        return Prepared(estimate, PROD if kind.prod else OTHER, kind.daemon)
 
-    def mask(self, prepared: _Prepared) -> BoolArray | None:
+    def mask(self, prepared: Prepared) -> BoolArray | None:
         """Nodes on which the estimate fits under every threshold."""
         if prepared.exempt:
             return None
@@ -130,23 +134,23 @@ class LoadAwareFilter(Filter):
             passes &= headroom[index] >= prepared.estimate[index]
         return passes
 
-    def concerns(self, prepared: _Prepared) -> bool:
+    def concerns(self, prepared: Prepared) -> bool:
         """All but daemons."""
         return not prepared.exempt
 
-    def reason(self, prepared: _Prepared, row: int) -> str | None:
+    def reason(self, prepared: Prepared, row: int) -> str | None:
         """The first resource, in the order of names, that would exceed its threshold."""
         if prepared.exempt:
             return None
         limits = self._rows[row]
         assert limits is not None  # noqa: S101 - every row is refreshed before it is read
-        headroom, why = limits[prepared.view]
+        headroom, why, _ = limits[prepared.view]
         for index, amount in enumerate(prepared.estimate):
             if amount > headroom[index]:
                 return self._reasons[why[index]][index]
         return None
 
-    def reasons(self, prepared: _Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
+    def reasons(self, prepared: Prepared, rows: IntArray) -> Iterable[tuple[str, IntArray]]:
         """Resource by resource: the nodes that would exceed its threshold and none of those before."""
         stale: list[IntArray] = []
         for index, amount in enumerate(prepared.estimate):
@@ -161,6 +165,17 @@ class LoadAwareFilter(Filter):
         expired = np.concatenate(stale)
         if expired.size:
             yield EXPIRED, expired
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self._rows)
+
+    def spare(self, prepared: Prepared, row: int) -> float:
+        """What is left below the threshold, as a share of it; below 0 beyond the threshold."""
+        limits = self._rows[row]
+        assert limits is not None  # noqa: S101 - every row is refreshed before it is read
+        return limits[prepared.view].spare
 
     def _limits(self, usage: ExpectedNodeUsage, now_ms: int) -> tuple[_Limits, _Limits]:
         """Filter figures of one node for prod pods and for others."""
@@ -180,10 +195,11 @@ class LoadAwareFilter(Filter):
         if most is not None:
             used = usage.compute_expected(profile.aggregation, profile.aggregated_ms)
             about = self._usage if profile.aggregation is None else self._aggregated
-            other = _Limits(_room(most, used), about)
+            other = _Limits(_room(most, used), about, _spare(most, used))
         if most_prod is None:
             return other, other
-        prod = _Limits(_room(most_prod, usage.compute_expected_prod()), self._usage)
+        used = usage.compute_expected_prod()
+        prod = _Limits(_room(most_prod, used), self._usage, _spare(most_prod, used))
         return (_both(prod, other) if self.args.check_both else prod), other
 
 
@@ -207,4 +223,13 @@ def _both(one: _Limits, other: _Limits) -> _Limits:
         for a, b, why, why_not in zip(one.headroom, other.headroom, one.why, other.why, strict=True)
     ]
     headroom, whys = zip(*tighter, strict=True)
-    return _Limits(tuple(headroom), tuple(whys))
+    return _Limits(tuple(headroom), tuple(whys), min(one.spare, other.spare))
+
+
+def _spare(most: Vector, used: Vector) -> float:
+    left = [
+        (limit - amount) / max(limit, 1)
+        for limit, amount in zip(most, used, strict=True)
+        if limit != UNBOUNDED and amount != UNKNOWN
+    ]
+    return max(min(left, default=1.0), _LEAST_SPARE)
