@@ -11,8 +11,8 @@ from benchmarks import binding, messages, pod_latency, watch_and_collect
 from benchmarks.cluster_rig import cpu_s, each_of
 from benchmarks.figures import Unproven
 from benchmarks.played_cluster import PlayedCluster
-from connectors.kubernetes.sources.exposition import samples
-from connectors.kubernetes.sources.kubelet_resource import CPU
+from connectors.kubernetes.sources.kubelet.exposition import samples
+from connectors.kubernetes.sources.kubelet.resource import CPU
 from schemas.base.refusals import Refusal
 from schemas.topics.codec import decode, encode
 from tests.conftest import skipped_where_unavailable

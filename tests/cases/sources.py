@@ -14,9 +14,9 @@ from connectors.kubernetes.sources.collector import keep_possible
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
 from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.kubelet import KubeletSettings
-from connectors.kubernetes.sources.kubelet_resource import KubeletResource
-from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
+from connectors.kubernetes.sources.kubelet.resource import KubeletResource
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings
+from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage

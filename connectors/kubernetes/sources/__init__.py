@@ -1,7 +1,7 @@
 """What measures the nodes of a real cluster, and the collector that runs several of these at once.
 
-    collector ─▶ a source ─▶ kubelet_resource, kubelet_summary   (scraper ─▶ kubelet ─▶ http)
-        │                    metrics_api, prometheus, koordinator
+    collector ─▶ a source: kubelet, metrics_api, prometheus, koordinator
+        │
         └─▶ precedence ─▶ (topic, message)
 
     collector         runs sources, each at its own interval  precedence       who speaks for a node
@@ -10,10 +10,8 @@
     directory         nodes, addresses, uids of pods          health           what a source meets
     clock_skew        whose time a measurement carries        http             one GET, and its failures
 
-    kubelet_resource  kubelets' /metrics/resource             kubelet_summary  their /stats/summary
-    kubelet           what both have in common                scraper          many nodes, evenly spread
-    exposition        bytes to figures                        rates            counters to rates
-    metrics_api       metrics.k8s.io                          prometheus       PromQL
+    kubelet           kubelets themselves, in two ways        metrics_api      metrics.k8s.io
+    prometheus        PromQL
     promql_presets    queries of node_exporter and cAdvisor            series  what queries answer
     koordinator       NodeMetric objects                      node_metric      an object as a message
     collect_policy    how often koordlet reports

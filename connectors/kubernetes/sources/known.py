@@ -5,8 +5,8 @@ from typing import Any
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.koordinator import Koordinator
-from connectors.kubernetes.sources.kubelet_resource import KubeletResource
-from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
+from connectors.kubernetes.sources.kubelet.resource import KubeletResource
+from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from connectors.kubernetes.sources.metrics_api import MetricsApi
 from connectors.kubernetes.sources.prometheus import Prometheus
 from connectors.kubernetes.sources.settings import SourceSettings

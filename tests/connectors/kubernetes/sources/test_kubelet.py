@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
-from connectors.kubernetes.sources import kubelet
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.kubelet import Kubelets, KubeletSettings
+from connectors.kubernetes.sources.kubelet import source as kubelet
+from connectors.kubernetes.sources.kubelet.source import Kubelets, KubeletSettings
 from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
 from tests.connectors.kubernetes.sources.harness import TOKEN, api_server, context, playing, text

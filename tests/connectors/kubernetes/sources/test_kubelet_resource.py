@@ -11,16 +11,16 @@ from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources import kubelet
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.known import make_sources
-from connectors.kubernetes.sources.kubelet import KubeletSettings
-from connectors.kubernetes.sources.kubelet_resource import KubeletResource
-from connectors.kubernetes.sources.scraper import Scraper
+from connectors.kubernetes.sources.kubelet import source as kubelet
+from connectors.kubernetes.sources.kubelet.resource import KubeletResource
+from connectors.kubernetes.sources.kubelet.scraper import Scraper
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
 from simulation.control_plane import cluster

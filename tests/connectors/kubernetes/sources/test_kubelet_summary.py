@@ -12,8 +12,8 @@ from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.kubelet import KubeletSettings
-from connectors.kubernetes.sources.kubelet_summary import KubeletSummary
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings
+from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from schemas.messages.usage import NodeUsage
 from tests.connectors.kubernetes.sources.builders import document
 from tests.connectors.kubernetes.sources.harness import (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kubernetes.sources import scraper
-from connectors.kubernetes.sources.scraper import Scraper
+from connectors.kubernetes.sources.kubelet import scraper
+from connectors.kubernetes.sources.kubelet.scraper import Scraper
 from tests.connectors.kubernetes.sources.harness import until
 
 

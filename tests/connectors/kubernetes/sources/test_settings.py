@@ -3,8 +3,8 @@
 import pytest
 
 from connectors.kubernetes.sources.known import SOURCES, known_settings
-from connectors.kubernetes.sources.kubelet import KubeletSettings
-from connectors.kubernetes.sources.kubelet_resource import KubeletResourceSettings
+from connectors.kubernetes.sources.kubelet.resource import KubeletResourceSettings
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings
 from connectors.kubernetes.sources.prometheus import PrometheusSettings
 from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 

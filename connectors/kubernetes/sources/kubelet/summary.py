@@ -22,7 +22,7 @@ from connectors.kubernetes.sources.clock_skew import sample_time
 from connectors.kubernetes.sources.directory import time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 

@@ -15,7 +15,9 @@ from typing import ClassVar, Literal
 from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.clock_skew import Answered, sample_time
 from connectors.kubernetes.sources.directory import NodePods
-from connectors.kubernetes.sources.exposition import (
+from connectors.kubernetes.sources.health import SourceFailed
+from connectors.kubernetes.sources.http import HttpAnswer
+from connectors.kubernetes.sources.kubelet.exposition import (
     UNTIMED,
     NoExposition,
     Sample,
@@ -24,10 +26,8 @@ from connectors.kubernetes.sources.exposition import (
     samples,
     whole,
 )
-from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.kubelet import KubeletSettings, KubeletSource
-from connectors.kubernetes.sources.rates import RATE_MAX_MS, CpuCounter
+from connectors.kubernetes.sources.kubelet.rates import RATE_MAX_MS, CpuCounter
+from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
 from connectors.kubernetes.sources.settings import SourceSettings
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage, PodUsage

@@ -33,7 +33,7 @@ from connectors.kubernetes.sources.http import (
     fetch,
     tls_context,
 )
-from connectors.kubernetes.sources.scraper import IN_FLIGHT_MAX, Scraper
+from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX, Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.process import wall_clock
 from schemas.messages.usage import NodeUsage
