@@ -14,8 +14,10 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line."""
     if sys.argv[1:2] and sys.argv[1] in _PROGRAMS and sys.argv[2:3] != ["demo"]:
-        # Until the program handles the signal itself.
-        signal.signal(signal.SIGTERM, _stop_during_start)
+        # Until the program handles the signals itself. An exception would not do: Python ignores one
+        # that is raised while it cleans up an import.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _stop_during_start)
     try:
         from loadstream.commands import app
 
@@ -24,9 +26,10 @@ def main() -> None:
         sys.exit(_INTERRUPTED)
 
 
-def _stop_during_start(*_: Any) -> None:
-    os.write(2, f"loadstream {sys.argv[1]}: stopped by SIGTERM during its start\n".encode())
-    os._exit(0)
+def _stop_during_start(number: int, _: Any) -> None:
+    name = signal.Signals(number).name
+    os.write(2, f"loadstream {sys.argv[1]}: stopped by {name} during its start\n".encode())
+    os._exit(_INTERRUPTED if number == signal.SIGINT else 0)
 
 
 if __name__ == "__main__":

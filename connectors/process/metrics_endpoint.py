@@ -22,7 +22,7 @@ from prometheus_client.exposition import choose_encoder
 #: Most connections that are open at once; the oldest is closed for one more.
 CONNECTIONS_MAX = 32
 #: Most connections that wait to be accepted, all of which may be accepted at once: so many clients meet no delay.
-_WAITING_MAX = 128
+WAITING_MAX = 128
 #: Longest time of a connection, from its beginning to the end of the answer, in seconds.
 DEADLINE_S = 5.0
 #: Longest request with its headers, in bytes.
@@ -96,7 +96,7 @@ def _listen(host: str, port: int) -> socket.socket:
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
     return socket.create_server(
-        (host, port), family=family, backlog=_WAITING_MAX, dualstack_ipv6=both
+        (host, port), family=family, backlog=WAITING_MAX, dualstack_ipv6=both
     )
 
 
@@ -129,7 +129,7 @@ class Endpoint:
 
     async def _run(self, listening: socket.socket) -> None:
         server = await asyncio.start_server(
-            self._accept, sock=listening, limit=_REQUEST_BYTES_MAX, backlog=_WAITING_MAX
+            self._accept, sock=listening, limit=_REQUEST_BYTES_MAX, backlog=WAITING_MAX
         )
         async with server:
             await self._closing.wait()

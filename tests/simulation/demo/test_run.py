@@ -84,7 +84,7 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     found = {each["name"]: each["seeds"][0] for each in document["contenders"]}
     assert list(found) == ["loadstream", "least-allocated", "koordinator-lownodeload-75"]
     ours = found["loadstream"]
-    assert ours["figures"]["placed_pods"] > 50
+    assert ours["figures"]["placed_pods"] > 30
     assert ours["figures"]["evictions"] >= 1
     hot = {name: each["figures"]["hot_cpu_minutes"] for name, each in found.items()}
     assert hot["loadstream"] < hot["least-allocated"]
