@@ -96,7 +96,7 @@ def advise(summary: ClusterSummary, plugins: PluginChoice | None = None) -> Advi
     values = (
         *_mode(),
         *_plugins(summary, scores, balance),
-        *_load_aware(summary, by_thresholds=by_thresholds),
+        *_load_aware(summary),
         *(_risk(summary) if OVERUTILIZATION_RISK in (*scores, *balance) else ()),
         *(_risk_moves(summary) if by_risk else ()),
         *(_rounds_age(summary) if by_risk or by_thresholds else ()),
@@ -157,7 +157,7 @@ def _spells(summary: ClusterSummary) -> str:
     return f"Pods leave nodes that stay hot. Seen: {'; '.join(texts)}; {done} evictions."
 
 
-def _load_aware(summary: ClusterSummary, *, by_thresholds: bool) -> Iterator[Value]:
+def _load_aware(summary: ClusterSummary) -> Iterator[Value]:
     if summary.report_ms is not None:
         yield Value(
             ("loadAware", "nodeMetricExpirationSeconds"), _too_old_s(summary.report_ms),
@@ -171,11 +171,8 @@ def _load_aware(summary: ClusterSummary, *, by_thresholds: bool) -> Iterator[Val
         threshold = min(most, max(least, room))
         why = _bounded(threshold, room, least, most, 100 * load.p75)
         hot = _hot_percent(resource, load)
-        if by_thresholds and threshold > hot:
-            threshold, why = (
-                hot,
-                f"{hot} is the high threshold of rebalance: hot nodes get no pods.",
-            )
+        if threshold > hot:
+            threshold, why = hot, f"a node is hot above {hot}: hot nodes get no pods."
         yield Value(
             ("loadAware", "usageThresholds", resource), threshold,
             f"Three of four readings are below {_percent(load.p75)}, nine of ten below "

@@ -123,6 +123,7 @@ class TopicWatch:
         except Exception as error:
             # The silence of brokers is reported by `Brokers`, which asks as often.
             logger.debug("the brokers do not tell which topics there are: %s", error)
+            self._admin = None
             return False
         self.check(found)
         return True
@@ -214,6 +215,9 @@ class TopicWatch:
                 )
             except (KafkaException, TimeoutError) as error:
                 logger.debug("the settings of topic %s are unknown: %s", resource.name, error)
+        if len(needed) < len(short):
+            # The client goes on asking a broker that has died; another one asks those that live.
+            self._admin = None
         return needed
 
 
