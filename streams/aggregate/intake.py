@@ -135,7 +135,8 @@ class SampleIntake:
             return verdict
         if node.key not in state.nodes:
             state.keep(node)
-        figures = node.take(reading, offset, collecting, state.samples_log, state.pods_log)
+        window_ms = collecting.average_horizon_ms
+        figures = node.take(reading, offset, window_ms, state.samples_log, state.pods_log)
         is_newest = reading.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None

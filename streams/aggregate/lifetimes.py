@@ -2,8 +2,8 @@
 
 Lifetimes are extended by a sample that comes a whole average window after the one that did so
 before: with all samples in between, of the members that the new one has. They are kept with that
-sample, which stays with its row until the next one has taken them over, also if the window becomes
-shorter, so a restart finds them without a row of their own. A window without any sample of pods ends all lifetimes. A late sample, with a time
+sample, whose row stays until the next one has taken them over, so a restart finds them without a row
+of their own. A window without any sample of pods ends all lifetimes. A late sample, with a time
 before theirs, is part of averages and percentiles and of no lifetime.
 """
 
@@ -61,6 +61,7 @@ def extend_member_lifetimes(
     at_ms: int,
     matrices: Sequence[Figures],
     resources: Sequence[str],
+    window_ms: int,
 ) -> MemberLifetimes:
     """Return the lifetimes after a stretch of time.
 
@@ -71,6 +72,7 @@ def extend_member_lifetimes(
         at_ms: time of the newest sample.
         matrices: the samples of the stretch, the newest one last; see `pods`.
         resources: of their columns.
+        window_ms: the stretch is at most that long.
     """
     newest: list[int] = list(dict.fromkeys(matrices[-1][:, 0].tolist()))
     numbers = np.array(sorted(newest), dtype=np.int64)
@@ -80,7 +82,7 @@ def extend_member_lifetimes(
     lines, place = lines[known], place[known]
     minutes = 1
     if before is not None:
-        minutes = max(1, (at_ms - before.at_ms) // _MINUTE_MS)
+        minutes = max(1, min(at_ms - before.at_ms, window_ms) // _MINUTE_MS)
     seen = np.bincount(place, minlength=len(numbers))
     spent: list[int] = np.maximum(1, seen * minutes // len(matrices)).tolist()
     columns: list[list[int]] = []

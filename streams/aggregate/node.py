@@ -106,12 +106,14 @@ class NodeWindows:
         self,
         reading: SampleFigures,
         offset: int,
-        collecting: Collecting,
+        window_ms: int,
         samples_log: RowLog[SampleEntry],
         pods_log: RowLog[PodEntry],
     ) -> list[int]:
-        """Take in a sample that was judged so; answers with its figures, for its entry in the rows."""
-        window_ms = collecting.average_horizon_ms
+        """Take in a sample that was judged so; answers with its figures, for its entry in the rows.
+
+        `window_ms` is the length of the longest average window.
+        """
         before_ms = self.newest_ms
         self._widen(reading)
         resources = self.samples.resources
@@ -130,14 +132,15 @@ class NodeWindows:
             self.pods.add(reading.sampled_at_ms, row, matrix)
             lifetimes = None
             if before_ms is None or reading.sampled_at_ms > before_ms:
-                lifetimes = self.pods.extend_lifetimes(reading.sampled_at_ms, resources, window_ms)
+                lifetimes = self.pods.extend_lifetimes(
+                    reading.sampled_at_ms, resources, window_ms, before_ms
+                )
             numbers_max = ROW_NUMBERS_MAX if lifetimes is None else LIFETIME_ROW_NUMBERS_MAX
             pods_log.append(
                 PodEntry(self.key, offset, tuple(resources), matrix, lifetimes), numbers_max
             )
         # At once, unlike their sample, which is dropped with the next batch: a metric says them.
-        newest_ms = max(reading.sampled_at_ms, before_ms or 0)
-        self.pods.end_lifetimes(newest_ms - window_ms, newest_ms - collecting.horizon_ms)
+        self.pods.end_lifetimes(max(reading.sampled_at_ms, before_ms or 0) - window_ms)
         return figures
 
     def drop_expired(
@@ -162,8 +165,7 @@ class NodeWindows:
         newest_ms = self.newest_ms
         if newest_ms is not None:
             samples_log.release(self.samples.drop(newest_ms - horizon_ms))
-            since_ms = newest_ms - average_horizon_ms
-            pods_log.release(self.pods.drop(since_ms, newest_ms - horizon_ms))
+            pods_log.release(self.pods.drop(newest_ms - average_horizon_ms))
 
     def clear(self, samples_log: RowLog[SampleEntry], pods_log: RowLog[PodEntry]) -> None:
         """Drop all samples; names stay, since rows that still count may need them."""

@@ -91,7 +91,7 @@ class PodWindow:
             self._samples.append((time_ms, row, matrix))
 
     def extend_lifetimes(
-        self, time_ms: int, resources: Sequence[str], window_ms: int
+        self, time_ms: int, resources: Sequence[str], window_ms: int, before_ms: int | None
     ) -> MemberLifetimes | None:
         """Extend the lifetimes by the newest sample, if it is time; return them if so.
 
@@ -99,13 +99,18 @@ class PodWindow:
             time_ms: of the newest sample, which has been added.
             resources: of the samples' columns.
             window_ms: length of the longest average window.
+            before_ms: time of the node's sample before; None: there is none.
         """
         before = self.lifetimes
-        if before is not None and time_ms - before.at_ms < window_ms:
-            return None
-        since_ms = time_ms if before is None else before.at_ms + 1
+        if before is not None:
+            # Else the sample that they are kept with may have been dropped.
+            if before_ms is None or before.at_ms < before_ms - window_ms:
+                before = None
+            elif time_ms - before.at_ms < window_ms:
+                return None
+        since_ms = time_ms if before is None else max(before.at_ms + 1, time_ms - window_ms)
         matrices = [matrix for _, _, matrix in self.since(since_ms)]
-        self.lifetimes = extend_member_lifetimes(before, time_ms, matrices, resources)
+        self.lifetimes = extend_member_lifetimes(before, time_ms, matrices, resources, window_ms)
         return self.lifetimes
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
@@ -115,31 +120,20 @@ class PodWindow:
         self._samples = samples
         self.size = sum(matrix.size for _, _, matrix in samples)
 
-    def drop(self, before_ms: int, oldest_ms: int) -> list[int]:
-        """Drop samples before this time; answers with the table row of each.
-
-        Those stay that the next extension of the lifetimes needs, as after the window has become
-        shorter, back to `oldest_ms`.
-        """
+    def drop(self, before_ms: int) -> list[int]:
+        """Drop samples before this time; answers with the table row of each."""
         if not self._samples or self._samples[0][0] >= before_ms:
             return []
-        self.end_lifetimes(before_ms, oldest_ms)
-        if self.lifetimes is not None:
-            before_ms = min(before_ms, self.lifetimes.at_ms)
         count = bisect_left(self._samples, before_ms, key=_BY_TIME)
         dropped = self._samples[:count]
         del self._samples[:count]
         self.size -= sum(matrix.size for _, _, matrix in dropped)
+        self.end_lifetimes(before_ms)
         return [row for _, row, _ in dropped]
 
-    def end_lifetimes(self, before_ms: int, oldest_ms: int) -> None:
-        """End the lifetimes if no pod was measured since `before_ms`, or if no window has their
-        sample, which is of before `oldest_ms`."""
-        if self.lifetimes is not None and (
-            not self._samples
-            or self._samples[-1][0] < before_ms
-            or self.lifetimes.at_ms < oldest_ms
-        ):
+    def end_lifetimes(self, before_ms: int) -> None:
+        """End lifetimes that were extended before this time: no window needs their sample."""
+        if self.lifetimes is not None and self.lifetimes.at_ms < before_ms:
             self.lifetimes = None
 
     def clear(self) -> None:

@@ -169,25 +169,17 @@ def _timed(
     pods: Iterable[RecoveredPods], samples: NodeSamples, windows: Windows
 ) -> list[tuple[int, RecoveredPods]]:
     """Pods with the time of their sample, ascending; those of samples that do not count are left
-    out, unless they are needed to extend the lifetimes.
+    out.
 
     A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
     """
-    timed, counted_ms, extended_ms = {}, [], 0
+    timed = {}
     counts = counting(samples.head[:, 0], samples.offset, windows)
     for each in pods:
         place = int(np.searchsorted(samples.offset, each.offset))
-        if place < len(samples.offset) and samples.offset[place] == each.offset:
-            time_ms = int(samples.head[place, 0])
-            timed[time_ms] = each
-            if counts[place]:
-                counted_ms.append(time_ms)
-            if each.lifetimes is not None:
-                extended_ms = max(extended_ms, time_ms)
-    since_ms = min((*counted_ms, extended_ms)) if extended_ms else min(counted_ms, default=0)
-    return [
-        (time_ms, timed[time_ms]) for time_ms in sorted(timed) if counted_ms and time_ms >= since_ms
-    ]
+        if place < len(samples.offset) and samples.offset[place] == each.offset and counts[place]:
+            timed[int(samples.head[place, 0])] = each
+    return sorted(timed.items())
 
 
 def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect import Collecting, CollectRules
+from streams.aggregate.collect import CollectRules
 from streams.aggregate.known_sample import decode_known
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.reading import SampleFigures, read
@@ -43,7 +43,7 @@ def known_node() -> NodeWindows:
         )
     )
     assert first is not None
-    node.take(first, 0, Collecting(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.take(first, 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 
@@ -235,6 +235,6 @@ def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
     node = known_node()
     value = orjson.dumps(common())
     assert decoded(value, node) is not None
-    node.pods.drop(T0 + 1, T0 + 1)
+    node.pods.drop(T0 + 1)
     node.pods.prune()
     assert decoded(value, node) is None

@@ -13,7 +13,7 @@ from schemas.messages.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
 from streams.aggregate.packed_column import packed
 from streams.stage.records import DamagedTable
-from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample, windows
+from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample
 from tests.streams.aggregate.harness import Run, metrics, stage, store
 
 _Used = Callable[[int], int]
@@ -211,15 +211,3 @@ def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
                     written.update(columns["offset"][index] for index in lived)
     assert len(written) == 6 * 20
     assert max(written.values()) <= 5
-
-
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("minutes", [6, 8, 10])
-def test_a_shorter_window_forgets_no_lifetime(minutes: int, restart: bool) -> None:
-    node = _Node()
-    node.measure(minutes, a=lambda _: 300)
-    node.apply([node.log.add_policy(windows(60, 60, (300, 1_800)), {})])
-    if restart:
-        node.restart()
-    node.measure(3, a=lambda _: 300)
-    assert _lifetimes(node)[-1] == (minutes + 2, "a", minutes + 3, 300, 0)

@@ -62,7 +62,7 @@ def test_sums_beyond_64_bits_are_exact() -> None:
 
 def test_a_number_is_never_used_for_another_member() -> None:
     filled = window((1, [(A, {"cpu": 1})]))
-    filled.drop(2, 2)
+    filled.drop(2)
     filled.prune()
     filled.add(3, 0, filled.matrix([(B, {"cpu": 1})], ["cpu", "memory"]))
     assert filled.members == {B: 1}
@@ -71,7 +71,7 @@ def test_a_number_is_never_used_for_another_member() -> None:
 
 def test_names_stay_while_a_sample_needs_them() -> None:
     filled = window((1, [(A, {"cpu": 1})]), (2, [(B, {"cpu": 1})]))
-    assert filled.drop(2, 2) == [0]
+    assert filled.drop(2) == [0]
     filled.prune()
     assert list(filled.members) == [B]
 
@@ -113,7 +113,7 @@ def test_pods_that_stay_the_same_have_the_means_of_their_samples(
 def test_the_order_of_pods_is_found_anew_when_names_were_forgotten() -> None:
     filled = window((1, [(B, {"cpu": 1}), (A, {"cpu": 2})]))
     assert [member for member, _ in means(filled)] == [A, B]
-    filled.drop(2, 2)
+    filled.drop(2)
     filled.prune()
     filled.add(3, 0, filled.matrix([(A, {"cpu": 3}), (B, {"cpu": 4})], ["cpu", "memory"]))
     assert means(filled) == [(A, {"cpu": 3}), (B, {"cpu": 4})]
