@@ -16,8 +16,9 @@ def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in _PROGRAMS and sys.argv[2:3] != ["demo"]:
         # Until the program handles the signals itself. An exception would not do: Python ignores one
         # that is raised while it cleans up an import.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _stop_during_start)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, _stop_during_start)
+        signal.signal(signal.SIGTERM, _stop_during_start)
     try:
         from loadstream.commands import app
 

@@ -137,8 +137,8 @@ def _read_offsets(
 class Brokers:
     """Asks the brokers where partitions begin and end, without blocking.
 
-    A connection of its own, so neither an answer nor its absence holds up other work. It is made
-    with the first question, and anew after a silence.
+    It has its own connection, so that slow answers hold up no other work. It connects at the first
+    question, and again after a question without an answer.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -167,7 +167,7 @@ class Brokers:
         return spans
 
     async def leave(self) -> None:
-        """Disconnect; the next question connects anew."""
+        """Disconnect; the next question connects again."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.stop()

@@ -1,8 +1,8 @@
-"""What a policy needs of a cluster and does not find: schedulers, namespaces, priority classes, budgets
-that let pods go, an evictor.
+"""What a policy needs in a cluster and does not find: schedulers, namespaces, priority classes, disruption
+budgets that allow evictions, an evictor.
 
-Until it is there the pods concerned stay, and every round says so; the command that checks or
-applies the policy warns at once.
+Until it is there, the pods concerned stay on their nodes, and every round says so. The command that
+checks or applies the policy warns at once.
 """
 
 from collections import Counter

@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 
 #: Most connections that are open at once; the oldest is closed for one more.
 CONNECTIONS_MAX = 32
-#: Most connections that wait to be accepted, all of which may be accepted at once: so many clients meet no delay.
+#: Most connections that wait to be accepted; all of them may be accepted at once.
 WAITING_MAX = 128
 #: Longest time of a connection, from its beginning to the end of the answer, in seconds.
 DEADLINE_S = 5.0

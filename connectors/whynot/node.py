@@ -123,7 +123,7 @@ def _not_hot(
 
 
 def _present(evidence: Evidence, node: str) -> Iterator[str]:
-    """What the newest metric says, and whether rounds look at the node at all."""
+    """Describe the newest metric, and whether rounds look at the node."""
     metric = evidence.metrics.get(node)
     if metric is not None and metric.usage is not None and metric.updated_at_ms is not None:
         percents = _percents(evidence, node, metric.usage)

@@ -95,7 +95,7 @@ def as_messages() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not isinstance(error, _expected()):
+        if not isinstance(error, _list_expected()):
             raise
         echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
@@ -103,7 +103,7 @@ def as_messages() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _expected() -> tuple[type[Exception], ...]:
+def _list_expected() -> tuple[type[Exception], ...]:
     """Failures that a sentence says; imported only where something has failed."""
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable

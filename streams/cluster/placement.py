@@ -148,7 +148,7 @@ class Placement:
                 return self._ended(cause, found[1].pod, why, found[0].name)
         return []
 
-    def rejected(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
+    def report_rejection(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
         """The kubelet did not take a pod that we placed: another scheduler was there first."""
         message = f"the kubelet of {node} rejected the pod: {pod.failure}"
         return [explain.ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)]
@@ -241,7 +241,7 @@ class Placement:
             if refusing is not None:
                 opened_by = group.opened_by | refusing.watches
                 if group.version == NEW or opened_by != group.opened_by:
-                    self._asked(group, opened_by)
+                    self._note_refusal(group, opened_by)
                 continue
             if budget.is_spent:
                 self.pending.wake(change, self.inventory.index.version)
@@ -288,7 +288,7 @@ class Placement:
         self._let_wait(waiting, cause)
         group = self.pending.group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        self._failed(group, ranking, cause)
+        self._back_off(group, ranking, cause)
         why = explain.refusals(self.placer, ranking)
         return [self._report(waiting, group, why, cause)]
 
@@ -338,7 +338,7 @@ class Placement:
             return None
         ranking, row = self._look(waiting, cause)
         if row is None:
-            reports = self._all_failed(group, ranking, cause)
+            reports = self._report_failures(group, ranking, cause)
             budget.spend(max(0, len(reports) - 1))
             decisions += reports
             return None
@@ -422,25 +422,27 @@ class Placement:
             self.changed_requests[uid] = None
         return waiting
 
-    def _failed(self, group: KindGroup, ranking: Ranking, cause: Cause) -> None:
+    def _back_off(self, group: KindGroup, ranking: Ranking, cause: Cause) -> None:
         """Begin the back-off, a longer one unless something had changed since the last attempt."""
         if not group.failures or not self.pending.is_woken(group):
             group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
-        self._asked(group, ranking.opened_by)
+        self._note_refusal(group, ranking.opened_by)
 
-    def _asked(self, group: KindGroup, opened_by: int) -> None:
+    def _note_refusal(self, group: KindGroup, opened_by: int) -> None:
         """Note that no node takes a group as the nodes are now, and what may change that."""
         group.version, group.opened_by = self.inventory.index.version, opened_by
         self.pending.group_changed(group)
 
-    def _all_failed(self, group: KindGroup, ranking: Ranking, cause: Cause) -> list[OutputMessage]:
+    def _report_failures(
+        self, group: KindGroup, ranking: Ranking, cause: Cause
+    ) -> list[OutputMessage]:
         """No node takes a group; report it when a back-off is over, and briefly after a change."""
         woken = self.pending.is_woken(group)
         if woken and cause.now_ms < group.retry_at_ms:
-            self._asked(group, ranking.opened_by)
+            self._note_refusal(group, ranking.opened_by)
             return []
-        self._failed(group, ranking, cause)
+        self._back_off(group, ranking, cause)
         why = explain.refusals(self.placer, ranking)
         reported = self.pending.first(group, 1 if woken else REPORTS_PER_ATTEMPT_MAX)
         return [self._report(waiting, group, why, cause) for waiting in reported]

@@ -292,7 +292,7 @@ class ClusterState:
             and before.decision_id is not None
             and before.expires_at_ms is None
         ):
-            return self.placement.rejected(pod, pod.node, cause)
+            return self.placement.report_rejection(pod, pod.node, cause)
         if change.over:
             return self.placement.gone(pod.uid, cause, "the pod has finished")
         if pod.node is not None:

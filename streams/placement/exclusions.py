@@ -50,7 +50,7 @@ class Excluded:
         others = ranking.runners_up(1, self.rows)
         return others[0] if others else None
 
-    def refused(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
+    def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
         """Filter, reason, and how many nodes are refused by nothing else."""
         repelling = sum(ranking.passes(row) for row in self.repelling)
         if repelling:

@@ -57,7 +57,7 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
     """Count why every node is refused, or is forbidden for the pod's owner."""
     reasons = dict(ranking.reasons())
     if excluded is not None:
-        reasons |= {reason: nodes for _, reason, nodes in excluded.refused(ranking)}
+        reasons |= {reason: nodes for _, reason, nodes in excluded.list_refusals(ranking)}
     counts = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return Refusals(
         nodes=placer.index.size,
@@ -217,7 +217,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
 def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str, int]:
     counts = ranking.refused_by_name
     if excluded is not None:
-        counts |= {name: nodes for name, _, nodes in excluded.refused(ranking)}
+        counts |= {name: nodes for name, _, nodes in excluded.list_refusals(ranking)}
     return counts
 
 

@@ -69,7 +69,7 @@ def measured(
     return fresh & columns.known[which].all(axis=0)
 
 
-def judged(columns: Columns, resources: Collection[str]) -> BoolArray:
+def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
     """Nodes of which one of these resources is known, shape (nodes,); by our rules it must also have
     some of it. The number of pods is no figure of a metric."""
     which = [columns.universe.index[name] for name in resources if name != "pods"]

@@ -19,7 +19,7 @@ class SeriesByKey(Generic[K]):
     def __init__(self, about: str, resource: str) -> None:
         self.amounts: dict[K, int] = {}
         self.wrong: dict[str, None] = {}
-        """Whose numbers cannot be amounts, with the numbers."""
+        """Names whose numbers cannot be amounts, each with its number."""
         self._about, self._resource = about, resource
         self._labels: dict[K, Mapping[str, str]] = {}
         self._several: dict[str, None] = {}

@@ -101,7 +101,7 @@ class Protections:
             return None
         return (
             self._always(pod)
-            or self._annotated(pod)
+            or self._explain_annotation(pod)
             or self._bare(pod)
             or self._storage(pod)
             or self._priority(pod)
@@ -120,7 +120,7 @@ class Protections:
             return f"its eviction cost is {NEVER_COST}, which means never"
         return None
 
-    def _annotated(self, pod: Pod) -> str | None:
+    def _explain_annotation(self, pod: Pod) -> str | None:
         annotations, policy = pod.annotations, self.policy.evictor.no_eviction_policy
         if self._as_koordinator:
             if policy == "Mandatory" and NO_EVICTION_ANNOTATION in annotations:

@@ -177,15 +177,16 @@ class LoadAwareScore(Score):
         if usage.vectors is None or usage.vectors.node is None or usage.is_expired(now_ms):
             return None, None
         total = usage.profile.total
-        other = _known(usage.compute_expected(self._aggregation, self._aggregated_ms), total)
+        other = _use_up_unknown(
+            usage.compute_expected(self._aggregation, self._aggregated_ms), total
+        )
         if not self.args.score_according_prod_usage:
             return other, other
-        return _known(usage.compute_expected_prod(), total), other
+        return _use_up_unknown(usage.compute_expected_prod(), total), other
 
 
-def _known(used: Vector, total: Vector) -> Vector:
-    """The usage, where a resource that is not known is used up: it scores 0, as a node without a
-    metric does."""
+def _use_up_unknown(used: Vector, total: Vector) -> Vector:
+    """Count a resource of which nothing is known as used up: it scores 0, as a node without a metric."""
     if UNKNOWN not in used:
         return used
     return tuple(

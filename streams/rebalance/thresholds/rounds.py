@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.policy import Policy
 from streams.rebalance.differences import differences_of
-from streams.rebalance.inputs import PodFilter, RoundInput, judged, measured
+from streams.rebalance.inputs import PodFilter, RoundInput, find_judgeable, measured
 from streams.rebalance.node_arrays import Universe
 from streams.rebalance.outcome import HIGH, RoundOutcome
 from streams.rebalance.risk.nodes import risk_resources
@@ -57,7 +57,9 @@ class ThresholdRounds:
                 self._policy, self._history, pool.name, configured, given.now_ms
             )
             resources = resources_of(configured)
-            fresh = members & measured(columns, args, given.now_ms) & judged(columns, resources)
+            fresh = (
+                members & measured(columns, args, given.now_ms) & find_judgeable(columns, resources)
+            )
             nodes = PoolNodes(columns, np.flatnonzero(fresh), resources)
             outcome.means[pool.name] = self._means(nodes)
             if self.differences.first_match_pools:

@@ -244,5 +244,5 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
     assert best == (order[0] if order else None)
     if best is not None:
         assert ranking.runners_up(count, {best, *rows}) == order[1 : 1 + count]
-    refused = sum(nodes for *_, nodes in excluded.refused(ranking))
+    refused = sum(nodes for *_, nodes in excluded.list_refusals(ranking))
     assert refused == sum(map(ranking.passes, rows))

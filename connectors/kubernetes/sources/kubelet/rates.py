@@ -1,7 +1,7 @@
 """Counters of CPU time to rates.
 
 A rate is the mean between two readings of a counter, by the times of the readings. It is never
-negative and never a guess: where a counter fell or has another start time (what it counts began anew),
+negative and never a guess: where a counter fell or has another start time (what it counts was restarted),
 where it left 0 (it may have begun long before), or where the last reading is too old, the reading is
 only where the next rate begins. A reading of 0 after others (what it counts is dying), or of a time
 before the last one, is dropped. So over any history the rates add up to at most what was used.
