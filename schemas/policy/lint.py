@@ -234,12 +234,10 @@ def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
 def _list_hot_percentages(policy: Policy) -> Iterator[tuple[Path, str, float]]:
     """Path, resource and value of each percentage from which on a node is hot."""
     if policy.judges_by_thresholds:
-        pools = enumerate(policy.rebalance.node_pools)
-        parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
-        for at, part in parts:
+        for at, part in policy.rebalance.list_written():
             if not part.use_deviation_thresholds:
                 for name, percent in (part.high_thresholds or {}).items():
-                    yield ("rebalance", *at, "highThresholds", name), name, percent
+                    yield (*at, "highThresholds", name), name, percent
     if policy.plugins.balances(OVERUTILIZATION_RISK):
         for index, resource in enumerate(policy.overutilization_risk.resources):
             at = ("overutilizationRisk", "resources", index, "hotPercent")

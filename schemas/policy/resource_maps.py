@@ -92,16 +92,14 @@ def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:
 
     A node is then low or hot, and one pod makes it the other. 100 for both switches a resource off.
     """
-    pools = enumerate(policy.rebalance.node_pools)
-    parts = [((), policy.rebalance), *((("nodePools", index), pool) for index, pool in pools)]
-    for at, part in parts:
+    for at, part in policy.rebalance.list_written():
         for low, high in _LOW_AND_HIGH:
             lows, highs = getattr(part, low) or {}, getattr(part, high) or {}
             for name, percent in lows.items():
                 if percent == highs.get(name) != 100 and not part.use_deviation_thresholds:
                     alias = type(part).model_fields[low].alias or low
                     yield (
-                        ("rebalance", *at, alias, name),
+                        (*at, alias, name),
                         f"found {percent:g}, which is the high threshold too: a node is a target or "
                         "hot, and one pod more makes it hot; leave room between the two",
                     )

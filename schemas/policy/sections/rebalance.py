@@ -154,6 +154,12 @@ class LowNodeLoadArgs(PoolThresholds):
                 weights[resource] = 1
         return weights
 
+    def list_written(self) -> Iterator[tuple[Path, PoolThresholds]]:
+        """Yield the thresholds of the top level and of each pool as they are written, with their paths."""
+        yield ("rebalance",), self
+        for index, pool in enumerate(self.node_pools):
+            yield ("rebalance", "nodePools", index), pool
+
     def pools(self, compat: Compat) -> tuple[NodePool, ...]:
         """All pools in the order in which nodes are given to them, with what they inherit filled
         in.

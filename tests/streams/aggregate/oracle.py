@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from schemas.messages.metrics import AggregatedUsage, HostApplicationMetric, NodeMetric, PodMetric
-from schemas.messages.usage import MemoryReadings, NodeUsage, Pressure
+from schemas.messages.usage import MemoryDefinition, MemoryReadings, NodeUsage, Pressure
 from schemas.topics.codec import encode
 from streams.aggregate.collect import Collecting, CollectRules
 
@@ -117,8 +117,16 @@ class NaiveNode:
             ),
             samples=len(recent),
             pressure=_pressure(sample),
+            memory_is=_memory_is(sample, policy),
             source=sample.source,
         )
+
+
+def _memory_is(sample: NodeUsage, policy: CollectRules) -> MemoryDefinition | None:
+    """What the memory of one sample counts; no history says what its plain figure does."""
+    picked = getattr(sample.memory, policy.memory_field) if sample.memory else None
+    with_cache = policy.memory_field == "usage_with_page_cache_bytes"
+    return "withPageCache" if picked is not None and with_cache else sample.memory_is
 
 
 def _pressure(sample: NodeUsage) -> Pressure | None:
