@@ -22,6 +22,7 @@ from schemas.topics.codec import decode, encode_fields
 from schemas.topics.partitions import misplaced
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.known_sample import KnownSample, decode_known
+from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.reading import SampleFigures, read
@@ -135,14 +136,16 @@ class SampleIntake:
             return verdict
         if node.key not in state.nodes:
             state.keep(node)
-        window_ms = collecting.average_horizon_ms
-        figures = node.take(reading, offset, window_ms, state.samples_log, state.pods_log)
+        figures = node.take(reading, offset, collecting, state.samples_log, state.pods_log)
         is_newest = reading.sampled_at_ms == node.newest_ms
         self._counts["taken" if is_newest else "taken_late"] += 1
         refusal = None
         if is_newest and reading.sampled_at_ms >= node.anchor_ms + policy.report_ms:
-            since_ms, node.anchor_ms = node.anchor_ms, reading.sampled_at_ms
-            refusal = self._report(node, policy, reading, offset, since_ms)
+            lifetimes = node.find_lifetimes(collecting)
+            if lifetimes is not None and lifetimes.at_ms <= node.anchor_ms:
+                lifetimes = None
+            node.anchor_ms = reading.sampled_at_ms
+            refusal = self._report(node, policy, reading, offset, lifetimes)
         state.samples_log.append(
             SampleEntry(
                 node.key,
@@ -163,9 +166,9 @@ class SampleIntake:
         policy: CollectRules,
         reading: SampleFigures,
         offset: int,
-        since_ms: int,
+        lifetimes: MemberLifetimes | None,
     ) -> Refusal | None:
-        metric = report(node, policy, reading, since_ms)
+        metric = report(node, policy, reading, lifetimes)
         value = encode_fields(metric)
         refusal = None
         if len(value) > self._limits.metric_bytes:

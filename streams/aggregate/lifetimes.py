@@ -3,7 +3,7 @@
 Lifetimes are extended by a sample that comes a whole average window after the one that did so
 before: with all samples in between, of the members that the new one has. They are kept with that
 sample, whose row stays until the next one has taken them over, so a restart finds them without a row
-of their own. A window without any sample of pods ends all lifetimes. A late sample, with a time
+of their own, also if the window becomes shorter. A window without any sample of pods ends all lifetimes. A late sample, with a time
 before theirs, is part of averages and percentiles and of no lifetime.
 """
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import node_key
 from streams.aggregate.collect import AggregateLimits, Collecting
+from streams.aggregate.lifetimes import MemberLifetimes
 from streams.aggregate.percentile import UNKNOWN, measured
 from streams.aggregate.pods import PodWindow, numbers
 from streams.aggregate.reading import Member, SampleFigures
@@ -106,15 +107,13 @@ class NodeWindows:
         self,
         reading: SampleFigures,
         offset: int,
-        window_ms: int,
+        collecting: Collecting,
         samples_log: RowLog[SampleEntry],
         pods_log: RowLog[PodEntry],
     ) -> list[int]:
-        """Take in a sample that was judged so; answers with its figures, for its entry in the rows.
-
-        `window_ms` is the length of the longest average window.
-        """
+        """Take in a sample that was judged so; return its figures, for its entry in the rows."""
         before_ms = self.newest_ms
+        lifetimes_before = self.find_lifetimes(collecting)
         self._widen(reading)
         resources = self.samples.resources
         figures = [
@@ -132,16 +131,27 @@ class NodeWindows:
             self.pods.add(reading.sampled_at_ms, row, matrix)
             lifetimes = None
             if before_ms is None or reading.sampled_at_ms > before_ms:
+                rows_before = self.pods.lifetimes_rows
                 lifetimes = self.pods.extend_lifetimes(
-                    reading.sampled_at_ms, resources, window_ms, before_ms
+                    lifetimes_before, resources, collecting.average_horizon_ms
                 )
+                if lifetimes is not None:
+                    pods_log.hold(row)
+                    pods_log.release(rows_before)
             numbers_max = ROW_NUMBERS_MAX if lifetimes is None else LIFETIME_ROW_NUMBERS_MAX
             pods_log.append(
                 PodEntry(self.key, offset, tuple(resources), matrix, lifetimes), numbers_max
             )
-        # At once, unlike their sample, which is dropped with the next batch: a metric says them.
-        self.pods.end_lifetimes(max(reading.sampled_at_ms, before_ms or 0) - window_ms)
         return figures
+
+    def find_lifetimes(self, collecting: Collecting) -> MemberLifetimes | None:
+        """Return the lifetimes of the pods, unless they have ended."""
+        newest_ms = self.newest_ms
+        if newest_ms is None:
+            return None
+        return self.pods.find_lifetimes(
+            newest_ms - collecting.average_horizon_ms, newest_ms - collecting.horizon_ms
+        )
 
     def drop_expired(
         self,
@@ -166,11 +176,14 @@ class NodeWindows:
         if newest_ms is not None:
             samples_log.release(self.samples.drop(newest_ms - horizon_ms))
             pods_log.release(self.pods.drop(newest_ms - average_horizon_ms))
+            lifetimes = self.pods.lifetimes
+            if lifetimes is not None and lifetimes.at_ms < newest_ms - horizon_ms:
+                pods_log.release(self.pods.drop_lifetimes())
 
     def clear(self, samples_log: RowLog[SampleEntry], pods_log: RowLog[PodEntry]) -> None:
         """Drop all samples; names stay, since rows that still count may need them."""
         samples_log.release(self.samples.rows)
-        pods_log.release(row for _, row, _ in self.pods)
+        pods_log.release([row for _, row, _ in self.pods] + self.pods.drop_lifetimes())
         self.samples = SampleWindow()
         self.pods.clear()
 

@@ -44,6 +44,7 @@ class PodWindow:
         "_ordered",
         "_samples",
         "lifetimes",
+        "lifetimes_row",
         "members",
         "next_number",
         "renamed",
@@ -58,7 +59,9 @@ class PodWindow:
         self.size = 0
         """How many numbers all matrices have."""
         self.lifetimes: MemberLifetimes | None = None
-        """None: no sample has begun them."""
+        """As last extended; they may have ended since, see `find_lifetimes`."""
+        self.lifetimes_row = 0
+        """Table row of the sample that they are kept with."""
         self._samples: list[PodSample] = []
         self._ordered = _Order(b"", [], [])
 
@@ -90,28 +93,53 @@ class PodWindow:
         else:
             self._samples.append((time_ms, row, matrix))
 
+    def find_lifetimes(self, window_since_ms: int, samples_since_ms: int) -> MemberLifetimes | None:
+        """Return the lifetimes, unless they have ended.
+
+        They end when no pod was measured within the average window, or when their own sample has
+        left the node's samples. This depends on nothing but the samples, so it is the same after a
+        restart.
+
+        Args:
+            window_since_ms: begin of the longest average window.
+            samples_since_ms: begin of the longest window of all.
+        """
+        if self.lifetimes is None or self.lifetimes.at_ms < samples_since_ms:
+            return None
+        return self.lifetimes if self.since(window_since_ms) else None
+
     def extend_lifetimes(
-        self, time_ms: int, resources: Sequence[str], window_ms: int, before_ms: int | None
+        self,
+        before: MemberLifetimes | None,
+        resources: Sequence[str],
+        window_ms: int,
     ) -> MemberLifetimes | None:
         """Extend the lifetimes by the newest sample, if it is time; return them if so.
 
         Args:
-            time_ms: of the newest sample, which has been added.
+            before: the lifetimes before the newest sample, which has been added since.
             resources: of the samples' columns.
             window_ms: length of the longest average window.
-            before_ms: time of the node's sample before; None: there is none.
         """
-        before = self.lifetimes
-        if before is not None:
-            # Else the sample that they are kept with may have been dropped.
-            if before_ms is None or before.at_ms < before_ms - window_ms:
-                before = None
-            elif time_ms - before.at_ms < window_ms:
-                return None
+        time_ms, row, _ = self._samples[-1]
+        if before is not None and time_ms - before.at_ms < window_ms:
+            return None
         since_ms = time_ms if before is None else max(before.at_ms + 1, time_ms - window_ms)
         matrices = [matrix for _, _, matrix in self.since(since_ms)]
         self.lifetimes = extend_member_lifetimes(before, time_ms, matrices, resources, window_ms)
+        self.lifetimes_row = row
         return self.lifetimes
+
+    @property
+    def lifetimes_rows(self) -> list[int]:
+        """The table row that the lifetimes are kept in, if there are any."""
+        return [] if self.lifetimes is None else [self.lifetimes_row]
+
+    def drop_lifetimes(self) -> list[int]:
+        """Drop the lifetimes; return the table row that they were kept in, if there were any."""
+        rows = self.lifetimes_rows
+        self.lifetimes = None
+        return rows
 
     def load(self, members: dict[Member, int], next_number: int, samples: list[PodSample]) -> None:
         """Replace the content; samples in the order of their times."""
@@ -128,13 +156,7 @@ class PodWindow:
         dropped = self._samples[:count]
         del self._samples[:count]
         self.size -= sum(matrix.size for _, _, matrix in dropped)
-        self.end_lifetimes(before_ms)
         return [row for _, row, _ in dropped]
-
-    def end_lifetimes(self, before_ms: int) -> None:
-        """End lifetimes that were extended before this time: no window needs their sample."""
-        if self.lifetimes is not None and self.lifetimes.at_ms < before_ms:
-            self.lifetimes = None
 
     def clear(self) -> None:
         """Drop all samples; names stay."""

@@ -31,11 +31,15 @@ def report(
     node: NodeWindows,
     policy: CollectRules,
     newest: SampleFigures | None = None,
-    since_ms: int | None = None,
+    lifetimes: MemberLifetimes | None = None,
 ) -> dict[str, Any]:
-    """Fields of the `NodeMetric`; pressure, source and what memory counts are those of `newest`.
+    """Return the fields of a `NodeMetric`.
 
-    Lifetimes of pods are reported if they were extended since the last report, at `since_ms`.
+    Args:
+        node: the windows of the node.
+        policy: of the node's pool.
+        newest: the newest sample, whose pressure, source and definition of memory are reported.
+        lifetimes: of the pods, if they were extended since the last report.
     """
     newest_ms = int(node.samples.times[-1])
     starts = {
@@ -68,10 +72,7 @@ def report(
             members.append((node.pods.members[member], mean))
         else:
             applications.append(fields)
-    lifetimes = node.pods.lifetimes
-    columns = None
-    if lifetimes is not None and since_ms is not None and lifetimes.at_ms > since_ms:
-        columns = _lifetime_columns(lifetimes, members)
+    columns = None if lifetimes is None else _lifetime_columns(lifetimes, members)
     optional: dict[str, Any] = {"lifetimes": columns}
     if newest is not None:
         optional |= {

@@ -26,7 +26,7 @@ from streams.aggregate.partition import PartitionState
 from streams.aggregate.partition_clock import PartitionClock
 from streams.aggregate.percentile import UNKNOWN, Figures
 from streams.aggregate.pods import PodSample
-from streams.aggregate.policies import Ints, Policies, Windows, counting
+from streams.aggregate.policies import Ints, Policies, counting
 from streams.aggregate.regroup import NodeSamples, RecoveredPods, node_samples, pods_by_node
 from streams.aggregate.rows import PodEntry, RowLog, SampleEntry, numbered_key
 from streams.stage.records import DamagedTable, read_row
@@ -77,6 +77,9 @@ def restore(partition: int, rows: Mapping[str, bytes], collecting: Collecting) -
         )
     samples_live = Counter(row for node in state.nodes.values() for row in node.samples.rows)
     pods_live = Counter(row for node in state.nodes.values() for _, row, _ in node.pods)
+    pods_live.update(
+        node.pods.lifetimes_row for node in state.nodes.values() if node.pods.lifetimes is not None
+    )
     state.samples_log = RowLog[SampleEntry](state.epoch << 32, samples_live)
     state.pods_log = RowLog[PodEntry](state.epoch << 32, pods_live)
     leftovers += [name for name, (row, _) in read.samples.items() if row not in samples_live]
@@ -145,41 +148,39 @@ def _node(
         (each.namespace, each.name, each.uid, each.priority_class): each.number
         for each in members.members
     }
-    timed = _timed(pods, samples, policies.windows(cluster)[1])
+    every = _sort_by_time(pods, samples)
+    times = samples.head[:, 0]
+    counts = counting(times, samples.offset, policies.windows(cluster)[1])
+    counted = set(times[counts].tolist())
+    timed = [(time_ms, each) for time_ms, each in every if time_ms in counted]
     known = np.array(sorted(names.values()), dtype=np.int64)
     node.samples.widen(sorted(_measured(timed) - set(samples.resources)))
     matrices: list[PodSample] = [
         (time_ms, each.row, _matrix(each, node.samples.resources, known)) for time_ms, each in timed
     ]
     node.pods.load(names, members.next_number, matrices)
-    node.pods.lifetimes = _find_lifetimes(timed)
+    extended = [(time_ms, each) for time_ms, each in every if each.lifetimes is not None]
+    if extended:
+        time_ms, each = extended[-1]
+        assert each.lifetimes is not None  # noqa: S101 - chosen so
+        node.pods.lifetimes = MemberLifetimes(time_ms, *each.lifetimes)
+        node.pods.lifetimes_row = each.row
     return node
 
 
-def _find_lifetimes(timed: Iterable[tuple[int, RecoveredPods]]) -> MemberLifetimes | None:
-    """Return those of the newest sample that has any."""
-    newest = None
-    for time_ms, each in timed:
-        if each.lifetimes is not None:
-            newest = MemberLifetimes(time_ms, *each.lifetimes)
-    return newest
-
-
-def _timed(
-    pods: Iterable[RecoveredPods], samples: NodeSamples, windows: Windows
+def _sort_by_time(
+    pods: Iterable[RecoveredPods], samples: NodeSamples
 ) -> list[tuple[int, RecoveredPods]]:
-    """Pods with the time of their sample, ascending; those of samples that do not count are left
-    out.
+    """Return the pods of samples that count, with the times of the samples, ascending.
 
     A sample can be in two rows, one of them left by a batch that did not hold; it counts once.
     """
-    timed = {}
-    counts = counting(samples.head[:, 0], samples.offset, windows)
+    by_time = {}
     for each in pods:
         place = int(np.searchsorted(samples.offset, each.offset))
-        if place < len(samples.offset) and samples.offset[place] == each.offset and counts[place]:
-            timed[int(samples.head[place, 0])] = each
-    return sorted(timed.items())
+        if place < len(samples.offset) and samples.offset[place] == each.offset:
+            by_time[int(samples.head[place, 0])] = each
+    return sorted(by_time.items())
 
 
 def _measured(timed: Iterable[tuple[int, RecoveredPods]]) -> set[str]:

@@ -94,6 +94,10 @@ class RowLog(Generic[E]):
         self._numbers_max = min(self._numbers_max, numbers_max)
         self._changed[self.sequence] = self._open
 
+    def hold(self, row: int) -> None:
+        """Keep a row for one more reason."""
+        self.live[row] += 1
+
     def release(self, rows: Iterable[int]) -> None:
         """No window needs these samples any more; one row number a sample."""
         for row in rows:

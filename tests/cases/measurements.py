@@ -308,8 +308,7 @@ def start_unknown_after_a_removal() -> str:
 
 
 @case("1.window 60", "the average window becomes 60 s instead of 300 s: 10 nodes with known lives of pods",
-      right="10 of 10 nodes report lives of pods after it",
-      open="the sample that lifetimes are kept with is dropped with the longer window")  # fmt: skip
+      right="10 of 10 nodes report lives of pods after it")  # fmt: skip
 def keep_lives_when_the_window_gets_shorter() -> str:
     cluster = Cluster("", **{f"n{number}": None for number in range(10)})
     for number in range(10):

@@ -28,9 +28,9 @@ def node_content(node: NodeWindows, collecting: Collecting) -> Any:
         (time_ms, [(names[line[0]], amounts(line[1:])) for line in matrix.tolist()])
         for time_ms, _, matrix in node.pods.since(newest_ms - collecting.average_horizon_ms)
     ]
-    kept = node.pods.lifetimes
+    kept = node.find_lifetimes(collecting)
     lifetimes = None  # unless they are kept, the next sample of pods begins them
-    if kept is not None and kept.at_ms >= newest_ms - collecting.average_horizon_ms:
+    if kept is not None:
         usages = {resource: kept.pairs(resource) for resource in kept.resources}
         usages = {name: each for name, each in usages.items() if any(mean >= 0 for mean, _ in each)}
         minutes = [(names.get(number, number), each.minutes) for number, each in kept.of.items()]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode
-from streams.aggregate.collect import CollectRules
+from streams.aggregate.collect import Collecting, CollectRules
 from streams.aggregate.known_sample import decode_known
 from streams.aggregate.node import NodeWindows
 from streams.aggregate.reading import SampleFigures, read
@@ -43,7 +43,7 @@ def known_node() -> NodeWindows:
         )
     )
     assert first is not None
-    node.take(first, 0, 300_000, RowLog[SampleEntry](0), RowLog[PodEntry](0))
+    node.take(first, 0, Collecting(), RowLog[SampleEntry](0), RowLog[PodEntry](0))
     return node
 
 

@@ -13,7 +13,7 @@ from schemas.messages.metrics import NodeMetric
 from streams.aggregate.collect import Collecting
 from streams.aggregate.packed_column import packed
 from streams.stage.records import DamagedTable
-from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample
+from tests.streams.aggregate.builders import MINUTE, QUICK, T0, Log, pod, sample, windows
 from tests.streams.aggregate.harness import Run, metrics, stage, store
 
 _Used = Callable[[int], int]
@@ -211,3 +211,20 @@ def test_lifetimes_are_not_written_again_with_each_small_batch() -> None:
                     written.update(columns["offset"][index] for index in lived)
     assert len(written) == 6 * 20
     assert max(written.values()) <= 5
+
+
+def test_a_shorter_window_ends_no_lifetime_and_a_restart_then_changes_nothing() -> None:
+    def measure(*, restarted: bool) -> _Node:
+        node = _Node()
+        node.measure(8, a=lambda minute: 7 * minute)
+        policy = windows(average_s=60, report_s=60, durations_s=(1_800,))
+        node.apply([node.log.add_policy(policy)])
+        node.measure(1, a=lambda minute: 7 * minute)
+        if restarted:
+            node.restart()
+        node.measure(6, a=lambda minute: 7 * minute)
+        return node
+
+    steady = measure(restarted=False)
+    assert _lifetimes(steady)[-1][2] >= 12
+    assert steady.said == measure(restarted=True).said
