@@ -1,4 +1,4 @@
-"""All commands of `loadstream`, by groups: a noun, then a verb. Programs and examples of use stand alone.
+"""All commands of `loadstream`, by groups: a noun, then a verb. `status`, programs and examples of use stand alone.
 
 Nothing heavy is imported here. Each command imports what it needs when it runs, so that
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
@@ -21,6 +21,7 @@ from loadstream import (
     replay,
     schema,
     simulate,
+    status,
     worker,
 )
 from loadstream.cli.command import command
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 for group in (cluster, node, migration, policy, topic, partition, replay, kubernetes, schema):
     app.add_typer(group.app)
-for program in (worker, agent, broker, simulate, demo, closed_loop):
+for program in (status, worker, agent, broker, simulate, demo, closed_loop):
     program.register(app)
 
 

@@ -1,16 +1,19 @@
-"""The command group `node`: drain a node, and let it take pods again.
+"""The command group `node`: list nodes by usage, drain a node, and let it take pods again.
 
-Exit codes: 0 it was written, and with `--wait` done; 1 it was not, or was refused or failed, with
-the reason; 2 the command line is wrong; 3 nothing has ever named the cluster or the node.
+Exit codes: 0 it was shown or written, and with `--wait` done; 1 it was not, or was refused or failed,
+with the reason; 2 the command line is wrong; 3 nothing has ever named the cluster or the node.
 """
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from connectors.process import wall_clock
+from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, as_field
-from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.warnings import NOTHING_FOUND, warn
+from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
+from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
 from loadstream.migration.requests import (
     Cluster,
     HowTo,
@@ -28,11 +31,47 @@ from loadstream.migration.requests import (
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
-app = typer.Typer(name="node", no_args_is_help=True, help="Drain nodes.")
+app = typer.Typer(name="node", no_args_is_help=True, help="List nodes by usage, drain nodes.")
 
 Node = Annotated[
     str, typer.Argument(help="Name of the node.", callback=as_field(request_class, "node"))
 ]
+
+
+@command(app, "node list prod-eu-1 --sort memory", name="list")
+def list_(
+    cluster: Cluster,
+    sort: Annotated[
+        Literal["usage", "cpu", "memory", "age", "name"],
+        typer.Option(
+            help="Order: the higher one of CPU% and MEM%, either of them, the oldest metric first, or the name."
+        ),
+    ] = "usage",
+    json: Json = False,
+) -> None:
+    """Show the nodes of a cluster by usage, like `kubectl top nodes`, and what each number means.
+
+    The usage is that by which loadstream decides: averages over a window, and so calmer and older than the
+    newest reading that `kubectl top` shows.
+    """
+    with as_messages():
+        from connectors.queries.cluster_reading import read_kafka, read_nodes
+        from connectors.queries.node_usage import definitions, list_node_usage, usage_table
+
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        kafka = read_kafka(connection)
+        records = read_nodes(connection, kafka, cluster, wall_clock.now_ms())
+    rows = list_node_usage(records, sort)
+    if json:
+        for row in rows:
+            print_json({"cluster": cluster, **asdict(row)})
+    elif rows:
+        print_table(usage_table(rows))
+        for line in definitions(records, rows):
+            echo(line)
+    if not seen or not rows:
+        raise typer.Exit(NOTHING_FOUND)
 
 
 @command(app, 'node drain prod-eu-1 node-17 --reason "new kernel" --wait')

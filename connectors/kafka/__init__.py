@@ -3,6 +3,7 @@
 client            a connection, or a clear reason why there is none; the event loop of commands
 diagnosis         that reason, found step by step
 admin             topics on a broker: find, make, mend; extents: what their partitions hold
+groups            consumer groups: members, committed offsets
 topics            which topics must exist, and how they differ from those that do
 reader            records of partitions from given offsets on, for async code and for commands
 producer          the producer: compressed, idempotent; messages out, acknowledged, for commands

@@ -5,19 +5,20 @@ larger ones before it, until the caller has enough, a number of records was look
 are too old.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import Extent, extents_of
+from connectors.kafka.extents import Extent, extent_of, extents_of, partitions_of
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 
-#: Records of the piece that is read first; each further one is larger by this factor.
-_PIECE, _GROWTH = 64, 4
+#: Records of the piece that is read first; each further one is larger by this factor, up to a size that
+#: bounds what is read and not asked for.
+_PIECE, _GROWTH, _PIECE_MAX = 64, 4, 2_048
 
 
 @dataclass(slots=True)
@@ -46,32 +47,40 @@ class Past:
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        extents = extents_of(self.connection, self.topic)
+        for record in self.records(looked):
+            message = decode(self.topic, record.value or b"")
+            named = getattr(message, "cluster", self.cluster)
+            if isinstance(message, Refusal):
+                continue
+            if any_cluster or self.cluster in (None, named):
+                yield message
+
+    def records(self, looked: Looked) -> Iterator[Record]:
+        """Records as they are, newest first, those of other clusters included.
+
+        Raises BrokerUnavailable if the topic does not exist or no broker answers.
+        """
+        count = partitions_of(self.connection, self.topic)
+        numbers: Iterable[int] = range(count)
         if self.cluster is not None:
-            extents = (extents[partition_for(self.cluster.encode(), len(extents))],)
+            numbers = (partition_for(self.cluster.encode(), count),)
         reached = []
-        for extent in extents:
-            reached.append((yield from self._of_partition(extent, looked, any_cluster)))
+        for number in numbers:
+            extent = extent_of(self.connection, self.topic, number)
+            reached.append((yield from self._of_partition(extent, looked)))
         looked.whole = all(reached)
 
-    def _of_partition(
-        self, extent: Extent, looked: Looked, any_cluster: bool
-    ) -> Generator[Any, None, bool]:
-        """Messages of a partition, newest first; answers whether these were all that there are."""
+    def _of_partition(self, extent: Extent, looked: Looked) -> Generator[Record, None, bool]:
+        """Records of a partition, newest first; returns whether these were all that there are."""
         end, size, left = extent.next_offset, _PIECE, self.records_max
         while end > extent.first_offset and left > 0:
             begin = max(extent.first_offset, end - min(size, left))
             piece = list(read_range(self.connection, self.topic, extent.partition, begin, end))
             for record in reversed(piece):
                 looked.records += 1
-                message = decode(self.topic, record.value or b"")
-                named = getattr(message, "cluster", self.cluster)
-                if isinstance(message, Refusal):
-                    continue
-                if any_cluster or self.cluster in (None, named):
-                    yield message
+                yield record
             left -= end - begin
-            end, size = begin, size * _GROWTH
+            end, size = begin, min(size * _GROWTH, _PIECE_MAX)
         return end <= extent.first_offset
 
 

@@ -69,6 +69,11 @@ def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
     return read_extents(connection, [found])[topic]
 
 
+def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
+    """First and next offset of one partition. Raises BrokerUnavailable."""
+    return _read_spans(connection, [(topic, partition)])[topic, partition]
+
+
 def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
     """First offset of each partition with a record so new; -1: it has none."""
     from confluent_kafka.admin import OffsetSpec
@@ -82,23 +87,25 @@ def read_extents(
     connection: Connection, topics: Iterable[FoundTopic]
 ) -> dict[str, tuple[Extent, ...]]:
     """First and next offset of every partition of the topics."""
+    topics = list(topics)
+    spans = _read_spans(connection, [(t.name, p) for t in topics for p in range(t.partitions)])
+    return {
+        topic.name: tuple(spans[topic.name, p] for p in range(topic.partitions)) for topic in topics
+    }
+
+
+def _read_spans(
+    connection: Connection, places: list[tuple[str, int]]
+) -> dict[tuple[str, int], Extent]:
     from confluent_kafka.admin import OffsetSpec
 
-    topics = list(topics)
-    places = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
     if not places:
         return {}
     first, following = (
         _read_offsets(connection, places, spec)
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
-    return {
-        topic.name: tuple(
-            Extent(p, first[topic.name, p], following[topic.name, p])
-            for p in range(topic.partitions)
-        )
-        for topic in topics
-    }
+    return {place: Extent(place[1], first[place], following[place]) for place in places}
 
 
 def _read_offsets(

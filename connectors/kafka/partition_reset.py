@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.admin import find_topics
-from connectors.kafka.client import Connection
+from connectors.kafka.client import BrokerUnavailable, Connection
 from connectors.kafka.extents import Extent, check_partitions, read_extents
+from connectors.kafka.groups import read_groups
 from connectors.kafka.producer import Sender
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name, expected_names
@@ -203,20 +204,13 @@ def _log_time(connection: Connection, plan: Plan) -> int:
 
 def _members(connection: Connection) -> str:
     """Return how many workers are members of each group, as text; empty if there are none."""
-    from confluent_kafka import KafkaException
-
-    timeout_s = connection.settings.connect_timeout_s
     counts = []
-    answers = connection.admin.describe_consumer_groups(list(_GROUPS), request_timeout=timeout_s)
-    for group, answer in answers.items():
-        try:
-            members = len(answer.result().members)
-        except KafkaException as error:
-            if error.args[0].name() == "GROUP_ID_NOT_FOUND":
-                continue
-            raise connection.refusal("describe the group", group, error) from None
-        if members:
-            counts.append(f"{members} members of group {group}")
+    for name, group in read_groups(connection, _GROUPS).items():
+        if group.members is None:
+            servers = ",".join(connection.settings.servers())
+            raise BrokerUnavailable(f"{servers} did not describe group {name}: {group.reason}")
+        if group.members:
+            counts.append(f"{len(group.members)} members of group {name}")
     return ", ".join(counts)
 
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """When and where it was written, what it holds, and whether it was applied."""
-    from connectors.queries.rebalancing_wording import ago_text
-    from connectors.units import time_text
+    from connectors.units import ago_text, time_text
 
     record = entry.record
     ago_ms = wall_clock.now_ms() - record.applied_at_ms
@@ -46,7 +45,7 @@ def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
 
 def _summary(document: str, known: "KnownPlugins") -> str:
     """A document in a few words: its digest and mode, or that it cannot be read."""
-    from connectors.queries.rebalancing_wording import count_text
+    from connectors.units import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:

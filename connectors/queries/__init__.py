@@ -6,4 +6,8 @@ presence            whether a worker writes, and whether anything names a cluste
 migration_answers   which records answer a request, and how it ended
 migration_states    the newest state of a cluster's migrations and drains
 pod_search          which pod a name means
+cluster_reading     the newest records of a cluster, read within bounds
+status_sections     the screen of `loadstream status`; status_processes: brokers, workers, duties
+node_usage          nodes by usage, and what each number is of
+whynot              why a cluster, a node or a pod saw no eviction
 """

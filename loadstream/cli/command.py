@@ -1,21 +1,19 @@
 """How a command is declared, with an example in its help; how it connects to Kafka; how it fails."""
 
-from collections.abc import Iterator
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors.process.terminal import echo
+from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
-
-import inspect
-import os
-from collections.abc import Callable
-from functools import wraps
-from typing import Annotated, Any
 
 #: The setting that the option takes the place of (`schemas.settings.connection`, which is heavy).
 _SERVERS = "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"
@@ -76,6 +74,14 @@ def _environment(name: str, value: str | None) -> Iterator[None]:
     finally:
         os.environ.pop(name, None)
         os.environ |= {} if before is None else {name: before}
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of cells, the header first, in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        echo(one_line("  ".join(cells).rstrip()))
 
 
 def connect_as_configured() -> "Connection":

@@ -13,7 +13,7 @@ import typer
 
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, topic_names, topic_of
-from loadstream.cli.command import as_messages, command, connect_as_configured
+from loadstream.cli.command import as_messages, command, connect_as_configured, print_table
 from loadstream.cli.warnings import warn
 from loadstream.topic.tail import tail
 
@@ -86,7 +86,7 @@ def list_(json: Json = False) -> None:
             spans = " ".join(f"{e.first_offset}..{e.next_offset}" for e in extents[name])
             topic = found[name]
             rows.append((name, str(topic.partitions), str(topic.replication), str(held), spans))
-        _print_table(rows)
+        print_table(rows)
 
 
 @command(app, "topic produce node-usage samples.jsonl")
@@ -202,10 +202,3 @@ def _print_lines(
             "This is the embedded broker: topics exist and have their partitions, but retention, "
             "compaction and size limits are unknown there and not enforced."
         )
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        echo("  ".join(cells).rstrip())

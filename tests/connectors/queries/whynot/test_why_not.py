@@ -1,21 +1,18 @@
 """`loadstream cluster why-not` on an embedded broker that holds the records of a few rounds."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.process import wall_clock
-from connectors.whynot import reading
-from connectors.whynot.evidence import kind_of
+from connectors.queries.whynot import reading
+from connectors.queries.whynot.evidence import kind_of
 from loadstream.commands import app
-from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import dead_letter
@@ -35,14 +32,14 @@ from schemas.messages.rounds import (
     ThresholdsInForce,
 )
 from schemas.messages.workloads import DisruptionBudget
-from schemas.topics.catalog import TOPIC_BY_NAME, key_of
+from schemas.topics.catalog import key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place
 from streams.in_process.pipeline import LocalPipeline, Written
 from streams.migration.gates.budgets import describe
 from streams.migration.gates.workloads import Replicas
 from tests.conftest import RunningBroker
+from tests.connectors.queries.recorded import Recorded
 
 NOW_MS = 1_795_000_000_000
 MINUTE_MS = 60_000
@@ -62,7 +59,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "why-not.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "why-not.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(
@@ -72,38 +69,13 @@ NEIGHBOUR = next(
 )
 
 
-class Recorded:
-    """A broker whose topics a test fills."""
-
-    def __init__(self, broker: RunningBroker) -> None:
-        self.settings = broker.settings
-        self._producer = Producer(
-            {
-                **broker.settings.librdkafka_options(),
-                "log_level": 0,
-                "partitioner": "murmur2_random",
-            }
-        )
-
-    def write(self, topic: str, messages: Iterable[Message]) -> None:
-        for message in messages:
-            target = place(TOPIC_BY_NAME[topic], message)
-            where = {} if target.partition is None else {"partition": target.partition}
-            self._producer.produce(topic, encode(message), key=target.key, **where)
-        assert self._producer.flush(60) == 0
-
-    def tick(self, now_ms: int, cluster: str = BLUE) -> None:
-        partition = partition_for(cluster.encode(), self.settings.partitions)
-        self.write("clock", [ClockTick(partition=partition, now_ms=now_ms)])
-
-
 @pytest.fixture
 def recorded(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
     monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(embedded.settings.partitions))
     monkeypatch.setattr(wall_clock, "now_ms", lambda: ASKED_MS)
     recorded = Recorded(embedded)
-    recorded.tick(ASKED_MS - 1_000)
+    recorded.tick(ASKED_MS - 1_000, BLUE)
     return recorded
 
 

@@ -1,0 +1,287 @@
+"""The newest records of one cluster, and the state of the brokers and processes that carry them.
+
+This is the one module of `status` and `node list` that reads. All reads are bounded: each topic is
+read from its end back, until the newest record of every node, pod or migration is found, or a limit
+is reached. A partition without a leader is left out instead of being waited for; `KafkaState` names it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from connectors.kafka.admin import find_topics
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from connectors.kafka.extents import Extent, read_extents
+from connectors.kafka.groups import Group, read_groups
+from connectors.kafka.reader import Partition
+from connectors.kafka.topics import FoundTopic, compare_all, expected_topics, verdict
+from schemas.messages.clock import ClockTick
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.lists import ListBegin, ListEnd
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.policies import PolicyRecord
+from schemas.messages.rounds import RebalanceRound
+from schemas.settings.connection import APP_ID
+from schemas.topics.codec import decode
+from schemas.topics.partitions import partition_for
+
+#: Consumer groups of workers: one for both stages, or one for each.
+WORKER_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
+#: Duties beside a cluster; each has a consumer group per cluster.
+DUTIES = ("watch", "collect", "bind", "evict")
+#: How far back rounds, moves and decisions are read, from the newest record.
+BACK_MS = 3_600_000
+#: Most records of a topic that are looked at: a full list of 5,000 nodes and its changes, metrics of
+#: three report intervals, decisions of some minutes.
+RECORDS_MAX = {
+    "node-state": 50_000,
+    "node-metrics": 20_000,
+    "status": 5_000,
+    "placement-decisions": 5_000,
+    "command-outcomes": 200,
+    "policies": 5_000,
+    "clock": 1_000,
+}
+#: The name of the node in a metric; nothing else in a metric is a text of that name.
+_NODE = re.compile(rb'"node": ?"([^"\\]+)"')
+#: Metrics that are looked at however few nodes are known.
+_METRICS_MIN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaState:
+    """What the brokers say about themselves and the topics."""
+
+    servers: str
+    brokers: int
+    embedded: bool
+    verdicts: dict[str, str]
+    """By topic: ok, unknown, differs or missing."""
+    leaderless: frozenset[Partition] = frozenset()
+    """Partitions that can be neither read nor written: no broker leads them."""
+    partly_copied: int = 0
+    """Partitions of which a copy is missing or behind."""
+
+
+@dataclass(slots=True)
+class ClusterRecords:
+    """The newest records of one cluster. Mappings are in the order of reading, newest first."""
+
+    cluster: str
+    now_ms: int
+    """The time on this machine, from which ages are counted."""
+    partition: int = 0
+    """The cluster's partition of every topic."""
+    tick_ms: int | None = None
+    """The newest tick of the cluster's clock; None: it has never ticked."""
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    """Newest state of each node; removed nodes are left out."""
+    metrics: dict[str, NodeMetric] = field(default_factory=dict)
+    """Newest metric of each node, without its pods."""
+    measured_pods: dict[str, int] = field(default_factory=dict)
+    """How many pods that metric has."""
+    round: RebalanceRound | None = None
+    """The newest round."""
+    migrations: dict[str, MigrationStatus] = field(default_factory=dict)
+    """Newest status of each migration of the last hour, by id."""
+    moves: dict[str, MoveOutcome] = field(default_factory=dict)
+    """Outcomes of evictions of the last hour, by the id of the migration."""
+    decisions: dict[str, PlacementDecision] = field(default_factory=dict)
+    """Newest decision on each pod of the last hour, by uid."""
+    decisions_cut: bool = False
+    """There are older decisions of that hour, which were not read."""
+    outcomes: dict[str, CommandOutcome] = field(default_factory=dict)
+    """Newest outcome by command: bind, evict."""
+    policy: PolicyRecord | None = None
+    """The newest policy record; None: the default policy holds."""
+    groups: dict[str, Group] = field(default_factory=dict)
+    """Consumer groups of workers, and of the duties of this cluster, by name."""
+    extents: dict[str, tuple[Extent, ...]] = field(default_factory=dict)
+    """First and next offsets of topics that a group reads, by topic."""
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether anything but a policy names the cluster: a policy may be of a mistyped name."""
+        seen = self.nodes or self.metrics or self.decisions or self.migrations
+        return bool(seen) or (self.round is not None and any(p.nodes for p in self.round.pools))
+
+
+def read_kafka(connection: Connection) -> KafkaState:
+    """Compare brokers and topics with what is expected. Raises BrokerUnavailable."""
+    expected = expected_topics(connection.settings)
+    names = [topic.name for topic in expected]
+    metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
+    there = [metadata.topics[name] for name in names if name in metadata.topics]
+    partitions = [(topic.topic, each) for topic in there for each in topic.partitions.values()]
+    findings = compare_all(expected, find_topics(connection, names))
+    return KafkaState(
+        servers=",".join(connection.settings.servers()),
+        brokers=len(metadata.brokers),
+        embedded=connection.embedded,
+        verdicts={name: verdict(found) for name, found in findings.items()},
+        leaderless=frozenset((topic, each.id) for topic, each in partitions if each.leader < 0),
+        partly_copied=sum(len(each.isrs) < len(each.replicas) for _, each in partitions),
+    )
+
+
+def read_nodes(
+    connection: Connection, kafka: KafkaState, cluster: str, now_ms: int
+) -> ClusterRecords:
+    """Read nodes and metrics, the newest round, clock and policy. Raises BrokerUnavailable."""
+    records = ClusterRecords(cluster, now_ms)
+    records.partition = partition_for(cluster.encode(), connection.settings.partitions)
+    newest = _newest_of(connection, kafka, records)
+    records.tick_ms = next((each.now_ms for each in newest("clock", ClockTick)), None)
+    records.policy = next(newest("policies", PolicyRecord), None)
+    _read_states(records, newest)
+    _read_metrics(connection, kafka, records)
+    records.round = next(newest("status", RebalanceRound), None)
+    return records
+
+
+def read_cluster(
+    connection: Connection, kafka: KafkaState, cluster: str, now_ms: int
+) -> ClusterRecords:
+    """Read everything about a cluster. Raises BrokerUnavailable."""
+    records = read_nodes(connection, kafka, cluster, now_ms)
+    newest = _newest_of(connection, kafka, records)
+    _read_moves(records, newest)
+    _read_decisions(records, newest)
+    for outcome in newest("command-outcomes", CommandOutcome):
+        records.outcomes.setdefault(outcome.command, outcome)
+        if len(records.outcomes) == len(("bind", "evict")):
+            break
+    duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
+    records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
+    committed = {place for group in records.groups.values() for place in group.committed}
+    topics = {topic for topic, _ in committed if kafka.verdicts.get(topic) not in (None, "missing")}
+    topics -= {topic for topic, _ in kafka.leaderless}
+    count = connection.settings.partitions
+    records.extents = read_extents(connection, [FoundTopic(t, count, 0, None) for t in topics])
+    return records
+
+
+def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
+    """Return the clusters that the newest records name. Raises BrokerUnavailable."""
+    names: set[str] = set()
+    unreadable = {topic for topic, _ in kafka.leaderless}
+    for topic in {"status", "node-metrics", "policies"} - unreadable:
+        past = Past(connection, topic, None, 1_000)
+        names.update(message.cluster for message in past.newest(Looked()))
+    return sorted(names)
+
+
+_Newest = Callable[..., Iterator[Any]]
+
+
+def _newest_of(connection: Connection, kafka: KafkaState, records: ClusterRecords) -> _Newest:
+    def newest(topic: str, *classes: type[Any], looked: Looked | None = None) -> Iterator[Any]:
+        """The cluster's messages of these classes, newest first."""
+        if (topic, records.partition) in kafka.leaderless:
+            return
+        past = Past(connection, topic, records.cluster, RECORDS_MAX[topic])
+        for message in past.newest(looked or Looked()):
+            if isinstance(message, classes):
+                yield message
+
+    return newest
+
+
+def _read_states(records: ClusterRecords, newest: _Newest) -> None:
+    """Read back to the beginning of the newest complete list, which names every node."""
+    states: dict[str, NodeState] = {}
+    complete: str | None = None
+    for message in newest("node-state", NodeState, ListBegin, ListEnd):
+        if isinstance(message, NodeState):
+            states.setdefault(message.node, message)
+        elif isinstance(message, ListEnd):
+            complete = complete or message.list_id
+        elif message.list_id == complete:
+            break
+    records.nodes = {name: each for name, each in states.items() if each.event != "removed"}
+
+
+def _read_metrics(connection: Connection, kafka: KafkaState, records: ClusterRecords) -> None:
+    """Read until every node has a metric, or twice as many metrics as there are nodes were read: a
+    node without one has then not reported for two intervals.
+
+    Decoding takes the longest. So only the newest metric of a node is decoded, and without its pods,
+    which are only counted: 150,000 of them would take seconds.
+    """
+    if ("node-metrics", records.partition) in kafka.leaderless:
+        return
+    past = Past(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
+    names: set[bytes] = set()
+    count = 0
+    for record in past.records(Looked()):
+        value = record.value or b""
+        if record.key != records.cluster.encode():
+            continue
+        nodes = len(records.nodes) or len(records.metrics)
+        count += 1
+        if len(records.metrics) == len(records.nodes) > 0 or count > 2 * nodes + _METRICS_MIN:
+            break
+        name = _NODE.search(value)
+        if name is not None and name[1] in names:
+            continue
+        metric, pods = _decode_without_pods(value)
+        if metric is None:
+            continue
+        names.add(metric.node.encode())
+        if (
+            metric.node in records.nodes or not records.nodes
+        ) and metric.node not in records.metrics:
+            records.metrics[metric.node] = metric
+            records.measured_pods[metric.node] = pods
+
+
+def _decode_without_pods(value: bytes) -> tuple[NodeMetric | None, int]:
+    """The metric, and how many pods it has."""
+    try:
+        fields = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None, 0
+    if not isinstance(fields, dict):
+        return None, 0
+    pods = fields.pop("pods", ())
+    fields.pop("lifetimes", None)  # has an entry for each pod
+    metric = decode("node-metrics", orjson.dumps(fields))
+    return (metric, len(pods)) if isinstance(metric, NodeMetric) else (None, 0)
+
+
+def _read_moves(records: ClusterRecords, newest: _Newest) -> None:
+    since_ms: int | None = None
+    for message in newest("status", MigrationStatus, MoveOutcome, RebalanceRound):
+        at_ms = _time_of(message)
+        since_ms = since_ms or at_ms - BACK_MS
+        if at_ms < since_ms:
+            break
+        if isinstance(message, MigrationStatus):
+            records.migrations.setdefault(message.migration_id, message)
+        elif isinstance(message, MoveOutcome):
+            records.moves.setdefault(message.migration_id, message)
+
+
+def _time_of(message: RebalanceRound | MigrationStatus | MoveOutcome) -> int:
+    if isinstance(message, RebalanceRound):
+        return message.decided_at_ms
+    return message.ended_at_ms if isinstance(message, MoveOutcome) else message.happened_at_ms
+
+
+def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
+    looked = Looked()
+    since_ms: int | None = None
+    for decision in newest("placement-decisions", PlacementDecision, looked=looked):
+        since_ms = since_ms or decision.decided_at_ms - BACK_MS
+        if decision.decided_at_ms < since_ms:
+            return
+        records.decisions.setdefault(decision.pod.uid, decision)
+    records.decisions_cut = not looked.whole

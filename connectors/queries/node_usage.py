@@ -1,0 +1,175 @@
+"""Nodes by usage, like `kubectl top nodes`: each number with its window, age and denominator.
+
+usage     mean over the collect policy's window, up to the newest sample
+p95       95th percentile of the samples in the shortest window that the metric has
+percent   of what the node has to give: allocatable, or the annotation raw-allocatable
+age       of the newest sample
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors.queries.cluster_reading import ClusterRecords
+from connectors.units import ago_text, count_text, duration_text
+from schemas.base.capacity import node_capacity
+from schemas.base.quantities import amount_text, amounts
+from schemas.messages.metrics import NodeMetric
+from schemas.policy import Policy, PolicyError, read_policy
+
+_COLUMNS = (
+    "NODE", "CPU", "CPU%", "P95", "MEMORY", "MEM%", "P95", "PODS", "AGE", "SOURCE", "STATE",
+)  # fmt: skip
+_UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsageRow:
+    """Usage of one node. Amounts: cpu in millicores, memory in bytes; an unknown one is left out."""
+
+    node: str
+    usage: Mapping[str, int]
+    percent: Mapping[str, float]
+    p95: Mapping[str, int]
+    p95_percent: Mapping[str, float]
+    p95_duration_ms: int | None
+    """Window of the percentile."""
+    capacity: Mapping[str, int]
+    """What the percentages are of."""
+    updated_at_ms: int | None
+    """Time of the newest sample."""
+    age_ms: int | None
+    samples: int
+    """Samples behind the mean; 0: not said, as for aggregates that another program made."""
+    report_interval_ms: int | None
+    memory_is: str | None
+    """What memory counts."""
+    source: str | None
+    pods: int
+    """Pods that were measured."""
+    state: tuple[str, ...]
+    """Of: no metric, stale, hot, at risk, cordoned."""
+
+    @property
+    def highest_percent(self) -> float:
+        """Of cpu and memory the higher one; -1: neither is known."""
+        return max(self.percent.get("cpu", -1.0), self.percent.get("memory", -1.0))
+
+
+def policy_in_force(records: ClusterRecords) -> Policy:
+    """The newest policy; the default one where there is none, or it has errors."""
+    try:
+        return read_policy(records.policy.document if records.policy else "")
+    except PolicyError:
+        return read_policy("")
+
+
+def list_node_usage(records: ClusterRecords, sort: str = "usage") -> list[NodeUsageRow]:
+    """Return a row per node, the highest first; `sort` is usage, cpu, memory, age or name."""
+    oldest_ms = policy_in_force(records).rebalance.node_metric_expiration_seconds * 1_000
+    pools = records.round.pools if records.round else ()
+    hot = {
+        each.node: "hot" if each.cost is None else "at risk" for pool in pools for each in pool.hot
+    }
+    names = records.nodes or records.metrics
+    rows = [_row(records, name, hot.get(name), oldest_ms) for name in names]
+    rows.sort(key=lambda row: row.node)
+    if sort == "age":  # without a metric it is older than any
+        rows.sort(key=lambda row: float("inf") if row.age_ms is None else row.age_ms, reverse=True)
+    elif sort != "name":
+        rows.sort(
+            key=lambda row: row.highest_percent if sort == "usage" else row.percent.get(sort, -1.0),
+            reverse=True,
+        )
+    return rows
+
+
+def _row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) -> NodeUsageRow:
+    metric, node = records.metrics.get(name), records.nodes.get(name)
+    capacity = node_capacity(amounts(node.allocatable), node.annotations) if node else {}
+    usage = (metric.usage if metric else None) or {}
+    p95, p95_duration_ms = _find_p95(metric)
+    updated_at_ms = metric.updated_at_ms if metric else None
+    age_ms = None if updated_at_ms is None else max(0, records.now_ms - updated_at_ms)
+    stale = age_ms is not None and age_ms >= oldest_ms
+    state = [
+        "no metric" if not usage else "stale" if stale else None,
+        hot,
+        "cordoned" if node and node.unschedulable else None,
+    ]
+    return NodeUsageRow(
+        name, usage, _percent(usage, capacity), p95, _percent(p95, capacity), p95_duration_ms,
+        capacity, updated_at_ms, age_ms,
+        metric.samples if metric else 0,
+        metric.report_interval_ms if metric else None,
+        metric.memory_is if metric else None,
+        metric.source if metric else None,
+        records.measured_pods.get(name, 0),
+        tuple(each for each in state if each),
+    )  # fmt: skip
+
+
+def _find_p95(metric: NodeMetric | None) -> tuple[Mapping[str, int], int | None]:
+    """The percentile over the shortest window that has one, and that window."""
+    measured = [each for each in metric.aggregated if each.usage.get("p95")] if metric else []
+    if not measured:
+        return {}, None
+    shortest = min(measured, key=lambda each: each.duration_ms)
+    return shortest.usage["p95"], shortest.duration_ms
+
+
+def _percent(usage: Mapping[str, int], capacity: Mapping[str, int]) -> dict[str, float]:
+    return {
+        name: round(100 * amount / capacity[name], 1)
+        for name, amount in usage.items()
+        if capacity.get(name, 0) > 0
+    }
+
+
+def usage_table(rows: Sequence[NodeUsageRow]) -> list[tuple[str, ...]]:
+    """Return the cells of the table, the header first."""
+    return [_COLUMNS, *(_cells(row) for row in rows)]
+
+
+def _cells(row: NodeUsageRow) -> tuple[str, ...]:
+    def of(resource: str) -> tuple[str, str, str]:
+        amount = row.usage.get(resource)
+        percents = (row.percent.get(resource), row.p95_percent.get(resource))
+        return (
+            _UNKNOWN if amount is None else amount_text(resource, amount),
+            *(_UNKNOWN if each is None else f"{each:.0f}%" for each in percents),
+        )  # type: ignore[return-value]  # three texts
+
+    age = _UNKNOWN if row.age_ms is None else ago_text(row.age_ms)
+    pods = str(row.pods) if row.usage else _UNKNOWN
+    state = ", ".join(row.state)
+    return (row.node, *of("cpu"), *of("memory"), pods, age, row.source or _UNKNOWN, state)
+
+
+def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
+    """Say what the numbers of the table are, so that they can be compared with `kubectl top`."""
+    collect = policy_in_force(records).collect
+    average = duration_text(collect.of_nodes[0].average_ms)
+    pools = " (its pool's own window, where `collect.pools` has one)" if collect.pools else ""
+    yield f"CPU, MEMORY   mean over {average}{pools} up to the newest sample, whose age is AGE"
+    foreign = sum(bool(row.usage) and not row.samples for row in rows)
+    if foreign:
+        yield (
+            f"              {count_text(foreign, 'node')} reported as aggregates: the window is that of "
+            "the program that made them"
+        )
+    windows = sorted({row.p95_duration_ms for row in rows if row.p95_duration_ms})
+    if windows:
+        yield f"P95           95th percentile of the samples of {' or '.join(map(duration_text, windows))}"
+    yield "CPU%, MEM%    and P95: percent of allocatable, or of the node's annotation raw-allocatable"
+    counted = Counter(row.memory_is for row in rows if row.memory_is)
+    if counted:
+        kinds = ", ".join(
+            f"{name} ({count_text(n, 'node')})" for name, n in sorted(counted.items())
+        )
+        yield f"memory counts {kinds}"
+    yield (
+        "`kubectl top nodes` divides by allocatable as well. Its CPU is that between the two newest scrapes of "
+        "metrics-server (15 s to 60 s), its memory the working set: compare nodes whose load is steady, or "
+        "single samples: `loadstream topic tail node-usage`"
+    )

@@ -1,0 +1,220 @@
+"""The screen of `loadstream status`: is it working, and where is it hot.
+
+Here are the sections about a cluster's policy, usage, nodes, pods and moves; `status_processes` has those
+about what runs.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from connectors.queries.cluster_reading import ClusterRecords
+from connectors.queries.node_usage import NodeUsageRow, list_node_usage
+from connectors.queries.rebalancing_wording import classes_text, outcome_text, pod_text
+from connectors.queries.status_processes import Section, ago, duties_section, worker_section
+from connectors.queries.whynot.wording import strategy_text
+from connectors.units import ago_text, count_text
+from schemas.messages.migrations import LIVE, MigrationStatus
+from schemas.policy import PolicyError, read_policy
+
+#: Hottest nodes, and newest moves, that the screen names.
+HOTTEST, MOVES = 5, 3
+_MODES = {
+    "observe": "mode observe: evictions are dry runs, no pod leaves its node",
+    "enforce": "mode enforce: pods are evicted",
+}
+
+
+def cluster_sections(records: ClusterRecords) -> list[Section]:
+    """Everything about one cluster, the most general part first."""
+    rows = list_node_usage(records)
+    return [
+        _policy(records),
+        worker_section(records),
+        duties_section(records),
+        _usage(records, rows),
+        _nodes(records, rows),
+        _pods(records),
+        _moves(records),
+    ]
+
+
+def _policy(records: ClusterRecords) -> Section:
+    record = records.policy
+    lines, problems = [], []
+    digest = mode = None
+    try:
+        policy = read_policy(record.document if record else "")
+    except PolicyError as error:
+        text = f"cannot be read: {count_text(len(error.problems), 'error')}"
+        problems.append(f"The newest policy {text}, so an earlier one holds. {error.problems[0]}.")
+    else:
+        digest, mode = policy.digest, policy.mode
+        text = _MODES[mode]
+    newest = records.round
+    is_used = newest is None or record is None or newest.as_of.policy_digest == digest
+    if newest is not None and not is_used:
+        text += (
+            f"; the newest round, {ago(records, newest.decided_at_ms)}, used another policy: see "
+            f"`loadstream policy history {records.cluster}`"
+        )
+    if record is None:
+        text = f"default policy, {text}"
+    else:
+        comment = f", with the comment: {record.comment}" if record.comment else ""
+        text += f"; sent {ago(records, record.applied_at_ms)}{comment}"
+    if record is not None and record.paused:
+        resume = f"`loadstream cluster resume {records.cluster}`"
+        lines.append(f"PAUSED: nothing is placed or evicted until {resume}")
+    data = {
+        "mode": mode,
+        "paused": record is not None and record.paused,
+        "digest": digest,
+        "sent_at_ms": record.applied_at_ms if record else None,
+        "comment": record.comment if record else "",
+        "used_by_newest_round": is_used,
+    }
+    return Section("policy", (*lines, text), data, tuple(problems))
+
+
+def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
+    measured: dict[str, list[NodeUsageRow]] = {}
+    for row in rows:
+        if row.usage:
+            measured.setdefault(row.source or "source not named", []).append(row)
+    lines, data, problems = [], {}, []
+    for source, own in sorted(measured.items()):
+        own.sort(key=lambda row: row.age_ms or 0)
+        newest, oldest = own[0], own[-1]
+        stale = sum("stale" in row.state for row in own)
+        lines.append(
+            f"{source}: {count_text(len(own), 'node')}, freshest {newest.node} {ago_text(newest.age_ms or 0)} "
+            f"old, oldest {oldest.node} {ago_text(oldest.age_ms or 0)}{f'; {stale} stale' if stale else ''}"
+        )
+        data[source] = {"nodes": len(own), "stale": stale, "freshest_node": newest.node, "freshest_ms": newest.updated_at_ms,
+                        "oldest_node": oldest.node, "oldest_ms": oldest.updated_at_ms}  # fmt: skip
+        if stale == len(own):
+            problems.append(
+                f"Usage source {source} is silent: its freshest node, {newest.node}, was measured "
+                f"{ago_text(newest.age_ms or 0)} ago. See the log of `loadstream kubernetes collect`."
+            )
+    unmeasured = [row.node for row in rows if not row.usage]
+    if unmeasured:
+        named = ", ".join(unmeasured[:3]) + (", ..." if len(unmeasured) > 3 else "")
+        lines.append(f"{count_text(len(unmeasured), 'node')} without a metric: {named}")
+    if rows and not measured:
+        problems.append(
+            "No node has a metric: nothing measures the cluster, or no worker aggregates."
+        )
+    data_all = {"sources": data, "nodes_without_metric": len(unmeasured)}
+    return Section("usage", tuple(lines) or ("nothing is measured",), data_all, tuple(problems))
+
+
+def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
+    newest = records.round
+    lines = []
+    if newest is None:
+        lines.append(f"{count_text(len(rows), 'node')}; no round of rebalancing yet")
+    else:
+        at = ago(records, newest.decided_at_ms)
+        for pool in [each for each in newest.pools if each.nodes and not each.gate] or newest.pools:
+            gate = f"; stopped: {pool.gate}" if pool.gate else ""
+            lines.append(f"{classes_text(pool) or 'no nodes'}, by {strategy_text(pool)} {at}{gate}")
+        if newest.gate:
+            lines.append(f"the round {at} was stopped: {newest.gate}")
+    hottest = [row for row in rows[:HOTTEST] if row.highest_percent >= 0]
+    width = max((len(row.node) for row in hottest), default=0)
+    for place, row in enumerate(hottest):
+        percents = "  ".join(
+            f"{name} {row.percent[name]:3.0f}%" for name in ("cpu", "memory") if name in row.percent
+        )
+        state = f"  {', '.join(row.state)}" if row.state else ""
+        lines.append(
+            f"{'hottest ' if not place else '        '}{row.node:{width}}  {percents}{state}"
+        )
+    classes = {pool.pool: pool.nodes for pool in newest.pools} if newest else {}
+    data = {
+        "nodes": len(rows),
+        "round_ms": newest.decided_at_ms if newest else None,
+        "classes": classes,
+        "gate": newest.gate if newest else "",
+        "hottest": [
+            {"node": row.node, "percent": dict(row.percent), "state": row.state} for row in hottest
+        ],
+    }
+    return Section("nodes", tuple(lines), data)
+
+
+def _pods(records: ClusterRecords) -> Section:
+    newest = list(records.decisions.values())
+    waiting = [each for each in newest if each.waits]
+    refused = sum(each.outcome == "refused" for each in newest)
+    cut = " (only the newest were read)" if records.decisions_cut else ""
+    seen = f"of {count_text(len(newest), 'pod')} decided on in the last hour{cut}"
+    reasons = Counter(
+        each.reasons[0].reason if each.reasons else each.message or each.outcome for each in waiting
+    )
+    lines = [f"{len(waiting)} waiting for a node, {refused} refused, {seen}"]
+    if waiting:
+        reason, count = reasons.most_common(1)[0]
+        example = max(waiting, key=lambda each: each.attempt)
+        lines.append(f"most frequent reason, {count_text(count, 'pod')}: {reason}")
+        lines.append(
+            f"tried most often: {pod_text(example.pod)}, {count_text(example.attempt + 1, 'attempt')}"
+        )
+    data = {"waiting": len(waiting), "refused": refused, "decided_on": len(newest), "reasons": dict(reasons.most_common(10))}  # fmt: skip
+    return Section("pods", tuple(lines), data)
+
+
+def _moves(records: ClusterRecords) -> Section:
+    migrations = list(records.migrations.values())
+    phases = Counter(each.phase for each in migrations if not each.dry_run)
+    dry = sum(each.dry_run for each in migrations)
+    live = sum(phases[phase] for phase in LIVE)
+    ended = [f"{n} {name.lower()}" for name, n in sorted(phases.items()) if name not in LIVE]
+    text = f"{live} under way; in the last hour: {', '.join(ended) or 'no move ended'}"
+    lines = [f"{text}, {count_text(dry, 'dry run')}" if dry else text]
+    newest = migrations[:MOVES]
+    lines += [_move_line(records, each) for each in newest]
+    moved = []
+    for each in newest:
+        outcome = records.moves.get(each.migration_id)
+        moved.append(
+            {"migration": each.payload(), "outcome": outcome.payload() if outcome else None}
+        )
+    return Section(
+        "moves", tuple(lines), {"phases": dict(phases), "dry_runs": dry, "newest": moved}
+    )
+
+
+def _move_line(records: ClusterRecords, status: MigrationStatus) -> str:
+    target = f" to {status.target_node}" if status.target_node else ""
+    way = f"{pod_text(status.pod)} from {status.source_node}{target}"
+    at = ago(records, status.happened_at_ms)
+    if status.dry_run:
+        return f"{at}: dry run, so it stays: {way}"
+    reason = f" ({status.reason})" if status.reason else ""
+    outcome = records.moves.get(status.migration_id)
+    after = f": {outcome_text(outcome)}" if outcome else ""
+    return f"{at}: {way} {status.phase.lower()}{reason}{after}"
+
+
+def main_lines(sections: Sequence[Section]) -> list[Section]:
+    """The sections of one cluster among many: policy and nodes, each with its first line; of the others
+    only the problems."""
+    return [
+        replace(each, lines=each.lines[:1] if each.name in ("policy", "nodes") else ())
+        for each in sections
+    ]
+
+
+def screen(cluster: str | None, sections: Sequence[Section]) -> Iterator[str]:
+    """Yield the lines of the screen: what is wrong first, then the sections. Without a cluster they
+    are about the brokers, and have no heading."""
+    problems = [problem for section in sections for problem in section.problems]
+    if cluster is not None:
+        yield f"{cluster}: {count_text(len(problems), 'problem') if problems else 'no problem found'}"
+    yield from (f"  ! {problem}" for problem in problems)
+    for section in sections:
+        for place, line in enumerate(section.lines):
+            yield f"{'' if place else section.name:8} {line}"

@@ -1,0 +1,227 @@
+"""What `loadstream status` says of records that are as in real life."""
+
+from typing import Any
+
+import pytest
+
+from connectors.kafka.extents import Extent
+from connectors.kafka.groups import Group, Member
+from connectors.queries.cluster_reading import ClusterRecords, KafkaState
+from connectors.queries.status_processes import LAG_MAX, Section, kafka_section
+from connectors.queries.status_sections import cluster_sections, main_lines, screen
+from schemas.messages.decisions import AsOf, PlacementDecision, ReasonCount
+from schemas.messages.metrics import NodeMetric
+from schemas.messages.migrations import MigrationStatus
+from schemas.messages.moves import MoveOutcome
+from schemas.messages.nodes import NodeState
+from schemas.messages.pods import PodRef
+from schemas.messages.policies import PolicyRecord
+
+NOW_MS = 1_795_000_000_000
+MINUTE_MS = 60_000
+CLUSTER = "blue"
+BINDER = f"loadstream-bind-{CLUSTER}"
+AS_OF = AsOf(partition=0, offsets={"clock": 7}, policy_digest="default")
+#: A member with the cluster's partition of the topic that says who is active, and one without.
+ACTIVE = Member("10.0.0.1", frozenset({("placement-decisions", 0)}))
+STANDBY = Member("10.0.0.2", frozenset({("placement-decisions", 1)}))
+
+
+def records(**more: Any) -> ClusterRecords:
+    """A cluster of one measured node, with a worker."""
+    values: dict[str, Any] = {
+        "tick_ms": NOW_MS - 1_000,
+        "groups": {"loadstream": Group((Member("10.0.0.9", frozenset()),), {})},
+        **measured({"n1": 1_000}),
+    }
+    return ClusterRecords(CLUSTER, NOW_MS, **(values | more))
+
+
+def measured(cpu: dict[str, int], age_ms: int = 30_000, source: str = "kubelet") -> dict[str, Any]:
+    """Nodes of 4 cores each, and metrics with this usage of cpu."""
+    metrics = {
+        name: NodeMetric(
+            cluster=CLUSTER, node=name, usage={"cpu": usage}, updated_at_ms=NOW_MS - age_ms, source=source
+        )
+        for name, usage in cpu.items()
+    }  # fmt: skip
+    nodes = {
+        name: NodeState(cluster=CLUSTER, node=name, event="added", allocatable={"cpu": "4"})
+        for name in cpu
+    }
+    return {"metrics": metrics, "nodes": nodes}
+
+
+def decision(name: str, outcome: str, reason: str = "") -> PlacementDecision:
+    reasons = (ReasonCount(reason=reason, nodes=3),) if reason else ()
+    return PlacementDecision(
+        decision_id=f"decision-{name}", cluster=CLUSTER, pod=pod(name), outcome=outcome,  # type: ignore[arg-type]
+        reasons=reasons, decided_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+
+
+def pod(name: str) -> PodRef:
+    return PodRef(namespace="shop", name=name, uid=name)
+
+
+def migration(name: str, **more: Any) -> MigrationStatus:
+    values: dict[str, Any] = {"phase": "Succeeded", "dry_run": False} | more
+    return MigrationStatus(
+        cluster=CLUSTER, migration_id=f"migration-{name}", pod=pod(name), source_node="n1", target_node="n2",
+        mode="ReservationFirst", trigger="rebalance", deadline_ms=NOW_MS, created_at_ms=NOW_MS,
+        changed_at_ms=NOW_MS, happened_at_ms=NOW_MS, as_of=AS_OF, **values,
+    )  # fmt: skip
+
+
+def section(name: str, of: ClusterRecords) -> Section:
+    (found,) = (each for each in cluster_sections(of) if each.name == name)
+    return found
+
+
+def problems(of: ClusterRecords) -> list[str]:
+    return [problem for each in cluster_sections(of) for problem in each.problems]
+
+
+def test_a_cluster_with_a_worker_and_fresh_metrics_has_no_problem() -> None:
+    assert problems(records()) == []
+
+
+def test_a_worker_that_is_silent_is_a_problem() -> None:
+    (problem,) = problems(records(tick_ms=NOW_MS - 180 * MINUTE_MS))
+    assert "No worker has written for 3h" in problem
+
+
+def test_workers_that_are_far_behind_are_a_problem() -> None:
+    group = Group((), {("node-usage", 1): 5})
+    behind = {"groups": {"loadstream": group}, "extents": {"node-usage": (Extent(0, 0, 9), Extent(1, 0, LAG_MAX + 6))}}  # fmt: skip
+    found = section("workers", records(**behind))
+    assert found.data["samples_to_apply"] == LAG_MAX + 1
+    assert len(found.problems) == 1
+
+
+def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
+    found = section("duties", records(groups={BINDER: Group((STANDBY, ACTIVE), {})}))
+    assert found.data["bind"] == {
+        "running": 2, "active_at": "10.0.0.1", "commands_to_carry_out": None, "newest_outcome_ms": None,
+    }  # fmt: skip
+    assert not found.problems
+
+
+def test_a_duty_that_ran_before_and_does_not_run_is_a_problem_with_its_backlog() -> None:
+    gone = Group((), {("placement-decisions", 0): 40})
+    extents = {"placement-decisions": (Extent(0, 0, 47), Extent(1, 0, 900))}
+    found = section("duties", records(groups={BINDER: gone}, extents=extents))
+    assert found.data["bind"]["commands_to_carry_out"] == 7
+    (problem,) = found.problems
+    assert "loadstream kubernetes bind --cluster blue" in problem
+
+
+@pytest.mark.parametrize("group", [Group((), {}), Group(None, {}, "the broker does not tell")])
+def test_a_duty_that_never_ran_or_is_not_told_is_no_problem(group: Group) -> None:
+    assert problems(records(groups={BINDER: group})) == []
+
+
+def test_copies_of_which_none_is_active_are_a_problem() -> None:
+    assert problems(records(groups={BINDER: Group((STANDBY,), {})})) != []
+
+
+def test_a_source_is_silent_when_its_freshest_node_is_stale() -> None:
+    old = measured({"n1": 1, "n2": 1}, age_ms=10 * MINUTE_MS, source="prometheus")
+    fresh = measured({"n3": 1})
+    both = {key: old[key] | fresh[key] for key in old}
+    (problem,) = problems(records(**both))
+    assert "prometheus" in problem
+    assert problems(records(**measured({"n1": 1}, age_ms=10 * MINUTE_MS) | fresh)) == []
+
+
+def test_nodes_that_nothing_measures_are_a_problem_only_if_they_are_all() -> None:
+    one = records()
+    one.nodes["n2"] = one.nodes["n1"].model_copy(update={"node": "n2"})
+    assert problems(one) == []
+    assert section("usage", one).data["nodes_without_metric"] == 1
+    assert problems(records(metrics={})) != []
+
+
+def test_the_hottest_nodes_are_named_by_what_they_use_most() -> None:
+    cpu = {f"n{number}": 100 * number for number in range(9)}
+    hottest = section("nodes", records(**measured(cpu))).data["hottest"]
+    assert [each["node"] for each in hottest] == ["n8", "n7", "n6", "n5", "n4"]
+    assert hottest[0]["percent"] == {"cpu": 20.0}
+
+
+def test_the_most_frequent_reason_is_that_of_waiting_pods() -> None:
+    decisions = [
+        decision("a", "waiting", "Insufficient cpu"), decision("b", "expired", "Insufficient cpu"),
+        decision("c", "waiting", "taint"), decision("d", "placed"), decision("e", "refused", "taint"),
+        decision("f", "withdrawn", "taint"),
+    ]  # fmt: skip
+    found = section("pods", records(decisions={each.pod.uid: each for each in decisions}))
+    assert (found.data["waiting"], found.data["refused"]) == (3, 1)
+    assert found.data["reasons"] == {"Insufficient cpu": 2, "taint": 1}
+
+
+def test_a_move_is_shown_with_what_became_of_it() -> None:
+    moved = migration("web")
+    outcome = MoveOutcome(
+        cluster=CLUSTER, command_id="command-1", migration_id=moved.migration_id, pool="p", phase="node",
+        pod=moved.pod, owner="o", source_node="n1", evicted_at_ms=NOW_MS, source_hot_before=True,
+        source_hot_after=True, target_node="n2", ended_at_ms=NOW_MS, as_of=AS_OF,
+    )  # fmt: skip
+    of = records(migrations={moved.migration_id: moved}, moves={moved.migration_id: outcome})
+    assert any("n1 was hot before, hot after" in line for line in section("moves", of).lines)
+
+
+def test_a_dry_run_counts_as_no_move() -> None:
+    dry, live = migration("a", dry_run=True), migration("b", phase="Running")
+    found = section("moves", records(migrations={each.migration_id: each for each in (dry, live)}))
+    assert (found.data["phases"], found.data["dry_runs"]) == ({"Running": 1}, 1)
+
+
+def policy(document: str, *, paused: bool = False) -> PolicyRecord:
+    return PolicyRecord(
+        cluster=CLUSTER, document=document, paused=paused, applied_at_ms=NOW_MS - MINUTE_MS
+    )
+
+
+def test_a_pause_is_said_and_is_no_problem() -> None:
+    paused = records(policy=policy("mode: enforce", paused=True))
+    assert problems(paused) == []
+    found = section("policy", paused)
+    assert "PAUSED" in found.lines[0]
+    assert found.data["mode"] == "enforce"
+
+
+def test_a_policy_that_cannot_be_read_is_a_problem() -> None:
+    assert problems(records(policy=policy("mode: maybe"))) != []
+
+
+def state(**more: Any) -> KafkaState:
+    values: dict[str, Any] = {"verdicts": {"status": "ok"}} | more
+    return KafkaState("k:9092", 3, embedded=False, **values)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"verdicts": {"status": "missing"}},
+        {"verdicts": {"status": "differs"}},
+        {"leaderless": frozenset({("status", 1)})},
+        {"partly_copied": 4},
+    ],
+)
+def test_brokers_and_topics_that_are_not_as_they_must_be_are_a_problem(wrong: Any) -> None:
+    assert not kafka_section(state()).problems
+    assert kafka_section(state(**wrong)).problems
+
+
+def test_the_screen_begins_with_the_problems() -> None:
+    sections = [kafka_section(state()), *cluster_sections(records(tick_ms=None))]
+    first, second, *_ = screen(CLUSTER, sections)
+    assert (first, second[:4]) == ("blue: 1 problem", "  ! ")
+
+
+def test_of_one_cluster_among_many_all_problems_are_left() -> None:
+    sections = cluster_sections(records(tick_ms=None, metrics={}))
+    shorter = main_lines(sections)
+    assert [each.problems for each in shorter] == [each.problems for each in sections]
+    assert len(list(screen(CLUSTER, shorter))) < len(list(screen(CLUSTER, sections)))
