@@ -36,13 +36,16 @@ _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 
 
-def _whole(part: PolicyPart) -> dict[str, Any]:
-    """A part with what its document leaves out for the digest's sake where it is the default."""
+def effective_values(part: PolicyPart) -> dict[str, Any]:
+    """Every field of a policy or a section with its value, in the names of the document.
+
+    The document itself leaves out some defaults, for the digest's sake.
+    """
     document, whole = part.model_dump(mode="json", exclude_none=True), {}
     for name, field in type(part).model_fields.items():
         key, value = field.alias or name, getattr(part, name)
         if isinstance(value, PolicyPart):
-            whole[key] = _whole(value)
+            whole[key] = effective_values(value)
         elif key in document or field.exclude_if is not None:
             whole[key] = document.get(key, value)
     return whole
@@ -50,4 +53,6 @@ def _whole(part: PolicyPart) -> dict[str, Any]:
 
 def effective_yaml(policy: Policy) -> str:
     """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
-    return yaml.dump(_whole(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(
+        effective_values(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
