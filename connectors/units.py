@@ -1,4 +1,4 @@
-"""Amounts, times and lengths of time as people write and read them."""
+"""Amounts, counts, times and lengths of time as people write and read them."""
 
 import re
 from collections.abc import Mapping
@@ -20,6 +20,22 @@ def duration_text(length_ms: int) -> str:
         if length_ms and length_ms % _UNIT_MS[unit] == 0:
             return f"{length_ms // _UNIT_MS[unit]}{unit}"
     return f"{length_ms}ms"
+
+
+def ago_text(length_ms: int) -> str:
+    """A length of time in words of at most two units: 3723000 is `1h 2m`."""
+    seconds = max(0, length_ms) // 1000
+    if seconds < 60:
+        return duration_text(seconds * 1000) if seconds else "0s"
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts = []
+    for unit, size in units:
+        if seconds >= size:
+            parts.append(f"{seconds // size}{unit}")
+            seconds %= size
+        elif parts:
+            break
+    return " ".join(parts[:2])
 
 
 def time_text(epoch_ms: int) -> str:
@@ -52,3 +68,8 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
         else:
             texts.append(f"{name} {amount}")
     return ", ".join(texts) or "nothing"
+
+
+def count_text(number: int, noun: str) -> str:
+    """A number of things: `1 node`, `2 nodes`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

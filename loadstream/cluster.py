@@ -27,8 +27,8 @@ from loadstream.policy.records import (
 from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
-    from connectors.whynot.evidence import Answer, Evidence
-    from connectors.whynot.reading import Question
+    from connectors.queries.whynot.evidence import Answer, Evidence
+    from connectors.queries.whynot.reading import Question
 
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ def why_not(
     """
     question = _question(cluster, node, pod, back)
     with as_messages():
-        from connectors.whynot.reading import read_evidence
+        from connectors.queries.whynot.reading import read_evidence
 
         evidence = read_evidence(connect_as_configured(), question, wall_clock.now_ms())
     answer = _answer(evidence, question)
@@ -71,7 +71,7 @@ def why_not(
 
 
 def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Question":
-    from connectors.whynot.reading import Question
+    from connectors.queries.whynot.reading import Question
 
     if node is not None and pod is not None:
         raise typer.BadParameter("ask about a node or about a pod, not about both at once")
@@ -80,9 +80,9 @@ def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Qu
 
 
 def _answer(evidence: "Evidence", question: "Question") -> "Answer":
-    from connectors.whynot.cluster import about_cluster
-    from connectors.whynot.node import about_node
-    from connectors.whynot.pod import about_pod
+    from connectors.queries.whynot.cluster import about_cluster
+    from connectors.queries.whynot.node import about_node
+    from connectors.queries.whynot.pod import about_pod
 
     if question.node is not None:
         return about_node(evidence, question.node)

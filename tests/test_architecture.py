@@ -36,7 +36,7 @@ _FORBIDDEN = {
 #: The module may import it, and the decision core, which imports the module, may not.
 _INDIRECT = ("schemas.storage.rows", "random")
 #: With it two packages import each other.
-_CIRCLE = ("connectors.queries.presence", "connectors.policies.entries")
+_CIRCLE = ("connectors.policies.entries", "connectors.queries.presence")
 
 
 @pytest.fixture(scope="module")

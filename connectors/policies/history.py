@@ -33,8 +33,7 @@ def author_text(record: "PolicyRecord") -> str:
 
 def time_and_age(moment_ms: int) -> str:
     """A time, and how long ago it was."""
-    from connectors.queries.rebalancing_wording import ago_text
-    from connectors.units import time_text
+    from connectors.units import ago_text, time_text
 
     ago_ms = wall_clock.now_ms() - moment_ms
     return time_text(moment_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else "")
@@ -58,7 +57,7 @@ def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
 
 def _summary(document: str, known: "KnownPlugins") -> str:
     """A document in a few words: its digest and mode, or that it cannot be read."""
-    from connectors.queries.rebalancing_wording import count_text
+    from connectors.units import count_text
     from schemas.policy import PolicyError, read_policy
 
     try:

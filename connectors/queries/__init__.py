@@ -6,4 +6,5 @@ presence            whether a worker writes, and whether anything names a cluste
 migration_answers   which records answer a request, and how it ended
 migration_states    the newest state of a cluster's migrations and drains
 pod_search          which pod a name means
+whynot              why a cluster, a node or a pod saw no eviction
 """

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from connectors.queries.rebalancing_wording import ago_text
 from connectors.queries.wording import sentence
-from connectors.units import duration_text, time_text
+from connectors.units import ago_text, duration_text, time_text
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus
 from schemas.topics.codec import encode
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
-from connectors.queries.rebalancing_wording import ago_text
-from connectors.units import time_text
+from connectors.units import ago_text, time_text
 
 #: A worker ticks once a second. One that takes partitions over, or whose tick waits for
 #: confirmations, is silent for longer; LoadstreamClockBehind warns after as long.

@@ -3,7 +3,7 @@
 Each function writes one message on one line; `connectors.queries.wording` chooses the function.
 """
 
-from connectors.units import duration_text, time_text
+from connectors.units import count_text, time_text
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
@@ -20,11 +20,6 @@ _CLASSES = ("low", "bothLow", "prodLow", "normal", "prodHigh", "high", "skipped"
 def pod_text(pod: PodRef) -> str:
     """Namespace and name of a pod."""
     return f"{pod.namespace}/{pod.name}"
-
-
-def count_text(number: int, noun: str) -> str:
-    """A number of things: `1 node`, `2 nodes`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def round_text(message: RebalanceRound) -> str:
@@ -172,19 +167,3 @@ def priority_class_text(message: PriorityClassState) -> str:
         return f"priority class {message.name} is gone"
     listed = f" (full list {message.list_id})" if message.list_id else ""
     return f"priority class {message.name} has the value {message.value}{listed}"
-
-
-def ago_text(length_ms: int) -> str:
-    """A length of time in words of at most two units: 3723000 is `1h 2m`."""
-    seconds = max(0, length_ms) // 1000
-    if seconds < 60:
-        return duration_text(seconds * 1000) if seconds else "0s"
-    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-    parts = []
-    for unit, size in units:
-        if seconds >= size:
-            parts.append(f"{seconds // size}{unit}")
-            seconds %= size
-        elif parts:
-            break
-    return " ".join(parts[:2])

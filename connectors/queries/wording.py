@@ -9,9 +9,9 @@ from typing import Any
 
 from connectors.queries import rebalancing_wording as rebalancing
 from connectors.queries import volume_wording as volumes
-from connectors.queries.rebalancing_wording import count_text as _count
 from connectors.queries.rebalancing_wording import pod_text as _pod
 from connectors.units import amounts_text, bytes_text, duration_text, time_text
+from connectors.units import count_text as _count
 from schemas.base.printable import one_line
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointPiece

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from html import escape
 from textwrap import fill
 
-from connectors.queries.rebalancing_wording import count_text
+from connectors.units import count_text
 from simulation.closed_loop.chart import bars, hours
 from simulation.closed_loop.comparison import Comparison, means, spreads
 

@@ -13,8 +13,8 @@ from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.kinds import KINDS
 from connectors.kubernetes.watch.objects import Objects
 from connectors.kubernetes.watch.pod_reporter import PodReporter
-from connectors.whynot.evidence import Evidence
-from connectors.whynot.node import about_node
+from connectors.queries.whynot.evidence import Evidence
+from connectors.queries.whynot.node import about_node
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from connectors.queries.rebalancing_wording import count_text, unnamed_hot
-from connectors.whynot.cluster import no_rounds, preamble
-from connectors.whynot.evidence import Answer, Evidence, RoundNode, kind_of
-from connectors.whynot.wording import (
+from connectors.queries.rebalancing_wording import unnamed_hot
+from connectors.queries.whynot.cluster import no_rounds, preamble
+from connectors.queries.whynot.evidence import Answer, Evidence, RoundNode, kind_of
+from connectors.queries.whynot.wording import (
     explain_unknown,
     migration_lines,
     move_lines,
@@ -14,6 +14,7 @@ from connectors.whynot.wording import (
     strategy_text,
     verdict_text,
 )
+from connectors.units import count_text
 
 
 def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:

@@ -13,8 +13,8 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.policies.entries import newest_entry
 from connectors.queries.presence import last_tick_ms, seek_cluster
+from connectors.queries.whynot.evidence import Evidence, is_about
 from connectors.units import time_text
-from connectors.whynot.evidence import Evidence, is_about
 from schemas.base.capacity import find_impossible
 from schemas.base.quantities import amounts
 from schemas.messages.metrics import NodeMetric

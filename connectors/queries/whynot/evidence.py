@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.queries.presence import silence
-from connectors.queries.rebalancing_wording import ago_text
-from connectors.units import time_text
+from connectors.units import ago_text, time_text
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationStatus

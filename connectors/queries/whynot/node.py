@@ -2,16 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.queries.rebalancing_wording import (
-    count_text,
-    drain_text,
-    memory_text,
-    unnamed_hot,
-)
-from connectors.units import amounts_text
-from connectors.whynot.cluster import no_rounds, preamble
-from connectors.whynot.evidence import Answer, Evidence, RoundNode
-from connectors.whynot.wording import (
+from connectors.queries.rebalancing_wording import drain_text, memory_text, unnamed_hot
+from connectors.queries.whynot.cluster import no_rounds, preamble
+from connectors.queries.whynot.evidence import Answer, Evidence, RoundNode
+from connectors.queries.whynot.wording import (
     explain_unknown,
     migration_lines,
     move_lines,
@@ -22,6 +16,7 @@ from connectors.whynot.wording import (
     thresholds_text,
     verdict_text,
 )
+from connectors.units import amounts_text, count_text
 from schemas.base.capacity import node_capacity
 from schemas.base.quantities import amount
 from schemas.messages.migrations import LIVE

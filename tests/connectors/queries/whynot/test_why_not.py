@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.process import wall_clock
-from connectors.whynot import reading
-from connectors.whynot.evidence import kind_of
+from connectors.queries.whynot import reading
+from connectors.queries.whynot.evidence import kind_of
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
@@ -62,7 +62,7 @@ BUDGET = describe(
         ),
     )
 )  # fmt: skip
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "why-not.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "why-not.md"
 #: Clusters of which the first two share a partition of four.
 BLUE = "blue"
 NEIGHBOUR = next(

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator
 
-from connectors.queries.rebalancing_wording import (
-    classes_text,
-    count_text,
-    memory_text,
-    unnamed_hot,
-)
-from connectors.whynot.evidence import Answer, Evidence, gates_of
-from connectors.whynot.wording import (
+from connectors.queries.rebalancing_wording import classes_text, memory_text, unnamed_hot
+from connectors.queries.whynot.evidence import Answer, Evidence, gates_of
+from connectors.queries.whynot.wording import (
     NAMED_MAX,
     readings_text,
     rounds_hot_text,
     thresholds_text,
     verdict_text,
 )
+from connectors.units import count_text
 from schemas.messages.rounds import HotNode, PoolRound, RebalanceRound
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.whynot.wording import readings_text, thresholds_text
+from connectors.queries.whynot.wording import readings_text, thresholds_text
 from schemas.messages.rounds import RebalanceRound
 from streams.cluster.rounds import round_record
 from streams.stage.cause import Cause, as_of

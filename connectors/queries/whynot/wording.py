@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from connectors.queries.rebalancing_wording import count_text, outcome_text, pod_text
-from connectors.units import amounts_text
-from connectors.whynot.evidence import Evidence
+from connectors.queries.rebalancing_wording import outcome_text, pod_text
+from connectors.queries.whynot.evidence import Evidence
+from connectors.units import amounts_text, count_text
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
 from schemas.policy.durations import format_duration_ms
