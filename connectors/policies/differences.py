@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.policy import Policy, effective_values
+from schemas.policy import Policy, effective_values, inline_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,4 @@ def _is_list_of_maps(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    import orjson
-
-    if value is None:
-        return "not set"
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return "not set" if value is None else inline_yaml(value)

@@ -1,5 +1,6 @@
 """Policy to text: the effective policy as YAML that reads back to the same policy."""
 
+import math
 from typing import Any
 
 import yaml
@@ -56,3 +57,16 @@ def effective_yaml(policy: Policy) -> str:
     return yaml.dump(
         effective_values(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
     )
+
+
+def inline_yaml(value: Any) -> str:
+    """A value of a policy in one line, as a policy file may have it."""
+    text = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
+    )
+    return text.removesuffix("...\n").strip()  # which follows a scalar that stands alone

@@ -30,7 +30,7 @@ def test_another_order_of_pools_is_a_difference() -> None:
     lines = (_POOLS % 75).splitlines()
     swapped = "\n".join([*lines[:-2], lines[-1], lines[-2]])
     (changed,) = _differ(_POOLS % 75, swapped)
-    assert changed == 'rebalance.nodePools (order): ["web","batch"] -> ["batch","web"]'
+    assert changed == "rebalance.nodePools (order): [web, batch] -> [batch, web]"
 
 
 def test_a_pool_that_only_one_policy_has_is_shown_whole() -> None:
