@@ -1,6 +1,7 @@
 """Starts the `loadstream` command; Ctrl-C ends it without a traceback from the first moment on."""
 
 import os
+import shlex
 import signal
 import sys
 from typing import Any
@@ -25,6 +26,24 @@ def main() -> None:
         app(prog_name="loadstream")
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+
+
+def complete_for_kubectl() -> None:
+    """Print what may follow the words of `kubectl loadstream ...`, as kubectl asks for it.
+
+    kubectl runs this with all words, of which the last is incomplete and may be empty. It expects one
+    candidate per line, then a directive: 0 lets the shell complete file names if there are none.
+    """
+    words = sys.argv[1:]
+    os.environ |= {
+        "_LOADSTREAM_COMPLETE": "complete_bash",
+        "COMP_WORDS": shlex.join(["loadstream", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    try:
+        main()
+    finally:
+        print(":0")
 
 
 def _stop_during_start(number: int, _: Any) -> None:

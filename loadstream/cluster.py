@@ -15,6 +15,7 @@ from loadstream.cli.arguments import Json, cluster_name, length_ms, node_name, p
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
 from loadstream.policy.records import (
+    By,
     Cluster,
     New,
     Reason,
@@ -110,27 +111,31 @@ def _as_object(answer: "Answer", evidence: "Evidence", question: "Question") -> 
 def pause(
     cluster: Cluster,
     reason: Reason = "",
+    by: By = "",
     wait: Wait = False,
     new: New = False,
     json: Json = False,
 ) -> None:
     """Stop placements and evictions of a cluster at once; pending pods wait. The policy stays."""
-    _switch(cluster, paused=True, comment=reason, wait=wait, new=new, json=json)
+    _switch(cluster, paused=True, reason=reason, by=by, wait=wait, new=new, json=json)
 
 
 @command(app, "cluster resume prod-eu-1")
 def resume(
     cluster: Cluster,
     reason: Reason = "",
+    by: By = "",
     wait: Wait = False,
     new: New = False,
     json: Json = False,
 ) -> None:
     """Resume a paused cluster, or retry one that was set apart after internal errors."""
-    _switch(cluster, paused=False, comment=reason, wait=wait, new=new, json=json)
+    _switch(cluster, paused=False, reason=reason, by=by, wait=wait, new=new, json=json)
 
 
-def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, new: bool, json: bool) -> None:
+def _switch(
+    cluster: str, *, paused: bool, reason: str, by: str, wait: bool, new: bool, json: bool
+) -> None:
     """Repeat the newest document with the switch changed; nothing to change is no error.
 
     A cluster that is set apart comes back with the same document, so resuming repeats it.
@@ -154,7 +159,7 @@ def _switch(cluster: str, *, paused: bool, comment: str, wait: bool, new: bool, 
                 echo(f"cluster {cluster} is {state} already; nothing was written")
             return
         document = newest.record.document if newest is not None else ""
-        write_record(connection, cluster, document, paused=paused, comment=comment, wait=wait)
+        write_record(connection, cluster, document, paused=paused, reason=reason, by=by, wait=wait)
     if json:
         print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
     else:

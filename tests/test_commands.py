@@ -109,6 +109,25 @@ def test_shells_can_complete_commands_and_topics() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "candidates"),
+    [(["topic", "tail", "node-u"], ["node-usage"]), (["policy", "ro"], ["rollback"])],
+)
+def test_kubectl_can_run_and_complete_the_commands(words: list[str], candidates: list[str]) -> None:
+    scripts = Path(sys.executable).parent
+    done = subprocess.run(  # noqa: S603 - our own script
+        [scripts / "kubectl_complete-loadstream", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [*candidates, ":0"]
+    done = subprocess.run(  # noqa: S603 - our own script
+        [scripts / "kubectl-loadstream", "version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"loadstream {version('loadstream')}\n"
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["demo", "--hours", "500"], "found 500; expected a whole number of hours, 1 to 72"),

@@ -5,4 +5,5 @@ unmet     what a policy needs of a cluster and does not find
 draft     `policy init`: a first policy from a cluster's own history
 imports   `policy import`: a policy from the configuration of another system
 history   one of them as a line and as JSON
+differences  fields in which two policies differ
 """

@@ -1,6 +1,6 @@
 """A cluster's policies as topic `policies` holds them, read as the cluster's worker reads them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,18 +63,42 @@ def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
 
     What a worker has refused is reported and left out: the one before goes on.
     """
+    entries = read_valid_entries(connection, cluster)
+    return entries[-1] if entries else None
+
+
+def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEntry]:
+    """Return the policies of a cluster that no worker has refused, oldest first.
+
+    Refused records that are newer than all of these are reported.
+    """
     from connectors.kafka.applied import REFUSED, Applied
 
     entries = list(read_entries_of(connection, cluster))
-    applied = Applied(connection, TOPIC) if entries else None
-    while applied is not None and entries:
-        newest = entries.pop()
-        state = applied.state(newest.partition, newest.offset)
-        if not state.startswith(REFUSED):
-            return newest
-        place = f"{newest.partition}:{newest.offset}"
+    if not entries:
+        return []
+    applied = Applied(connection, TOPIC)
+    states = [applied.state(each.partition, each.offset) for each in entries]
+    valid = [not state.startswith(REFUSED) for state in states]
+    for entry, state, counts in reversed(list(zip(entries, states, valid, strict=True))):
+        if counts:
+            break
+        place = f"{entry.partition}:{entry.offset}"
         echo(f"warning: {TOPIC} {place} does not count: {one_line(state)}", err=True)
-    return None
+    return [entry for entry, counts in zip(entries, valid, strict=True) if counts]
+
+
+def split_present(
+    entries: Sequence[PolicyEntry],
+) -> tuple[Sequence[PolicyEntry], Sequence[PolicyEntry]]:
+    """Return the records before the present document, and those that hold it.
+
+    Pausing and resuming repeat the document, so the first of the latter says who applied it.
+    """
+    start = len(entries)
+    while start and entries[start - 1].record.document == entries[-1].record.document:
+        start -= 1
+    return entries[:start], entries[start:]
 
 
 def is_set_apart(connection: "Connection", cluster: str) -> bool:

@@ -7,24 +7,36 @@ from connectors.process import wall_clock
 from schemas.base.printable import one_line
 
 if TYPE_CHECKING:
+    from schemas.messages.policies import PolicyRecord
     from schemas.policy import KnownPlugins
 
 
 def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
     """When and where it was written, what it holds, and whether it was applied."""
-    from connectors.units import ago_text, time_text
-
     record = entry.record
-    ago_ms = wall_clock.now_ms() - record.applied_at_ms
     parts = [
-        time_text(record.applied_at_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""),
+        time_and_age(record.applied_at_ms),
         f"{entry.partition}:{entry.offset}",
         _summary(record.document, known),
         "paused" if record.paused else "running",
         state,
-        one_line(record.comment),
+        one_line(author_text(record)),
     ]
     return "  ".join(part for part in parts if part)
+
+
+def author_text(record: "PolicyRecord") -> str:
+    """Who sent a record, and why, as far as it says."""
+    by = f"by {record.applied_by}" if record.applied_by else ""
+    return ": ".join(part for part in (by, record.reason) if part)
+
+
+def time_and_age(moment_ms: int) -> str:
+    """A time, and how long ago it was."""
+    from connectors.units import ago_text, time_text
+
+    ago_ms = wall_clock.now_ms() - moment_ms
+    return time_text(moment_ms) + (f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else "")
 
 
 def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:

@@ -134,8 +134,8 @@ def _(message: PolicyRecord) -> str:
     lines = len(message.document.splitlines())
     document = _count(lines, "line") if lines else "all defaults"
     paused = "; paused" if message.paused else ""
-    comment = f": {message.comment}" if message.comment else ""
-    return f"policy of {document}{paused}{comment}"
+    reason = f": {message.reason}" if message.reason else ""
+    return f"policy of {document}{paused}{reason}"
 
 
 @_sentence.register

@@ -4,35 +4,46 @@ Exit codes: 0 all is well; 1 something is not as it should be, and was reported;
 is wrong; 3 nothing has ever named the cluster.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connectors.policies.entries import TOPIC, newest_entry, read_entries_of
-from connectors.policies.history import as_json, as_line
+from connectors.policies.entries import newest_entry
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
-from loadstream.cli.files import print_problems, read_file
 from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
 from loadstream.policy.draft import init
 from loadstream.policy.imports import import_
-from loadstream.policy.records import Cluster, New, Reason, Wait, check_named, write_record
-from schemas.base.printable import json_text, one_line, yaml_text
+from loadstream.policy.records import (
+    By,
+    Cluster,
+    File,
+    New,
+    Reason,
+    Wait,
+    check_named,
+    read_policy_file,
+    write_record,
+)
+from loadstream.policy.versions import diff, history, rollback, show
+from schemas.base.printable import yaml_text
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from schemas.policy import Policy
 
 app = typer.Typer(
-    name="policy", no_args_is_help=True, help="Write, check and apply the policies of clusters."
+    name="policy",
+    no_args_is_help=True,
+    help="Write, check, apply and compare the policies of clusters.",
 )
 command(app, "policy init prod-eu-1 --output policy.yaml")(init)
 command(app, "policy import koord-scheduler-config.yaml", name="import", kafka=False)(import_)
-
-
-File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")]
+command(app, "policy show prod-eu-1")(show)
+command(app, "policy history prod-eu-1")(history)
+command(app, "policy diff prod-eu-1 policy.yaml")(diff)
+command(app, "policy rollback prod-eu-1")(rollback)
 
 
 @command(app, "policy check policy.yaml --cluster prod-eu-1")
@@ -53,7 +64,7 @@ def check(
     """
     from schemas.policy import effective_yaml
 
-    policy, _ = _read(file)
+    policy, _ = read_policy_file(file)
     warnings = _show_warnings(policy)
     if not json:
         echo(yaml_text(effective_yaml(policy)), nl=False)
@@ -93,12 +104,13 @@ def apply(
     cluster: Cluster,
     file: File,
     reason: Reason = "",
+    by: By = "",
     wait: Wait = False,
     new: New = False,
     json: Json = False,
 ) -> None:
     """Make a file the cluster's policy. A file with errors is not written. A paused cluster stays paused."""
-    policy, document = _read(file)
+    policy, document = read_policy_file(file)
     warnings = _show_warnings(policy)
     with as_messages():
         connection = connect_as_configured()
@@ -106,7 +118,7 @@ def apply(
         warnings += _warn_of_cluster(connection, cluster, policy)
         newest = newest_entry(connection, cluster)
         paused = newest is not None and newest.record.paused
-        write_record(connection, cluster, document, paused=paused, comment=reason, wait=wait)
+        write_record(connection, cluster, document, paused=paused, reason=reason, by=by, wait=wait)
     if json:
         whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode, "paused": paused}
         print_json({**whole, "warnings": warnings, "applied": wait})
@@ -125,54 +137,6 @@ def _effect(policy: "Policy") -> str:
     return "evictions are commands"
 
 
-@command(app, "policy history prod-eu-1")
-def history(
-    cluster: Cluster,
-    document: Annotated[
-        bool, typer.Option("--document", help="Also print each document as it was written.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Show the cluster's policies, oldest first: the last one holds.
-
-    Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
-    """
-    from connectors.kafka.applied import Applied
-    from streams.placement.registry import KNOWN
-
-    with as_messages():
-        connection = connect_as_configured()
-        seen = warn_first(connection, cluster)
-        entries = list(read_entries_of(connection, cluster))
-        applied = Applied(connection, TOPIC)
-    if not entries and not json:
-        echo(f"cluster {cluster} has no policy: the default one holds")
-    for entry in entries:
-        state = applied.state(entry.partition, entry.offset)
-        echo(
-            json_text(as_json(entry, state, KNOWN))
-            if json
-            else one_line(as_line(entry, state, KNOWN))
-        )
-        if document and entry.record.document and not json:
-            for line in entry.record.document.splitlines():
-                echo(f"    {one_line(line)}")
-    _end(seen)
-
-
 def _end(seen: bool) -> None:
     if not seen:
         raise typer.Exit(NOTHING_FOUND)
-
-
-def _read(file: Path) -> "tuple[Policy, str]":
-    """The policy of a file and its text; errors are printed and end the command."""
-    from schemas.messages.policies import DOCUMENT_BYTES_MAX
-    from schemas.policy import PolicyError, read_policy
-    from streams.placement.registry import KNOWN
-
-    name, text = read_file(file, DOCUMENT_BYTES_MAX)
-    try:
-        return read_policy(text, KNOWN), text.decode()
-    except PolicyError as error:
-        print_problems(name, error.problems)

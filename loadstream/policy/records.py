@@ -1,4 +1,5 @@
-"""Records of topic `policies`, which `policy apply`, `cluster pause` and `cluster resume` write.
+"""Records of topic `policies`, which `policy apply`, `policy rollback`, `cluster pause` and `cluster
+resume` write.
 
 The newest record of a cluster holds. Pausing and resuming repeat the newest document with the
 switch changed, and applying a document leaves the switch as it is. A record takes effect when the
@@ -6,6 +7,13 @@ cluster's worker applies it, not when the command ends, unless `--wait` waits fo
 at the same moment: the later record holds, with the document and the switch that its author saw.
 """
 
+import getpass
+import json
+import os
+import socket
+from base64 import urlsafe_b64decode
+from contextlib import suppress
+from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +23,19 @@ from connectors.policies.entries import TOPIC
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
+from loadstream.cli.files import print_problems, read_file
 from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
 from schemas.base.printable import one_line
 
+#: Token of a pod's service account, where it is mounted.
+SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 #: A worker that starts has read a policy after this time, in seconds.
 WORKER_START_S = 60.0
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from schemas.messages.policies import PolicyRecord
+    from schemas.policy import Policy
 
 
 def _record() -> "type[PolicyRecord]":
@@ -38,15 +50,37 @@ Cluster = Annotated[
 Reason = Annotated[
     str,
     typer.Option(
-        "--reason", help="Why; shown in the history.", callback=as_field(_record, "comment")
+        "--reason", "--why", help="Why; shown in the history.", callback=as_field(_record, "reason")
     ),
 ]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        help="Who applies it; shown in the history. Default: the service account in a pod, else user@host.",
+        callback=as_field(_record, "applied_by"),
+    ),
+]
+File = Annotated[Path, typer.Argument(help="YAML file; - reads standard input.")]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the cluster's worker has applied or refused it.")
 ]
 New = Annotated[
     bool, typer.Option("--new", help="Write it even if no record has named the cluster.")
 ]
+
+
+def read_policy_file(file: Path) -> "tuple[Policy, str]":
+    """Return the policy of a file and its text; errors are printed and end the command."""
+    from schemas.messages.policies import DOCUMENT_BYTES_MAX
+    from schemas.policy import PolicyError, read_policy
+    from streams.placement.registry import KNOWN
+
+    name, text = read_file(file, DOCUMENT_BYTES_MAX)
+    try:
+        return read_policy(text, KNOWN), text.decode()
+    except PolicyError as error:
+        print_problems(name, error.problems)
 
 
 def check_named(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
@@ -65,19 +99,24 @@ def write_record(
     document: str,
     *,
     paused: bool,
-    comment: str,
+    reason: str,
+    by: str,
     wait: bool,
 ) -> None:
-    """Write one record and wait until all replicas have it. Raises BrokerUnavailable."""
+    """Write one record and wait until all replicas have it; an empty `by` is filled in.
+
+    Raises BrokerUnavailable.
+    """
     from connectors.kafka.produce import produce_messages
-    from schemas.messages.policies import PolicyRecord
+    from schemas.messages.policies import AUTHOR_MAX, PolicyRecord
 
     record = PolicyRecord(
         cluster=cluster,
         document=document,
         paused=paused,
         applied_at_ms=wall_clock.now_ms(),
-        comment=comment,
+        applied_by=(by or find_author())[:AUTHOR_MAX],
+        reason=reason,
     )
     places, refused = produce_messages(connection, TOPIC, [record])
     if refused:
@@ -85,6 +124,19 @@ def write_record(
         raise typer.Exit(1)
     if wait:
         wait_until_applied(connection, places)
+
+
+def find_author() -> str:
+    """Return who runs this process: the service account of its pod, else user@host."""
+    with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
+        _, claims, _ = SERVICE_TOKEN.read_text(encoding="ascii").split(".")
+        # Base64 of a token has no padding; superfluous padding is ignored.
+        return str(json.loads(urlsafe_b64decode(claims + "=="))["sub"])
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid())  # the image's user has no entry in /etc/passwd
+    return f"{user}@{socket.gethostname()}"
 
 
 def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) -> None:

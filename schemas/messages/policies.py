@@ -13,6 +13,8 @@ from schemas.base.message import ClusterName, EpochMs, Message
 
 #: Longest policy document: reading one takes about a millisecond a kilobyte.
 DOCUMENT_BYTES_MAX = 131_072
+#: Longest name of who applied a policy.
+AUTHOR_MAX = 512
 
 
 class PolicyRecord(Message):
@@ -26,5 +28,7 @@ class PolicyRecord(Message):
     """Paused: nothing is decided and no command is emitted; requests wait."""
     applied_at_ms: EpochMs
     """When its author sent it."""
-    comment: Annotated[str, Field(max_length=2_000)] = ""
-    """What its author says about it."""
+    applied_by: Annotated[str, Field(max_length=AUTHOR_MAX)] = ""
+    """Who sent it: user@host, or the service account of a pod; empty: not said."""
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    """Why, in its author's words."""

@@ -29,7 +29,7 @@ from typing import Any
 
 from schemas.policy.document import Policy
 from schemas.policy.errors import PolicyError, Problem, path_text
-from schemas.policy.printer import effective_yaml
+from schemas.policy.printer import effective_values, effective_yaml, inline_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.sections.collect import CollectPolicies, CollectPolicy
 from schemas.policy.sections.load_aware import AggregatedArgs, LoadAwareSchedulingArgs
@@ -65,7 +65,9 @@ __all__ = [
     "PolicyError",
     "Problem",
     "RiskMoveArgs",
+    "effective_values",
     "effective_yaml",
+    "inline_yaml",
     "load_aware_args",
     "low_node_load_args",
     "read_policy",

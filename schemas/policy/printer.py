@@ -1,5 +1,6 @@
 """Policy to text: the effective policy as YAML that reads back to the same policy."""
 
+import math
 from typing import Any
 
 import yaml
@@ -36,13 +37,16 @@ _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 
 
-def _whole(part: PolicyPart) -> dict[str, Any]:
-    """A part with what its document leaves out for the digest's sake where it is the default."""
+def effective_values(part: PolicyPart) -> dict[str, Any]:
+    """Every field of a policy or a section with its value, in the names of the document.
+
+    The document itself leaves out some defaults, for the digest's sake.
+    """
     document, whole = part.model_dump(mode="json", exclude_none=True), {}
     for name, field in type(part).model_fields.items():
         key, value = field.alias or name, getattr(part, name)
         if isinstance(value, PolicyPart):
-            whole[key] = _whole(value)
+            whole[key] = effective_values(value)
         elif key in document or field.exclude_if is not None:
             whole[key] = document.get(key, value)
     return whole
@@ -50,4 +54,19 @@ def _whole(part: PolicyPart) -> dict[str, Any]:
 
 def effective_yaml(policy: Policy) -> str:
     """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
-    return yaml.dump(_whole(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(
+        effective_values(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
+
+
+def inline_yaml(value: Any) -> str:
+    """A value of a policy in one line, as a policy file may have it."""
+    text = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
+    )
+    return text.removesuffix("...\n").strip()  # which follows a scalar that stands alone

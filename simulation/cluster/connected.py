@@ -36,13 +36,13 @@ class ConnectedCluster:
         for topic, message in all_at_once(self._watch.full_list(list_id)):
             self._send(topic, message)
 
-    def apply_policy(self, document: str, comment: str) -> None:
+    def apply_policy(self, document: str, reason: str) -> None:
         """Send a policy of the cluster."""
         record = PolicyRecord(
             cluster=self.cluster.name,
             document=document,
             applied_at_ms=self.cluster.now_ms,
-            comment=comment,
+            reason=reason,
         )
         self._send("policies", record)
 

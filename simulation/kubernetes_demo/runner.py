@@ -44,7 +44,7 @@ def policy(cluster: str = CLUSTER, name: str = "policy") -> PolicyRecord:
         cluster=cluster,
         document=document,
         applied_at_ms=time.time_ns() // 1_000_000,
-        comment="the demo's policy",
+        reason="the demo's policy",
     )
 
 

@@ -1,7 +1,10 @@
 """The policy commands: what they print, what they write, and what they refuse to write."""
 
+import getpass
 import json
+import socket
 import threading
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from connectors.kafka.topics import changelog_name
 from connectors.policies import unmet
 from connectors.process import wall_clock
 from loadstream.commands import app
+from loadstream.policy import records as policy_records
 from loadstream.policy.records import wait_until_applied
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
@@ -190,7 +194,7 @@ def test_apply_writes_the_document_as_it_was_written(
     assert read_policy(DOCUMENT).digest in result.stdout
     assert "observe: evictions are marked dry" in result.stdout
     (record,) = records(policies, "east")
-    assert (record.document, record.comment, record.paused) == (DOCUMENT, "night shift", False)
+    assert (record.document, record.reason, record.paused) == (DOCUMENT, "night shift", False)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +228,7 @@ def test_pause_and_resume_repeat_the_newest_document(
     run("apply", "east", policy_file(tmp_path, DOCUMENT))
     assert run("pause", "east", "--reason", "incident").stdout == "cluster east is paused\n"
     assert run("resume", "east").stdout == "cluster east is running\n"
-    written = [(r.document, r.paused, r.comment) for r in records(policies_anywhere, "east")]
+    written = [(r.document, r.paused, r.reason) for r in records(policies_anywhere, "east")]
     assert written == [
         ("mode: enforce", False, ""),
         (DOCUMENT, False, ""),
@@ -287,8 +291,9 @@ def test_history_shows_each_policy_of_the_cluster_oldest_first(
     run("pause", "east")
     first, second = run("history", "east").stdout.splitlines()
     digest = read_policy(DOCUMENT).digest
-    assert f"{digest}  observe  running  not applied yet  night shift" in first
-    assert second.endswith(f"{digest}  observe  paused  not applied yet")
+    assert f"{digest}  observe  running  not applied yet  by " in first
+    assert first.endswith(": night shift")
+    assert f"{digest}  observe  paused  not applied yet  by " in second
     assert "    # for the night" in run("history", "east", "--document").stdout.splitlines()
     whole = [json.loads(line) for line in run("history", "east", "--json").stdout.splitlines()]
     assert [(each["digest"], each["paused"]) for each in whole] == [(digest, False), (digest, True)]
@@ -301,7 +306,8 @@ def test_history_says_what_was_applied_and_what_was_refused(
         run("apply", "east", policy_file(tmp_path, DOCUMENT))
     applied_up_to(policies, 2)
     write_dead_letter(policies, 1, "the policy was not applied")
-    states = [line.split("running  ")[1] for line in run("history", "east").stdout.splitlines()]
+    lines = run("history", "east").stdout.splitlines()
+    states = [line.split("running  ")[1].split("  by ")[0] for line in lines]
     assert states == ["applied", "refused: the policy was not applied", "not applied yet"]
 
 
@@ -682,3 +688,87 @@ def test_a_warning_names_line_and_field(policies: KafkaSettings, tmp_path: Path)
     collected = asks + "collect: {metricAggregatePolicy: {durations: [15m]}}\n"
     result = run("check", policy_file(tmp_path, collected))
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def apply_document(tmp_path: Path, document: str, *options: str) -> None:
+    result = run("apply", "east", policy_file(tmp_path, document), *options)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_show_prints_the_policy_its_digest_its_author_and_the_reason(
+    policies: KafkaSettings, tmp_path: Path
+) -> None:
+    apply_document(tmp_path, DOCUMENT, "--by", "ana@ops", "--why", "night shift")
+    run("pause", "east", "--by", "ben@ops", "--reason", "incident 4711")
+    applied_up_to(policies, 2)
+    shown = run("show", "east").stdout
+    digest = read_policy(DOCUMENT).digest
+    assert shown.splitlines()[0] == f"# cluster east: policy {digest}, mode observe, applied"
+    assert "by ana@ops: night shift" in shown.splitlines()[1]
+    assert "by ben@ops: incident 4711" in shown.splitlines()[2]
+    assert shown.endswith(DOCUMENT)
+    assert read_policy(run("show", "east", "--effective").stdout) == read_policy(DOCUMENT)
+    told = json.loads(run("show", "east", "--json").stdout)
+    assert (told["digest"], told["paused"], told["applied_by"], told["policy"]) == (
+        digest, True, "ana@ops", DOCUMENT,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("policies")
+def test_show_says_that_the_default_policy_holds_without_a_record() -> None:
+    result = run("show", "east")
+    assert (result.exit_code, read_policy("").digest in result.stdout) == (0, True)
+
+
+def test_a_record_names_user_and_host_or_the_service_account_of_the_pod(
+    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ana")
+    apply_document(tmp_path, DOCUMENT)
+    token = tmp_path / "token"
+    name = "system:serviceaccount:loadstream:policies"
+    claims = urlsafe_b64encode(json.dumps({"sub": name}).encode()).decode().rstrip("=")
+    token.write_text(f"head.{claims}.signature")
+    monkeypatch.setattr(policy_records, "SERVICE_TOKEN", token)
+    run("pause", "east")
+    assert [record.applied_by for record in records(policies, "east")] == [
+        f"ana@{socket.gethostname()}", name,
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("policies")
+def test_rollback_applies_the_policy_before_the_present_one_again(tmp_path: Path) -> None:
+    apply_document(tmp_path, "mode: enforce\n")
+    apply_document(tmp_path, DOCUMENT)
+    run("pause", "east")
+    result = run("rollback", "east", "--by", "ana")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(run("show", "east", "--json").stdout)
+    assert (told["policy"], told["paused"], told["applied_by"]) == ("mode: enforce\n", True, "ana")
+    run("rollback", "east")
+    assert json.loads(run("show", "east", "--json").stdout)["policy"] == DOCUMENT
+
+
+@pytest.mark.usefixtures("policies")
+def test_rollback_and_diff_without_an_earlier_policy_fail(tmp_path: Path) -> None:
+    apply_document(tmp_path, DOCUMENT)
+    for command in (["rollback", "east"], ["diff", "east"], ["diff", "east", "--offset", "7"]):
+        result = run(*command)
+        assert (result.exit_code, "policy history east" in result.stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("policies")
+def test_diff_compares_with_the_policy_before_with_an_earlier_one_and_with_a_file(
+    tmp_path: Path,
+) -> None:
+    for percent in (60, 65, 70):
+        apply_document(tmp_path, f"loadAware: {{usageThresholds: {{cpu: {percent}}}}}\n")
+    path = "loadAware.usageThresholds.cpu"
+    assert run("diff", "east").stdout == f"{path}: 65 -> 70\n"
+    assert run("diff", "east", "--offset", "0").stdout == f"{path}: 60 -> 70\n"
+    file = policy_file(tmp_path, "mode: enforce\nloadAware: {usageThresholds: {cpu: 70}}\n")
+    assert run("diff", "east", file).stdout == "mode: observe -> enforce\n"
+    told = json.loads(run("diff", "east", file, "--json").stdout)
+    assert told == {"path": "mode", "before": "observe", "after": "enforce"}
+    same = policy_file(tmp_path, "# the same\nloadAware: {usageThresholds: {cpu: 70}}\n")
+    assert run("diff", "east", same).stdout == "the policies have the same effect\n"

@@ -62,9 +62,9 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     if entry is not None:
         policy = entry.record
         evidence.paused = policy.paused
-        comment = f" ({policy.comment})" if policy.comment else ""
+        reason = f" ({policy.reason})" if policy.reason else ""
         _read_rules(evidence, policy.document)
-        evidence.policy = f"that of {time_text(policy.applied_at_ms)}{comment}"
+        evidence.policy = f"that of {time_text(policy.applied_at_ms)}{reason}"
     if question.node is not None:
         _about_node(evidence, question.node, newest)
     if question.pod is not None:

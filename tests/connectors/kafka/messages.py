@@ -130,7 +130,7 @@ EXAMPLES: list[tuple[str, BaseModel, int | None, str]] = [
         "policies",
         PolicyRecord(
             cluster="blue", document="a: 1\nb: 2\n", paused=True, applied_at_ms=NOW_MS,
-            comment="night",
+            reason="night",
         ),
         NOW_MS,
         "policy of 2 lines; paused: night",

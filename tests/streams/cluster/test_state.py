@@ -210,7 +210,7 @@ def test_the_same_policy_again_lays_nothing_out_anew() -> None:
     world.say(node())
     index = world.state.inventory.lay_out()
     generation = index.generation
-    world.say(policy_record("", comment="the defaults"))
+    world.say(policy_record("", reason="the defaults"))
     assert index.generation == generation
     world.say(policy_record("reservationSeconds: 7"))
     assert index.generation == generation, "it says nothing else of nodes"

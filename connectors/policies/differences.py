@@ -1,0 +1,59 @@
+"""Differences of two policies, field by field, with all defaults filled in."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.policy import Policy, effective_values, inline_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field that two policies set to different values; None: the field is not set."""
+
+    path: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_text(self.before)} -> {_text(self.after)}"
+
+
+def list_differences(before: Policy, after: Policy) -> list[Difference]:
+    """Return the fields that differ, in the order of the document."""
+    return list(_compare("", effective_values(before), effective_values(after)))
+
+
+def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in (*before, *(key for key in after if key not in before)):
+            place = f"{path}.{key}" if path else str(key)
+            yield from _compare(place, before.get(key), after.get(key))
+    elif _is_list_of_maps(before) and _is_list_of_maps(after):
+        yield from _compare_lists(path, before, after)
+    else:
+        yield Difference(path, before, after)
+
+
+def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[Difference]:
+    """Compare entries of the same name, or at the same place where entries have no names."""
+    old = {_name(index, each): each for index, each in enumerate(before)}
+    new = {_name(index, each): each for index, each in enumerate(after)}
+    if [name for name in old if name in new] != [name for name in new if name in old]:
+        yield Difference(f"{path} (order)", list(old), list(new))
+    for name in (*old, *(name for name in new if name not in old)):
+        yield from _compare(f"{path}[{name}]", old.get(name), new.get(name))
+
+
+def _name(index: int, entry: dict[str, Any]) -> str:
+    return str(entry.get("name") or index)
+
+
+def _is_list_of_maps(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, dict) for each in value)
+
+
+def _text(value: Any) -> str:
+    return "not set" if value is None else inline_yaml(value)

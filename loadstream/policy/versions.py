@@ -1,0 +1,271 @@
+"""The commands `policy show`, `history`, `diff` and `rollback`: the policies that a cluster has had.
+
+Exit codes: those of the group (`loadstream.policy.commands`); 1 also where there is no policy to
+compare with or to go back to.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.policies.entries import (
+    TOPIC,
+    PolicyEntry,
+    read_entries_of,
+    read_valid_entries,
+    split_present,
+)
+from connectors.policies.history import as_json, as_line, author_text, time_and_age
+from connectors.process.terminal import echo, print_json
+from loadstream.cli.arguments import Json, number
+from loadstream.cli.command import as_messages, connect_as_configured
+from loadstream.cli.files import print_problems
+from loadstream.cli.warnings import NOTHING_FOUND, warn_first
+from loadstream.policy.records import (
+    By,
+    Cluster,
+    Reason,
+    Wait,
+    read_policy_file,
+    write_record,
+)
+from schemas.base.printable import json_text, one_line, yaml_text
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from schemas.policy import Policy
+
+
+def show(
+    cluster: Cluster,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Fill in every default, as `policy check` does.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the cluster's policy: its digest, since when it holds, who applied it and why.
+
+    What is printed is YAML that reads back to the same policy.
+    """
+    from schemas.policy import effective_yaml
+
+    with as_messages():
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        entries = read_valid_entries(connection, cluster)
+        _, present = split_present(entries)
+        state = _state(connection, present)
+    document = present[-1].record.document if present else ""
+    policy = _read_document(document, f"the policy of cluster {cluster}")
+    paused = bool(present) and present[-1].record.paused
+    text = effective_yaml(policy) if effective else document
+    if json:
+        first = present[0].record if present else None
+        whole = {
+            "cluster": cluster,
+            "digest": policy.digest,
+            "mode": policy.mode,
+            "paused": paused,
+            "state": state,
+            "since_ms": None if first is None else first.applied_at_ms,
+            "applied_by": "" if first is None else first.applied_by,
+            "reason": "" if first is None else first.reason,
+            "policy": text,
+        }
+        print_json(whole)
+    else:
+        for line in _describe(cluster, policy, entries, state):
+            echo(one_line(f"# {line}"))
+        if text:
+            echo(yaml_text(text.rstrip("\n")))
+    if not seen:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def history(
+    cluster: Cluster,
+    document: Annotated[
+        bool, typer.Option("--document", help="Also print each document as it was written.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show the cluster's policies, oldest first: the last one holds.
+
+    Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
+    """
+    from connectors.kafka.applied import Applied
+    from streams.placement.registry import KNOWN
+
+    with as_messages():
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        entries = list(read_entries_of(connection, cluster))
+        applied = Applied(connection, TOPIC)
+    if not entries and not json:
+        echo(f"cluster {cluster} has no policy: the default one holds")
+    for entry in entries:
+        state = applied.state(entry.partition, entry.offset)
+        echo(
+            json_text(as_json(entry, state, KNOWN))
+            if json
+            else one_line(as_line(entry, state, KNOWN))
+        )
+        if document and entry.record.document and not json:
+            for line in entry.record.document.splitlines():
+                echo(f"    {one_line(line)}")
+    if not seen:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def diff(
+    cluster: Cluster,
+    file: Annotated[
+        Path | None, typer.Argument(help="Compare the cluster's policy with this YAML file.")
+    ] = None,
+    offset: Annotated[
+        int | None,
+        typer.Option(
+            parser=number("", 0),
+            metavar="OFFSET",
+            help="Compare an earlier policy, by its offset in `policy history`, with the present one.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the fields in which two policies differ, with all defaults filled in.
+
+    Without FILE and --offset the policy before the present one is compared with the present one.
+    """
+    from connectors.policies.differences import list_differences
+
+    if file is not None and offset is not None:
+        raise typer.BadParameter("found FILE and --offset; expected at most one of them")
+    other = None if file is None else read_policy_file(file)[0]
+    with as_messages():
+        connection = connect_as_configured()
+        seen = warn_first(connection, cluster)
+        entries = read_valid_entries(connection, cluster)
+    document = entries[-1].record.document if entries else ""
+    present = _read_document(document, f"the policy of cluster {cluster}")
+    if other is not None:
+        differences = list_differences(present, other)
+    else:
+        earlier = _find_earlier(cluster, entries, offset)
+        differences = list_differences(_read_entry(earlier), present)
+    for each in differences:
+        if json:
+            print_json({"path": each.path, "before": each.before, "after": each.after})
+        else:
+            echo(one_line(str(each)))
+    if not differences and not json:
+        echo("the policies have the same effect")
+    if not seen:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def rollback(
+    cluster: Cluster,
+    reason: Reason = "",
+    by: By = "",
+    wait: Wait = False,
+    json: Json = False,
+) -> None:
+    """Apply the policy before the present one again, as a new record. A paused cluster stays paused.
+
+    A second rollback brings the present one back.
+    """
+    from connectors.policies.differences import list_differences
+
+    with as_messages():
+        connection = connect_as_configured()
+        warn_first(connection, cluster, starting=wait)
+        entries = read_valid_entries(connection, cluster)
+        earlier = _find_earlier(cluster, entries, None)
+        policy = _read_entry(earlier)
+        newest = entries[-1].record
+        if not reason:
+            reason = f"rollback to the policy of offset {earlier.offset}"
+        write_record(
+            connection, cluster, earlier.record.document,
+            paused=newest.paused, reason=reason, by=by, wait=wait,
+        )  # fmt: skip
+    if json:
+        whole = {"cluster": cluster, "digest": policy.digest, "mode": policy.mode}
+        print_json({**whole, "offset": earlier.offset, "paused": newest.paused, "applied": wait})
+        return
+    applied_at = time_and_age(earlier.record.applied_at_ms)
+    echo(
+        f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, applied first {applied_at}"
+    )
+    for each in list_differences(_read_entry(entries[-1]), policy):
+        echo(one_line(f"  {each}"))
+
+
+def _find_earlier(cluster: str, entries: Sequence[PolicyEntry], offset: int | None) -> PolicyEntry:
+    """Return the entry of an offset, or the one before the present policy; none ends the command."""
+    if offset is None:
+        earlier, _ = split_present(entries)
+        if earlier:
+            return earlier[-1]
+        what = f"cluster {cluster} has no earlier policy"
+    else:
+        for entry in entries:
+            if entry.offset == offset:
+                return entry
+        what = f"cluster {cluster} has no policy of offset {offset}"
+    echo(
+        f"error: {what}; `loadstream policy history {cluster}` lists those that Kafka has kept",
+        err=True,
+    )
+    raise typer.Exit(1)
+
+
+def _read_entry(entry: PolicyEntry) -> "Policy":
+    return _read_document(entry.record.document, f"policies {entry.partition}:{entry.offset}")
+
+
+def _read_document(document: str, name: str) -> "Policy":
+    """Read a policy; one that this version cannot read ends the command with its errors."""
+    from schemas.policy import PolicyError, read_policy
+    from streams.placement.registry import KNOWN
+
+    try:
+        return read_policy(document, KNOWN)
+    except PolicyError as error:
+        print_problems(name, error.problems)
+
+
+def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
+    """Whether a worker has applied the newest record; empty without a record."""
+    from connectors.kafka.applied import Applied
+
+    if not present:
+        return ""
+    return Applied(connection, TOPIC).state(present[-1].partition, present[-1].offset)
+
+
+def _describe(
+    cluster: str, policy: "Policy", entries: Sequence[PolicyEntry], state: str
+) -> list[str]:
+    """Sentences about the policy in force, or the one that will be as soon as it is applied."""
+    if not entries:
+        return [
+            f"cluster {cluster} has no policy: the default one holds ({policy.digest}, {policy.mode})"
+        ]
+    _, present = split_present(entries)
+    lines = [
+        f"cluster {cluster}: policy {policy.digest}, mode {policy.mode}, {state}",
+        f"since {_time_and_author(present[0])}",
+    ]
+    paused = list(takewhile(lambda each: each.record.paused, reversed(entries)))
+    if paused:
+        lines.append(f"paused since {_time_and_author(paused[-1])}")
+    return lines
+
+
+def _time_and_author(entry: PolicyEntry) -> str:
+    author = author_text(entry.record)
+    return f"{time_and_age(entry.record.applied_at_ms)}{f' {author}' if author else ''}"
