@@ -1,14 +1,18 @@
 """`python -m benchmarks.reference [--check]`: the pages of docs/reference that come from the code.
 
 A page lists what the code defines: fields of policies with the docstrings below them, settings, commands,
-metrics and topics. To change a page, change the docstring or help text and run `make schemas`.
+metrics, topics, usage sources, and
+the closed loop. To change a page, change the docstring or help text and run `make schemas`.
 `--check` changes nothing and exits with 1 if a page is not current.
 """
 
+import dataclasses
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -22,6 +26,7 @@ from pydantic_settings import BaseSettings
 
 from connectors.agent.telemetry import AgentTelemetry
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
+from connectors.kubernetes.sources.known import SOURCES
 from connectors.process.logs import LogSettings
 from loadstream.cli.exit_codes import EXIT_CODES
 from loadstream.commands import app
@@ -37,6 +42,9 @@ from schemas.policy.windows import WeeklyWindow
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import TABLES
 from schemas.topics.catalog import PARTITIONS_DEFAULT, TOPICS, Topic
+from simulation.closed_loop import rules
+from simulation.closed_loop.contenders import POLICIES, known_contenders
+from simulation.closed_loop.parameters import Parameters
 from streams.worker.report.metrics import Metrics
 from streams.worker.report.observer import Gauges
 from streams.worker.settings import WorkerSettings
@@ -275,6 +283,53 @@ def write_topics() -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_sources() -> str:
+    """Return the page of the fields of usage sources."""
+    lines = [
+        _HEAD.format(source="connectors/kubernetes/sources"),
+        "# Fields of usage sources\n",
+        "An entry of `sources` has the fields of its source. [Usage sources](sources.md) explains them.",
+    ]
+    for name, source in SOURCES.items():
+        lines += [f"\n## `{name}`\n", inspect.cleandoc(source.__doc__ or "") + "\n"]
+        lines += _table("field", _rows(source.settings_class, None))
+    return "\n".join(lines) + "\n"
+
+
+def write_closed_loop() -> str:
+    """Return the page of the closed loop's contenders and parameters."""
+    texts = field_docstrings(Parameters)
+    lines = [
+        _HEAD.format(source="simulation/closed_loop"),
+        "# Contenders and parameters of the closed loop\n",
+        "`--contenders` names contenders, and `--set NAME=VALUE` sets a parameter; a range is two numbers with a "
+        "comma. [Compare policies](../how-to/compare-policies.md) shows how to run it.\n",
+        "## Contenders\n",
+        "| contender | what it is |",
+        "|---|---|",
+        *(f"| `{name}` | {_cell(_contender(name))} |" for name in known_contenders()),
+        "\n## Parameters\n",
+        "| parameter | default | meaning |",
+        "|---|---|---|",
+        *(
+            f"| `{field.name}` | {_value(field.default)} | {_cell(texts.get(field.name, ''))} |"
+            for field in dataclasses.fields(Parameters)
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _contender(name: str) -> str:
+    """Return the comment above a built-in policy, or the first line about a rule."""
+    policy = POLICIES / f"{name}.yaml"
+    if policy.exists():
+        lines = policy.read_text(encoding="utf-8").splitlines()
+        comment = takewhile(lambda line: line.startswith("#"), lines)
+        return " ".join(line.lstrip("# ") for line in comment)
+    module = import_module(f"{rules.__name__}.{name.replace('-', '_')}")
+    return inspect.cleandoc(module.__doc__ or "").splitlines()[0]
+
+
 def _topic(topic: Topic) -> str:
     classes = ", ".join(f"`{cls.__name__}`" for cls in topic.classes)
     writer = {"outside": "producers", "every stage": "both stages"}.get(topic.writer, topic.writer)
@@ -433,6 +488,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": write_commands,
     "metrics.md": write_metrics,
     "topics.md": write_topics,
+    "source-fields.md": write_sources,
+    "closed-loop.md": write_closed_loop,
 }
 
 
