@@ -60,12 +60,13 @@ image: ## Build the image loadstream:local, its base pinned by digest, with a bi
 test-quick: $(STAMP) ## Run the tests that need no broker and no control plane and are not slow, with few examples of each invariant.
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 3 --dist worksteal -m "not broker and not kafka and not control_plane and not slow" $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, architecture, published schemas, docker-compose.yml, workflow of CI.
+check: $(STAMP) ## Format, lint, types, architecture, published schemas, generated reference, docker-compose.yml, workflow of CI.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/loadstream schema export --check
+	@$(BIN)/python -m benchmarks.reference --check
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/ci.yml
 
@@ -103,8 +104,9 @@ lock: ## Choose versions anew and lock them; needs uv.
 	@$(LOCK) -c locks/run.txt -o locks/dev.txt --group dev pyproject.toml
 	@$(LOCK) -c locks/dev.txt -o locks/build.txt --group build
 
-schemas: $(STAMP) ## Write the published schemas anew.
+schemas: $(STAMP) ## Write the published schemas and the reference pages that come from the code.
 	@$(BIN)/loadstream schema export
+	@$(BIN)/python -m benchmarks.reference
 
 clean: ## Remove what the words above have made.
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output fuzz-failures

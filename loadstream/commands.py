@@ -25,6 +25,7 @@ from loadstream import (
     worker,
 )
 from loadstream.cli.command import command
+from loadstream.cli.exit_codes import EXIT_CODES
 from loadstream.kubernetes import duties as kubernetes
 from loadstream.migration import commands as migration
 from loadstream.policy import commands as policy
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    epilog="Exit codes:\n" + "".join(f"\n- {code}: {text}" for code, text in EXIT_CODES.items()),
 )
 for group in (cluster, node, migration, policy, topic, partition, replay, kubernetes, schema):
     app.add_typer(group.app)

@@ -20,11 +20,11 @@ class AgentTelemetry:
             "Time of the newest sample that the broker has acknowledged; 0: none yet.",
         )
         self._samples = Counter(
-            "loadstream_agent_samples", "Samples that were measured.", registry=self.registry
+            "loadstream_agent_samples", "Samples measured.", registry=self.registry
         )
         self._dropped = Counter(
             "loadstream_agent_dropped_samples",
-            "Samples that were given up, because the broker took none for too long.",
+            "Samples dropped because the broker was away for too long.",
             registry=self.registry,
         )
         self._failed = Counter(
@@ -34,7 +34,7 @@ class AgentTelemetry:
         )
         self._errors = Counter(
             "loadstream_agent_read_errors",
-            "Files that are there and could not be read or understood.",
+            "Existing files that could not be read or parsed, by purpose: `node`, `pods`, `pressure`, `names`.",
             ["purpose"],
             registry=self.registry,
         )
@@ -43,7 +43,7 @@ class AgentTelemetry:
         self._backlog = self._gauge("backlog_samples", "Samples that wait for the broker.")
         self._pods = self._gauge("pods", "Pods in the newest sample.")
         self._unnamed = self._gauge(
-            "unnamed_pods", "Pods whose cgroup is there and that the newest sample lacks."
+            "unnamed_pods", "Pods with a cgroup that the newest sample lacks."
         )
         self._counted: dict[str, int] = {}
         self.dropped = 0

@@ -45,9 +45,10 @@ class LogSettings(BaseSettings):
     )
 
     format: Literal["auto", "console", "json"] = "auto"
-    """json: an object a line. console: text for readers. auto: text in a terminal, otherwise json."""
+    """`json`: one object per line. `console`: text for people. `auto`: text in a terminal,
+    otherwise JSON."""
     level: Literal["debug", "info", "warn", "error"] = "info"
-    """Least level. Debugging slows a worker down."""
+    """Least level to log; `--log-level` overrides it. `debug` slows a worker down."""
 
 
 _CHATTY = ("faust", "mode", "aiokafka")

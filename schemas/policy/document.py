@@ -39,57 +39,97 @@ class Policy(PolicyPart):
     """Everything that a cluster's decisions depend on besides its state."""
 
     mode: Literal["observe", "enforce"] = "observe"
-    """observe: evictions are decided and marked dry; enforce: they are commands."""
+    """`observe`: evictions are decided and marked dry. `enforce`: they are carried out."""
     compat: Compat = "loadstream"
-    """koordinator: filter, score, estimation and rebalancing do what Koordinator does, also where
-    that surprises."""
+    """`koordinator`: filter, score, estimate and rebalance exactly as Koordinator does, also where
+    the result is surprising."""
     plugins: PluginChoice = Field(default_factory=PluginChoice, validate_default=True)
+    """Enabled plugins, in the order in which they run. A list that is not given keeps its default;
+    with `compat: koordinator` the default score is LoadAwareScheduling and the default balance
+    plugin is LowNodeLoad. The known plugins are:"""
     overutilization_risk: Annotated[OverutilizationRiskArgs, Field(exclude_if=is_default)] = Field(
         default_factory=OverutilizationRiskArgs
     )
+    """The cost of a node, for the score and the moves of OverutilizationRisk. It uses no estimates.
+    A node of which nothing is known, or whose metric lacks a resource, ranks after all measured
+    nodes."""
     # After `plugins` and `overutilization_risk`, on which its thresholds depend.
     load_aware: LoadAwareSchedulingArgs = Field(
         default_factory=LoadAwareSchedulingArgs, validate_default=True
     )
+    """Arguments of the filter and score LoadAwareScheduling (Koordinator's
+    LoadAwareSchedulingArgs)."""
     resource_limits: NodeResourceLimitsAwareArgs = Field(
         default_factory=NodeResourceLimitsAwareArgs
     )
+    """Arguments of the score NodeResourceLimitsAware, which is off by default. A node scores by how
+    much of it the limits of its pods leave free."""
     resources_fit: Annotated[NodeResourcesFitArgs, Field(exclude_if=is_default)] = Field(
         default_factory=NodeResourcesFitArgs
     )
+    """Arguments of kube-scheduler's score NodeResourcesFit, which is off by default. Results equal
+    kube-scheduler's."""
     balanced_allocation: Annotated[
         NodeResourcesBalancedAllocationArgs, Field(exclude_if=is_default)
     ] = Field(default_factory=NodeResourcesBalancedAllocationArgs)
+    """Arguments of kube-scheduler's score NodeResourcesBalancedAllocation, which is off by default.
+    Results equal kube-scheduler's."""
     risk_moves: Annotated[RiskMoveArgs, Field(exclude_if=is_default)] = Field(
         default_factory=RiskMoveArgs
     )
+    """Arguments of the moves by OverutilizationRisk. `plugins: {balance: [LowNodeLoad]}` turns them
+    off. They also follow `paused`, `dryRun`, `nodeMetricExpirationSeconds`, `evictableNamespaces`
+    and `podSelectors` of `rebalance`, but no thresholds."""
     collect: CollectPolicies = Field(default_factory=CollectPolicies)
+    """How usage samples become node metrics. A change applies from the next sample of each node.
+    Names are those of Koordinator's colocation configuration."""
     # After `compat`, on which its defaults and rules depend.
     rebalance: LowNodeLoadArgs = Field(default_factory=LowNodeLoadArgs, validate_default=True)
+    """Arguments of the moves by thresholds (Koordinator's LowNodeLoadArgs). The fields at the top
+    level form the pool of all nodes that no other pool selects. A node belongs to the first pool
+    that selects it. Every high threshold needs a low one, and the reverse."""
     migration: MigrationControllerArgs = Field(default_factory=MigrationControllerArgs)
+    """How a pod moves, which pods may move, and how many at once (Koordinator's
+    MigrationControllerArgs). `migration` and `evictor` apply together: a pod that one of them
+    permits (bare, local storage, system critical) is permitted, and a pod that one of them protects
+    otherwise is protected."""
     evictor: DefaultEvictorArgs = Field(default_factory=DefaultEvictorArgs)
+    """Which pods may be evicted (the descheduler's DefaultEvictorArgs). A pod is not evicted while
+    the cluster has not sent the namespace or priority class that a rule needs."""
     descheduling: DeschedulingLimits = Field(default_factory=DeschedulingLimits)
+    """Interval and limits of rounds, for all balance plugins."""
     maintenance: MaintenanceArgs = Field(default_factory=MaintenanceArgs)
+    """When pods may be evicted. A pod may be evicted while every list that applies to it has an
+    open window: that of the policy, of its node's pool and of its namespace. A list without windows
+    is always open."""
     moves: MoveArgs = Field(default_factory=MoveArgs)
+    """Protection against pods that move in circles. Times are those of the log. A freeze doubles
+    from its initial to its maximum length."""
     moving_thresholds: MovingThresholds = Field(default_factory=MovingThresholds)
+    """Thresholds that follow the time of the week or the recent past. An open window replaces the
+    configured threshold of the same resource; without one, the recent past does. A node's
+    annotation overrides both. `hotspots` is refused with `compat: koordinator`. Decisions and
+    rounds name the thresholds that applied."""
 
     other_schedulers: Literal["refuse", "evictDirectly"] = "refuse"
-    """Pods that another scheduler places, where room is to be reserved first: left alone, as
-    upstream does, or evicted without a reservation."""
+    """Pods that loadstream did not place and whose scheduler is not in `migration.schedulerNames`.
+    `refuse`: not moved with `ReservationFirst`. `evictDirectly`: evicted without a reservation."""
     when_overloaded: Annotated[Literal["leastBad", "wait"] | None, Field(validate_default=True)] = (
         None
     )
-    """What becomes of a pod that the load filter alone keeps from every node: it is placed on the
-    best of them all the same, or waits; none: as `compat` says."""
+    """A pod that only the load filter keeps from every node. `leastBad`: placed on the best of
+    them. `wait`: it waits, which is the default with `compat: koordinator`."""
     reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
     max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
-    """Requests that may wait for a node; a further one is refused."""
+    """Requests that may wait for a node; further ones are refused."""
     initial_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 1
-    """Wait after the first failed attempt to place a pod; each further one doubles it."""
+    """Wait after the first failed attempt to place or evict a pod; it doubles with each further
+    one."""
     max_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 60
+    """Longest wait between two attempts."""
     metric_future_seconds: Annotated[int, whole(0, _DAY_S)] = 60
-    """How far ahead of the clock a metric's update time may be."""
+    """How far a metric's time may be ahead of the clock."""
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
 

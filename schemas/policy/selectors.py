@@ -35,8 +35,11 @@ class LabelRequirement(PolicyPart):
     """One entry of `matchExpressions`."""
 
     key: LabelKey
+    """Key of the label."""
     operator: Operator
+    """How the label is compared."""
     values: Items[LabelValue] = ()
+    """Values for In and NotIn."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """In and NotIn need values, the other operators take none."""
@@ -64,7 +67,9 @@ class LabelSelector(PolicyPart):
     match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=256)] = Field(
         default_factory=dict
     )
+    """Labels and the values that they must have."""
     match_expressions: Items[LabelRequirement] = ()
+    """Further requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether all requirements hold."""
@@ -138,7 +143,9 @@ class Namespaces(PolicyPart):
     """Namespaces that are included or excluded; only one of the two may name any."""
 
     include: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
+    """Only these namespaces."""
     exclude: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
+    """All but these."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Include and exclude shut each other out."""

@@ -65,13 +65,13 @@ class WeeklyWindow(PolicyPart):
     """A time of the week, again every week."""
 
     days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_distinct)] = ()
-    """Days on which it begins; none given: every day."""
+    """Days on which it begins (`mon` to `sun`); none: every day."""
     start: Annotated[str, AfterValidator(_check_time)] = Field("00:00", alias="from")
     """Time of day at which it begins."""
     end: Annotated[str, AfterValidator(_check_time)] = Field("24:00", alias="to")
-    """Time of day before which it is; at or before `from`: on the day after."""
+    """Time of day at which it ends; not after `from`: on the next day."""
     utc_offset: Annotated[str, AfterValidator(_check_offset)] = "+00:00"
-    """Offset of its times from UTC."""
+    """Offset of its times from UTC. It does not follow daylight saving time."""
 
     @cached_property
     def minutes(self) -> int:

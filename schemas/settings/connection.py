@@ -55,41 +55,39 @@ class KafkaSettings(BaseSettings):
     )
 
     bootstrap_servers: str = ""
-    """Addresses as `host:port`, separated by commas; any one that answers leads to all brokers.
-    Empty: the local broker that `loadstream broker` has announced."""
+    """Addresses as `host:port`, separated by commas. None: the local broker that `loadstream
+    broker` started."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """Kafka's own names: SSL encrypts, SASL logs in. Plain by default, because the local broker is."""
+    """Kafka's names: SSL encrypts, SASL logs in."""
     ca_file: Path | None = None
-    """PEM file with the certificates of the authorities that brokers are trusted by. None: the
-    system's own."""
+    """PEM file with the authorities that brokers are trusted by. None: those of the system."""
     client_certificate_file: Path | None = None
-    """PEM file with the client's certificate chain, where brokers ask for one. None: none is shown."""
+    """PEM file with the client's certificate chain, where brokers ask for one."""
     client_key_file: Path | None = None
-    """PEM file with the key of `client_certificate_file`."""
+    """PEM file with the key of that certificate."""
     client_key_password: SecretStr | None = None
-    """Password of `client_key_file`. None: the key is not encrypted."""
+    """Password of that key. None: the key is not encrypted."""
     check_hostname: bool = True
-    """Whether a broker's certificate must carry its name. Turned off, any holder of a trusted
-    certificate can pass for a broker: for test set-ups with addresses that no certificate names."""
+    """A broker's certificate must carry its name. If false, any holder of a trusted certificate can
+    pass for a broker; use this in tests only."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """How to log in. SCRAM by default, because it never sends the password itself."""
+    """How to log in. SCRAM does not send the password."""
     sasl_username: str = ""
     """Name to log in with."""
     sasl_password: SecretStr | None = None
-    """Password to log in with. None: it is in `sasl_password_file`."""
+    """Password to log in with, unless it is in a file."""
     sasl_password_file: Path | None = None
-    """File with the password, as a mounted Kubernetes secret is; line ends after it are dropped.
-    None: it is in `sasl_password`."""
+    """File with the password, such as a mounted Kubernetes secret; line ends after it are
+    dropped."""
     client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = APP_ID
     """Name in the broker's logs and quotas."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
-    """Partitions of every topic: the most workers that a stage can spread over. It cannot be
-    changed once there are records, because keys would then hash to other partitions."""
+    """Partitions of every topic: the most workers that a stage can spread over. It cannot change
+    once there are records, because keys would then hash to other partitions."""
     replication_factor: Annotated[int, Field(ge=1, le=15)] | None = None
     """Copies of every topic. None: the brokers' `default.replication.factor`."""
     connect_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    """How long a command waits for an answer of a broker before it gives up, in seconds: long
-    enough for a broker that is starting."""
+    """How long a command waits for an answer of a broker, in seconds."""
 
     @field_validator("bootstrap_servers")
     @classmethod

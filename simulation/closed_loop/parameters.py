@@ -42,6 +42,7 @@ class Parameters:
     """Parameters of the runs; each run adds its seed."""
 
     nodes: int = 100
+    """Number of nodes."""
     hours: float = 24.0
     """Time that is measured."""
     filling_hours: float = 2.0
@@ -54,6 +55,7 @@ class Parameters:
     pod_divisor: int = 4
     """Pods are this many times smaller than the trace's."""
     owners_per_node: float = 1.2
+    """Number of owners, per node."""
     owner_spread: float = 1.0
     """Spread of the logarithm of how many replicas owners have."""
     alike_share: float = 0.0
@@ -62,10 +64,13 @@ class Parameters:
     budgeted_share: float = 0.5
     """Share of the owners with a disruption budget, which lets one pod go at a time."""
     life_median_hours: float = 2.0
+    """Median of the lifetimes of pods."""
     life_spread: float = 1.4
     """Spread of the logarithm of pods' lives."""
     life_min_s: int = 300
+    """Shortest lifetime."""
     life_max_hours: float = 168.0
+    """Longest lifetime."""
     memory_start: tuple[float, float] = (0.25, 0.60)
     """Range of the memory that a pod has at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)

@@ -27,55 +27,53 @@ class WorkerSettings(BaseSettings):
     )
 
     data_dir: Path = Path(".cache/worker")
-    """Where Faust keeps its files; everything that matters is in Kafka."""
+    """Directory of Faust's files; nothing in it needs to be kept."""
     stages: Literal["all", "aggregate", "cluster"] = "all"
-    """Which stages this worker runs: both, or one where a large fleet separates them."""
+    """Stages that this worker runs. Workers of `all` and of one stage have different consumer
+    groups and take partitions from each other: stop all of one kind before you start the other."""
     clock: Literal["wall", "external"] = "wall"
-    """wall: the worker writes the time into topic `clock` for each partition that it owns.
-    external: another program does, as in a demonstration whose time runs faster."""
+    """`wall`: the worker writes the time into topic `clock` for its partitions. `external`: another
+    program does."""
     tick_interval_s: Annotated[float, Field(gt=0, le=5)] = 1.0
-    """Seconds between two clock records; reservations and back-offs end at ticks. Far less than
-    `ticker.LATE_S`, after which a clock counts as one that stood still."""
+    """Seconds between two clock records. Reservations and back-offs end at ticks."""
     clock_hold_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
-    """Longest time that a clock record waits for confirmations which were there before it. Past it
-    time goes on, and reservations may end although their confirmation waits to be read."""
+    """Longest time that a clock record waits for confirmations that were written before it. After
+    that, reservations may end although their confirmation is still to be read."""
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = 500
-    """Most records applied at once; more of them cost less each and delay the first longer."""
+    """Most records applied at once. Larger batches cost less per record and delay the first one
+    longer."""
     batch_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
-    """Batch size, in bytes, that is not added to any more."""
+    """Size from which a batch is not extended."""
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 4.0
-    """Longest time that a record waits for others. Records that need no quick answer wait for one
-    that does: see `BatchLimits.patience_s`."""
+    """Longest time that a record waits for others. Records that need no quick answer, such as
+    metrics and outcomes, wait at least 50 ms."""
     session_timeout_s: Annotated[float, Field(ge=6, le=90)] = 6.0
-    """A worker that is silent for this time loses its partitions. Faust's default of a minute would
-    leave a cluster without decisions for as long after a crash. Kafka lets no worker join with less
-    than 6 (`group.min.session.timeout.ms`), and Faust takes at most its request timeout, 90."""
+    """A worker that is silent for this time loses its partitions. Kafka allows no less than 6
+    (`group.min.session.timeout.ms`), Faust no more than 90."""
     heartbeat_interval_s: Annotated[float, Field(gt=0, le=30)] = 2.0
-    """Seconds between two signs of life; a third of the session timeout or less, so that one lost
-    on its way loses no partitions."""
+    """Seconds between two heartbeats; at most a third of the session timeout."""
     standby_replicas: Annotated[int, Field(ge=0, le=10)] = 0
-    """How many other workers keep a copy of a partition's rows, so that taking it over reads few of
-    them. The same in all workers. A copy costs its holder the memory of the rows."""
+    """How many other workers keep a copy of a partition's rows, so that a takeover is fast. Must be
+    the same in all workers. A copy costs the memory of the rows."""
     checkpoint_interval_s: Annotated[float, Field(ge=0, le=259_200)] = 600.0
-    """Time between two checkpoints of a partition, by the log's clock; a replay of a cluster that
-    is older than its journal begins at one. 0: none are written. Three days or less, as the journal
-    keeps seven."""
+    """Log time between two checkpoints of a partition, at which a replay can begin; 0: none are
+    written."""
     stop_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 20.0
-    """A worker that is asked to stop has ended after so long, also while no broker answers. Shorter
-    than the time after which its parent would kill it."""
+    """A worker that is asked to stop ends after this time at the latest. Keep it shorter than the
+    time after which its parent kills it."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Longest time that the broker may wait for records before it answers a fetch with none. The
-    embedded broker does not wake a waiting fetch, so there a tenth of it keeps decisions prompt."""
+    """Longest time that the broker delays an empty answer. On the embedded broker a tenth of it
+    applies."""
     metrics_host: str = ""
-    """Address on which they answer, such as 127.0.0.1. Empty: all of this machine's."""
+    """Address on which `/metrics`, `/healthz` and `/readyz` answer, such as 127.0.0.1; they have no
+    login. None: all addresses."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
-    """Port on which `/metrics`, `/healthz` and `/readyz` answer. 0: none, because two workers on
-    one machine would collide."""
+    """Port of `/metrics`, `/healthz` and `/readyz`. 0: none."""
     ready_lag_records: Annotated[int, Field(ge=0)] = 20_000
-    """With more records to apply than that, in all its partitions together, a worker is not ready."""
+    """A worker with more records to apply than this is not ready."""
     collect_file: Path | None = None
-    """Policy file whose part `collect` says how samples become metrics, for each pool of nodes.
-    None: Koordinator's defaults for all."""
+    """Policy file whose section `collect` applies to a cluster until its first policy. None:
+    Koordinator's defaults."""
 
     def without_effect(self) -> dict[str, str]:
         """Variables that are set and change nothing here, each with why; workers may share them."""

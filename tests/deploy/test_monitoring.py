@@ -14,12 +14,10 @@ from prometheus_client import CollectorRegistry
 from connectors.kubernetes.duties.telemetry import DutyTelemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
-from connectors.process.logs import LogSettings
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.report.metrics import Metrics
 from streams.worker.report.observer import LOOK_S, Gauges, Look
-from streams.worker.settings import WorkerSettings
 from tests.connectors.kubernetes.sources.debian import prometheus
 
 ROOT = Path(__file__).parents[2]
@@ -214,27 +212,6 @@ def test_each_alert_has_a_severity_a_sentence_and_a_paragraph_in_the_runbook() -
             assert labels <= {label.strip() for each in grouped for label in each.split(",")}
     told = re.findall(r"^### (Loadstream\w+)$", runbook, re.MULTILINE)
     assert sorted(told) == sorted(rule["alert"] for rule in RULES)
-
-
-def test_every_metric_of_ours_is_documented_and_no_other() -> None:
-    page = (ROOT / "docs/reference/metrics.md").read_text()
-    told = set(re.findall(r"^\| `(loadstream_[a-z_]+)`", page, re.MULTILINE))
-    ours = {
-        re.sub(r"_(bucket|sum|count)$", "", name)
-        for name in (*EXPOSED, *EXPOSED_BY_DUTIES)
-        if name.startswith("loadstream_")
-    }
-    assert told == ours
-
-
-def test_every_setting_of_a_worker_is_documented_and_no_other() -> None:
-    text = (ROOT / "docs/reference/operations.md").read_text()
-    told = set(re.findall(r"^\| `(LOADSTREAM_(?:WORKER|LOG)_\w+)`", text, re.MULTILINE))
-    assert told == {
-        f"{group.model_config.get('env_prefix')}{field.upper()}"
-        for group in (WorkerSettings, LogSettings)
-        for field in group.model_fields
-    }
 
 
 def test_a_clock_that_is_ahead_alerts_within_half_a_minute() -> None:

@@ -150,7 +150,7 @@ def test_a_module_that_a_page_runs_is_there_with_its_options(place: str, words: 
 
 def test_policies_of_the_page_on_policies_are_policies() -> None:
     read = 0
-    for block in blocks(ROOT / "docs" / "reference" / "policy.md"):
+    for block in blocks(ROOT / "docs" / "reference" / "policy-format.md"):
         text = "\n".join(line.text.removeprefix("    ") for line in block)
         if text.startswith("loadstream"):
             continue

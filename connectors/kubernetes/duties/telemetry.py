@@ -34,13 +34,13 @@ class DutyTelemetry:
         self._active_duties: set[str] = set()
         self._active = Gauge(
             "loadstream_duty_active",
-            "1: this process is the active one of its cluster and duty; 0: it stands by.",
+            "1: this process is active; 0: it is a standby, which has no metrics of watches and sources.",
             ["cluster", "duty"],
             registry=self.registry,
         )
         self._outcomes = Counter(
             "loadstream_duty_outcomes",
-            "Commands, by command and outcome.",
+            "Outcomes of commands: `done`, `failed`, `refused`, `expired`, `dry`.",
             ["cluster", "command", "result"],
             registry=self.registry,
         )
@@ -114,7 +114,7 @@ class _Pictures:
         """All families of the picture."""
         sent = CounterMetricFamily(
             "loadstream_duty_records_sent",
-            "Records handed to Kafka since the start.",
+            "Records sent to Kafka.",
             labels=["cluster"],
         )
         sent.add_metric([self._telemetry.cluster], self._telemetry.sent)
@@ -126,16 +126,18 @@ class _Pictures:
 
 def _of_watch(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
     labels = ["cluster", "collection"]
-    objects = GaugeMetricFamily(
-        "loadstream_watch_objects", "Objects that are reported now.", labels=labels
-    )
+    objects = GaugeMetricFamily("loadstream_watch_objects", "Objects reported now.", labels=labels)
     left_out = GaugeMetricFamily(
-        "loadstream_watch_objects_left_out", "Objects that no record can carry.", labels=labels
+        "loadstream_watch_objects_left_out", "Objects that do not fit into a record.", labels=labels
     )
-    lists = CounterMetricFamily("loadstream_watch_lists", "Completed lists.", labels=labels)
+    lists = CounterMetricFamily(
+        "loadstream_watch_lists",
+        "Completed lists; a steady rise means that the watch breaks off repeatedly.",
+        labels=labels,
+    )
     failing = GaugeMetricFamily(
         "loadstream_watch_failing_seconds",
-        "For how long no request has succeeded; 0: the last one has.",
+        "Time since a request last succeeded; 0: the last one did.",
         labels=labels,
     )
     for each in watched:
@@ -150,7 +152,7 @@ def _of_watch(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Met
 def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metric]:
     success = GaugeMetricFamily(
         "loadstream_source_last_success_timestamp_seconds",
-        "When a node was last read with success, by the collector's clock.",
+        "When a node was last read, by the collector's clock.",
         labels=["cluster", "source", "node"],
     )
     failing = GaugeMetricFamily(
@@ -159,26 +161,28 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
         labels=["cluster", "source"],
     )
     failures = CounterMetricFamily(
-        "loadstream_source_failures", "Attempts that failed.", labels=["cluster", "source", "cause"]
+        "loadstream_source_failures",
+        "Attempts that failed, by cause, such as `unreachable`, `timeout`, `certificate`, `credentials`, `forbidden`.",
+        labels=["cluster", "source", "cause"],
     )
     unreadable = GaugeMetricFamily(
         "loadstream_source_unreadable",
-        "1: nothing of the source can be read now, for this cause.",
+        "1: nothing of the source can be read now, for this cause; no series otherwise.",
         labels=["cluster", "source", "cause"],
     )
     behind = GaugeMetricFamily(
         "loadstream_source_behind_seconds",
-        "For how long the oldest node has waited to be asked, because more are due than can be.",
+        "How long the oldest node has waited to be read; steadily above 0: too many nodes.",
         labels=["cluster", "source"],
     )
     notes = GaugeMetricFamily(
         "loadstream_source_notes",
-        "What else a person should know of a source, in sentences of its log that hold now.",
+        "Problems that exist now, as the log says: unreadable policy, wrong clock, too many nodes.",
         labels=["cluster", "source"],
     )
     events = CounterMetricFamily(
         "loadstream_source_events",
-        "What else was counted, such as samples and moments of nodes that were skipped.",
+        "Events of a source: `samples`, `skipped` readings, samples `overwritten` before they were sent; `held_back`, `filled_in`, `took_over` and `not_newer` because of other sources; `of_no_node`, series of Prometheus without a node; `pods_unreadable`, entries of metrics_api.",
         labels=["cluster", "source", "event"],
     )
     skew = GaugeMetricFamily(

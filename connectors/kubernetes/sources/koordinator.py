@@ -50,11 +50,11 @@ class KoordinatorSettings(SourceSettings):
     """Where the collect policy is."""
 
     interval_ms: Interval = Field(60_000, alias="interval")
-    """How often the agent reports: how long a node may be silent depends on it."""
+    """How often the agent reports; a node may be silent for three intervals."""
     config_namespace: str = NAMESPACE
-    """Namespace of the ConfigMap."""
+    """Namespace of the ConfigMap with its collect policy."""
     config_name: str = NAME
-    """Name of the ConfigMap."""
+    """Name of that ConfigMap; another one needs the right to read it."""
 
 
 class Koordinator(KubernetesSource[KoordinatorSettings]):

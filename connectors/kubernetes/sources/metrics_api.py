@@ -31,7 +31,8 @@ class MetricsApiSettings(SourceSettings):
     """What the metrics API needs beyond what every source has: time, as its figures are slow."""
 
     interval_ms: Interval = Field(30_000, alias="interval")
-    """From one measurement of a node to the next; a metrics-server has new ones after 15 to 60 s."""
+    """Time between two measurements of a node. A metrics-server has new figures after 15 to 60
+    s."""
 
 
 class MetricsApi(KubernetesSource[MetricsApiSettings]):

@@ -51,35 +51,37 @@ class PrometheusSettings(SourceSettings):
     """Where the server is, and what it is asked."""
 
     interval_ms: Interval = Field(30_000, alias="interval")
-    """From one measurement of a node to the next."""
+    """Time between two measurements of a node."""
     url: Annotated[str, Field(pattern=r"^https?://")]
-    """Where the API is, without `/api/v1`."""
+    """Address of the API, without `/api/v1`."""
     presets: Items[Literal["nodeExporter", "cadvisor"]] = ()
-    """Queries that are asked; of one resource the last preset's counts."""
+    """Sets of queries; for a resource in both, the last one counts."""
     nodes: _Queries = Field(default_factory=dict)
-    """PromQL by resource, one number per node."""
+    """PromQL with one number per node; required without a preset. CPU in cores, others in base
+    units, rounded to whole ones. A query that fails leaves out its resource alone."""
     pods: _Queries = Field(default_factory=dict)
-    """PromQL by resource, one number per pod."""
+    """PromQL with one number per pod."""
     node_times: str | None = None
-    """PromQL with the time of a node's newest figures, in seconds since 1970."""
+    """PromQL with the time of a node's newest figures, in seconds since 1970. None: the
+    preset's."""
     window_ms: PositiveDuration = Field(120_000, alias="window")
-    """Stands for {window} in queries: four scrape intervals let two samples be missing."""
+    """Replaces `{window}` in queries; four scrape intervals let two samples be missing."""
     node_label: _Label = "instance"
-    """The label that holds a node's name or address; it stands for {node} in queries."""
+    """Label with a node's name or address; replaces `{node}` in queries."""
     namespace_label: _Label = "namespace"
-    """The label that holds a pod's namespace; it stands for {namespace}."""
+    """Label with a pod's namespace; replaces `{namespace}`."""
     pod_label: _Label = "pod"
-    """The label that holds a pod's name; it stands for {pod}."""
+    """Label with a pod's name; replaces `{pod}`."""
     timeout_ms: PositiveDuration = Field(20_000, alias="timeout")
-    """For one query."""
+    """Longest time of one query."""
     use_partial: bool = False
-    """Take partial answers for whole ones."""
+    """Accept partial answers."""
     token_file: str | None = None
-    """File with a bearer token; sent only over https."""
+    """File with a bearer token; needs https."""
     ca_file: str | None = None
-    """PEM file with the CA of the server's certificate; none: the system's."""
+    """PEM file with the CA of the server's certificate; needs https. None: the system's."""
     insecure: bool = False
-    """Trust any certificate."""
+    """Trust any certificate; needs https."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """There is something to ask, and it is about nodes; TLS is set up where there is TLS."""

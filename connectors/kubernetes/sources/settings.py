@@ -45,11 +45,11 @@ class SourceSettings(PolicyPart):
     """What every source has."""
 
     source: str
-    """Which one: its name in the registry."""
+    """Name of the source."""
     name: Name | None = None
-    """What it is called in metrics and messages; none: as `source`."""
+    """Name in metrics and messages; required for two sources of one kind. None: as `source`."""
     interval_ms: Interval = Field(10_000, alias="interval")
-    """From one measurement of a node to the next."""
+    """Time between two measurements of a node, 100ms to 1h."""
 
     @property
     def label(self) -> str:

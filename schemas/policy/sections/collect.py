@@ -30,6 +30,7 @@ class AggregatePolicy(PolicyPart):
     durations_ms: Annotated[Items[PositiveDuration], Field(max_length=WINDOWS_MAX)] = Field(
         (300_000, 600_000, 1_800_000), alias="durations"
     )
+    """Windows of the percentiles, each at most 12 h."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Windows differ and are not longer than samples are kept."""
@@ -48,21 +49,27 @@ class PoolCollectPolicy(PolicyPart):
     """The collect policy of one pool, as given: what is absent is inherited."""
 
     name: Name
+    """Name of the pool, as usage samples give it."""
     metric_aggregate_duration_seconds: _AggregateSeconds | None = None
+    """As above; none: inherited."""
     metric_report_interval_seconds: _ReportSeconds | None = None
+    """As above; none: inherited."""
     metric_aggregate_policy: AggregatePolicy | None = None
+    """As above; none: inherited."""
     metric_memory_collect_policy: MemoryCollectPolicy | None = None
+    """As above; none: inherited."""
 
 
 class CollectPolicy(PolicyPart):
     """What holds for a node."""
 
     metric_aggregate_duration_seconds: _AggregateSeconds = 300
-    """Window of the averages."""
+    """Window of the means."""
     metric_report_interval_seconds: _ReportSeconds = 60
+    """Time between two metrics of a node."""
     metric_aggregate_policy: AggregatePolicy = Field(default_factory=AggregatePolicy)
     metric_memory_collect_policy: MemoryCollectPolicy = "usageWithoutPageCache"
-    """Which reading of memory counts, of those that a sample carries."""
+    """Which of the memory readings of a sample counts."""
 
     @property
     def of_node(self) -> NodeCollectPolicy:
@@ -79,6 +86,7 @@ class CollectPolicies(CollectPolicy):
     """The default policy, and the pools that differ from it."""
 
     pools: Items[PoolCollectPolicy] = ()
+    """Pools of nodes that differ from the fields above."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """A pool has one policy."""

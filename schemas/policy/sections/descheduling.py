@@ -11,11 +11,15 @@ class DeschedulingLimits(PolicyPart):
     """How often rounds happen and how many pods one round may evict; a limit not given is off."""
 
     descheduling_interval_ms: PositiveDuration = Field(60_000, alias="deschedulingInterval")
-    """Time between rounds. One minute by default: nodes report once a minute, so a shorter interval
-    looks at the same figures twice. Upstream's 0, "run once and end", is not for a stream."""
+    """Time between two rounds. Nodes report once a minute, so a shorter interval looks at the same
+    figures twice."""
     dry_run: bool = False
+    """Evictions are dry."""
     node_selector: LabelSelector | None = None
-    """Nodes that rebalancing looks at; none: all."""
+    """Nodes that rounds look at; none: all."""
     max_no_of_pods_to_evict_per_node: Count | None = None
+    """Evictions per node in one round; none: no limit."""
     max_no_of_pods_to_evict_per_namespace: Count | None = None
+    """Evictions per namespace in one round; none: no limit."""
     max_no_of_pods_to_evict_total: Count | None = None
+    """Evictions in one round; none: no limit."""

@@ -25,46 +25,69 @@ class StorageClass(PolicyPart):
     """A storage class, by name."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
+    """Name of the storage class."""
 
 
 class PodsWithPVC(PolicyPart):
     """Which claims protect a pod; none named: any claim does."""
 
     protected_storage_classes: Items[StorageClass] = ()
+    """Storage classes whose claims protect a pod; none: all."""
 
 
 class ProtectionConfig(PolicyPart):
     """Settings of single protections, by the protection's name."""
 
     pods_with_pvc: PodsWithPVC | None = Field(None, alias="PodsWithPVC")
+    """Settings of the protection PodsWithPVC."""
 
 
 class PodProtections(PolicyPart):
     """Protections beside, or less than, the default ones."""
 
     extra_enabled: Items[ExtraProtection] = ()
+    """Protections that are off by default and shall apply."""
     default_disabled: Items[DefaultProtection] = ()
+    """Protections that apply by default and shall not."""
     config: ProtectionConfig | None = None
+    """Settings of single protections."""
 
 
 class DefaultEvictorArgs(PolicyPart):
     """Arguments of DefaultEvictor. `protections` is what the old flags and the new lists come to."""
 
     node_selector: SelectorText = ""
+    """Nodes whose pods may be evicted; none: all."""
     label_selector: LabelSelector | None = None
+    """Pods that may be evicted; none: all."""
     namespace_label_selector: LabelSelector | None = None
+    """Labels of the namespaces whose pods may be evicted; none: all."""
     priority_threshold: PriorityThreshold | None = None
+    """Only pods below this priority are evicted."""
     node_fit: bool = False
+    """Only pods that another node takes are evicted."""
     min_replicas: Count = 0
+    """Pods of workloads with fewer replicas are protected."""
     min_pod_age_ms: Duration | None = Field(None, alias="minPodAge")
+    """Younger pods are protected."""
     no_eviction_policy: Literal["Preferred", "Mandatory"] | None = None
+    """Pods with the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction`. `Preferred`:
+    rounds by thresholds evict them after all other pods of their node. `Mandatory` or none: they
+    are not evicted."""
     pod_protections: PodProtections = Field(default_factory=PodProtections)
+    """Protections to add or to leave out."""
     evict_local_storage_pods: bool = False
+    """Older form of `podProtections`; both at once are an error. So are the five below."""
     evict_daemon_set_pods: bool = False
+    """Pods of DaemonSets may be evicted."""
     evict_system_critical_pods: bool = False
+    """Pods of priority 2000000000 and above may be evicted."""
     evict_failed_bare_pods: bool = False
+    """Failed pods without an owner may be evicted."""
     ignore_pvc_pods: bool = False
+    """Pods with volume claims are protected."""
     ignore_pods_without_pdb: bool = Field(False, alias="ignorePodsWithoutPDB")
+    """Pods without a disruption budget are protected."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """The old flags and `podProtections` say the same thing twice; only one way may be used."""

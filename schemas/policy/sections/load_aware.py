@@ -41,11 +41,16 @@ class AggregatedArgs(PolicyPart):
     """Filter and score by a statistic of a window instead of by the average usage."""
 
     usage_thresholds: Percents = Field(default_factory=dict)
+    """Thresholds of the filter for this statistic, in percent; they replace `usageThresholds` if a
+    type is given too."""
     usage_aggregation_type: AggregationType = ""
+    """Statistic that the filter uses."""
     usage_aggregated_duration_ms: Duration = Field(0, alias="usageAggregatedDuration")
-    """Window that the filter looks at; 0: the longest one recorded that has the statistic."""
+    """Window of that statistic; 0: the longest recorded one that has it."""
     score_aggregation_type: AggregationType = ""
+    """Statistic that the score uses."""
     score_aggregated_duration_ms: Duration = Field(0, alias="scoreAggregatedDuration")
+    """Window of that statistic; 0: the longest recorded one that has it."""
 
     @property
     def filters(self) -> bool:
@@ -57,31 +62,47 @@ class LoadAwareSchedulingArgs(PolicyPart):
     """Arguments of the load-aware filter and score, with the defaults filled in."""
 
     filter_expired_node_metrics: bool = True
+    """An expired metric refuses the node; false: its old figures are used."""
     node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    """Age at which a metric is expired."""
     enable_schedule_when_node_metrics_expired: bool = False
+    """Nodes with expired metrics pass without a load check."""
     dominant_resource_weight: Percent = 0
+    """Weight of the lowest of a node's scores by resource."""
     # After the dominant weight: the default depends on it.
     resource_weights: _PositivePercents = Field(default_factory=dict, validate_default=True)
+    """Weight of each resource in the score, 1 to 100. Without a default if `dominantResourceWeight`
+    is given. Each needs a scaling factor."""
     usage_thresholds: Percents = Field(default_factory=_USAGE_THRESHOLDS.copy)
-    """Percent of a node's total; 0 leaves the resource out. A map that is given replaces the
-    default whole."""
+    """Percent of allocatable above which a node is refused; 0 leaves a resource out. A map replaces
+    the whole default. The default for cpu is the `hotPercent` of `overutilizationRisk` if that is a
+    score. It is 65, as in Koordinator, if the policy gives `plugins.filter`, names
+    LoadAwareScheduling as a score, or has `compat: koordinator`."""
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
         Field(default_factory=dict)
     )
+    """The same for pods of class prod, compared with the usage of prod pods alone."""
     prod_usage_include_sys: bool = False
+    """Usage of the system counts as usage of prod pods."""
     score_according_prod_usage: bool = False
+    """Pods of class prod are scored by the usage of prod pods."""
     estimated_scaling_factors: _PositivePercents = Field(
         default_factory=dict, validate_default=True
     )
-    """Percent of a pod's request or limit that it is taken to use."""
+    """Percent of its request or limit that a pod is expected to use. A map extends the default."""
     estimated_seconds_after_pod_scheduled: Int64 | None = None
+    """How long after its placement a pod counts by its estimate."""
     estimated_seconds_after_initialized: Int64 | None = None
+    """How long after its initialization a pod counts by its estimate."""
     allow_customize_estimation: bool = False
+    """Annotations of pods may change factors and seconds."""
     aggregated: AggregatedArgs | None = None
+    """Filter and score by a statistic of a window instead of the mean usage."""
     supported_resources: Items[ResourceName] = ()
-    """Resources that are named in annotations of nodes only."""
+    """Further resources, which only annotations of nodes name."""
     check_both: Annotated[bool, Field(exclude_if=is_false)] = False
-    """loadstream's own: prod pods pass both the prod thresholds and those of the whole node."""
+    """Pods of class prod must pass the prod thresholds and those of the whole node (not in
+    Koordinator)."""
 
     @model_validator(mode="before")
     @classmethod

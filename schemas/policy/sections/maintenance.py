@@ -23,22 +23,29 @@ class PoolWindows(PolicyPart):
     """Windows of one pool of nodes."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
+    """Name of a pool of `rebalance`; `__default_node_pool__`: nodes of no other pool."""
     windows: Windows = ()
+    """When pods of its nodes may be evicted."""
 
 
 class NamespaceWindows(PolicyPart):
     """Windows of one namespace."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
+    """Name of the namespace."""
     windows: Windows = ()
+    """When its pods may be evicted."""
 
 
 class MaintenanceArgs(PolicyPart):
     """When evictions may happen."""
 
     windows: Windows = ()
+    """When any pod may be evicted; none: always."""
     pools: Items[PoolWindows] = ()
+    """Windows of single pools of nodes."""
     namespaces: Items[NamespaceWindows] = ()
+    """Windows of single namespaces."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """A pool and a namespace have one entry each."""

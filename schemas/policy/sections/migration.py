@@ -111,7 +111,10 @@ class PriorityThreshold(PolicyPart):
     """Only pods below this priority may be evicted; `name` is that of a PriorityClass."""
 
     value: Int32 | None = None
+    """The priority."""
     name: Annotated[str, Field(max_length=253)] = ""
+    """Name of a PriorityClass: `system-cluster-critical`, `system-node-critical`, or a class that
+    the cluster has sent."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """The threshold is a number or a name."""
@@ -124,8 +127,9 @@ class ObjectLimiter(PolicyPart):
     """At most `maxMigrating` migrations of one workload, or in one namespace, within `duration`."""
 
     duration_ms: Duration = Field(0, alias="duration")
+    """The length of time."""
     max_migrating: Share | None = None
-    """Not given: as `maxMigratingPerWorkload`."""
+    """Migrations in that time; none: as `maxMigratingPerWorkload`."""
     burst: Count = 0
     """Tokens that may be saved up; 0 means 1."""
 
@@ -134,60 +138,99 @@ class ArbitrationArgs(PolicyPart):
     """How often waiting migrations are sorted and let through."""
 
     interval_ms: PositiveDuration = Field(500, alias="interval")
+    """Time between two rounds that sort and start waiting migrations."""
 
 
 class Preconditions(PolicyPart):
     """What an object must be for its deletion to go ahead."""
 
     resource_version: Annotated[str, Field(max_length=128)] | None = None
+    """Version that the pod must have; its `uid` is always checked."""
 
 
 class DeleteOptions(PolicyPart):
     """metav1.DeleteOptions, for evictions and deletions."""
 
     grace_period_seconds: Count | None = None
+    """As in Kubernetes' DeleteOptions."""
     preconditions: Preconditions | None = None
+    """What the pod must be for its deletion to go ahead."""
     orphan_dependents: bool | None = None
+    """As in Kubernetes' DeleteOptions."""
     propagation_policy: Literal["Orphan", "Background", "Foreground"] | None = None
+    """As in Kubernetes' DeleteOptions."""
     dry_run: Items[Literal["All"]] = ()
+    """As in Kubernetes' DeleteOptions."""
     ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
+    """As in Kubernetes' DeleteOptions."""
 
 
 class MigrationControllerArgs(PolicyPart):
     """Arguments of migrations, with upstream's defaults filled in."""
 
     dry_run: bool = False
+    """Evictions are dry."""
     evict_failed_bare_pods: bool = False
+    """Accepted for compatibility; it has no effect."""
     evict_all_bare_pods: bool = False
+    """Pods without an owner may be evicted."""
     evict_local_storage_pods: bool = False
+    """Pods with volumes of type emptyDir or hostPath may be evicted."""
     evict_system_critical_pods: bool = False
+    """Pods of priority 2000000000 and above may be evicted, and no `priorityThreshold` applies."""
     ignore_pvc_pods: bool = False
+    """Pods with volume claims are protected."""
     priority_threshold: PriorityThreshold | None = None
+    """Only pods below this priority are evicted."""
     label_selector: LabelSelector | None = None
+    """Pods that may be evicted; none: all."""
     namespaces: Namespaces | None = None
+    """Namespaces whose pods may be evicted; none: all."""
     node_fit: bool = False
+    """Only pods that another node takes are evicted."""
     node_selector: SelectorText = ""
+    """Nodes whose pods may be evicted; none: all."""
     max_migrating_globally: Count | None = None
+    """Pods of the cluster that may move at once; 0 or none: no limit."""
     max_migrating_per_node: Count = 2
+    """Pods of a node that may move at once; 0: no limit."""
     max_migrating_per_namespace: Count | None = None
+    """Pods of a namespace that may move at once; 0 or none: no limit."""
     max_migrating_per_workload: Share | None = None
+    """Pods of a workload that may move at once; none: by the number of replicas."""
     max_unavailable_per_workload: Share | None = None
+    """Pods of a workload that may move or be unavailable at once; none: by the number of
+    replicas."""
     skip_check_expected_replicas: bool = False
+    """Workloads with as few replicas as may move at once are not protected."""
     skip_eviction_gates: Items[EvictionGate] = ()
-    """Checks that are passed over, by upstream's names (`GATES`)."""
+    """Checks to leave out, by the names below. Disruption budgets, maintenance windows and rates
+    cannot be left out."""
     object_limiters: dict[Literal["workload", "namespace"], ObjectLimiter] = Field(
         default_factory=dict, validate_default=True
     )
+    """Migrations of one `workload`, or in one `namespace`, within a length of time. A map replaces
+    the whole default."""
     default_job_mode: Literal["ReservationFirst", "EvictDirectly"] = "ReservationFirst"
+    """`ReservationFirst`: reserve room on another node, then evict. `EvictDirectly`: evict without
+    a reservation."""
     default_job_ttl_ms: Duration = Field(300_000, alias="defaultJobTTL")
+    """A migration that takes longer fails."""
     scheduler_names: Items[Annotated[str, Field(min_length=1, max_length=253)]] = Field(
         (), validate_default=True
     )
+    """Schedulers whose pods can have reservations."""
     evict_qps: Annotated[float, BeforeValidator(_read_rate)] = Field(10.0, alias="evictQPS")
+    """Evictions per second of log time."""
     evict_burst: _Positive = 1
+    """Evictions that may happen at once."""
     eviction_policy: Literal["Eviction", "Delete", "SoftEviction"] = "Eviction"
+    """`Eviction`: Kubernetes' eviction API. `Delete`: delete the pod. `SoftEviction`: annotate the
+    pod for its owner."""
     default_delete_options: DeleteOptions | None = None
+    """Options of evictions and deletions."""
     arbitration_args: ArbitrationArgs = Field(default_factory=ArbitrationArgs)
+    """How waiting migrations are started."""
 
     @field_validator("object_limiters")
     @classmethod

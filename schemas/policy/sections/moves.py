@@ -20,19 +20,23 @@ class MoveArgs(PolicyPart):
     """Memory of moves, freezing, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away or frozen. The outcomes of moves are still reported."""
+    """false: moves are followed and reported, but nothing is kept away or frozen."""
     cooling_seconds: _Seconds = 300
-    """So long after it was hot last, a node still counts as cooling: the window of an average."""
+    """For this long after a node was last hot, and for at least two intervals, it gets no pod of an
+    owner that left it."""
     cooling_metrics: Annotated[int, whole(0, 100)] = 2
-    """And until it has sent this many fresh metrics by which it is not hot."""
+    """And until the node has sent this many metrics by which it is not hot."""
     loop_window_seconds: _Seconds = 3_600
-    """Moves older than that are forgotten."""
+    """Moves within this time are looked at together; older ones are forgotten."""
     max_moves_per_owner: Annotated[int, whole(1, HISTORY_MAX - 1)] = 4
-    """Moves of one owner's pods within the window, or one for each of its replicas if that is more."""
+    """Moves of an owner's pods in that time, or one per replica if that is more. One more freezes
+    the owner. Owners of 32 replicas or more are frozen only by loops."""
     initial_freeze_seconds: _Seconds = 600
+    """How long pods of a frozen owner stay, at first."""
     max_freeze_seconds: _Seconds = _DAY_S
+    """How long they stay at most."""
     follow_seconds: _Seconds = 600
-    """How long after an eviction its outcome is reported: two windows of an average."""
+    """How long after an eviction its result is reported."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """The longest freeze is not shorter than the first."""

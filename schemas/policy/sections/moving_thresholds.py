@@ -51,13 +51,13 @@ class RecentPast(PolicyPart):
     """Mean plus this many standard deviations of the mean usage in the newest rounds."""
 
     deviations: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """How many standard deviations above the mean."""
+    """Standard deviations above the mean."""
     rounds: Annotated[int, whole(2, ROUNDS_MAX)] = 60
-    """How many rounds are looked at; with half of them it begins."""
+    """Rounds that count. Until half of them were seen, the configured threshold applies."""
     at_least: _Bounds = Field(default_factory=dict)
-    """The threshold of each resource is never lower; names the resources that it is worked out for."""
+    """Lower bound of the threshold in percent, for each resource that has one."""
     at_most: _Bounds = Field(default_factory=dict)
-    """Nor higher; of the same resources."""
+    """Upper bound in percent, for the same resources."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Both bounds of each resource, the lower one not above the upper one."""
@@ -80,20 +80,26 @@ class FilterWindow(WeeklyWindow):
     """Thresholds of the load-aware filter at a time of the week."""
 
     usage_thresholds: Percents = Field(default_factory=dict)
+    """Replaces `loadAware.usageThresholds`."""
     prod_usage_thresholds: Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)] = (
         Field(default_factory=dict)
     )
+    """Replaces `loadAware.prodUsageThresholds`."""
     aggregated_usage_thresholds: Percents = Field(default_factory=dict)
-    """Of `loadAware.aggregated`."""
+    """Replaces `loadAware.aggregated.usageThresholds`."""
 
 
 class HotspotWindow(WeeklyWindow):
     """Thresholds of rebalancing at a time of the week; by deviation, distances from the mean."""
 
     high_thresholds: _Thresholds = Field(default_factory=dict)
+    """Replaces the high thresholds of the pool."""
     low_thresholds: _Thresholds = Field(default_factory=dict)
+    """Replaces its low thresholds."""
     prod_high_thresholds: _Thresholds = Field(default_factory=dict)
+    """Replaces its high thresholds for prod pods."""
     prod_low_thresholds: _Thresholds = Field(default_factory=dict)
+    """Replaces its low thresholds for prod pods."""
     evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
     """While the window is open, batch and free pods of a hot node leave although no target takes
     them."""
@@ -103,28 +109,30 @@ class MovingFilter(PolicyPart):
     """Thresholds of the load-aware filter."""
 
     windows: Annotated[Items[FilterWindow], Field(max_length=WINDOWS_MAX)] = ()
-    """The first that is open holds."""
+    """Windows with thresholds; the first open one counts."""
     recent_past: RecentPast | None = None
-    """Of the usage of all nodes, for `usageThresholds`."""
+    """`usageThresholds` from the mean usage of all nodes in the newest rounds, plus deviations."""
 
 
 class MovingHotspots(PolicyPart):
     """Thresholds of rebalancing in one pool, or in all that have no entry of their own."""
 
     pool: Annotated[str, Field(max_length=253)] = ""
-    """Name of the pool; empty: all that are not named by another entry."""
+    """Name of the pool; none: all pools without an entry of their own."""
     windows: Annotated[Items[HotspotWindow], Field(max_length=WINDOWS_MAX)] = ()
-    """The first that is open holds."""
+    """Windows with thresholds; the first open one counts."""
     recent_past: RecentPast | None = None
-    """Of the usage of the pool's nodes, for `highThresholds`; a low threshold goes down with it if
-    need be."""
+    """`highThresholds` from the mean usage of the pool's nodes in the newest rounds, plus
+    deviations; low thresholds are lowered with it. Refused with deviation thresholds."""
 
 
 class MovingThresholds(PolicyPart):
     """Thresholds that move."""
 
     filter: MovingFilter | None = None
+    """Thresholds of the load filter."""
     hotspots: Items[MovingHotspots] = ()
+    """Thresholds of rebalancing, by pool."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """A pool has one entry."""

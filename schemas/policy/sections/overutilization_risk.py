@@ -32,7 +32,9 @@ class RiskResource(PolicyPart):
     """A resource of which a node may be overutilized."""
 
     name: ResourceName
+    """Name of the resource."""
     weight: PositivePercent = 1
+    """Its weight in the cost."""
     hot_percent: PositivePercent | None = None
     """Percentage of a node from which it is hot; none: 75 of cpu, 80 of all else."""
 
@@ -53,6 +55,7 @@ class OverutilizationRiskArgs(PolicyPart):
     resources: Annotated[Items[RiskResource], Field(max_length=RISK_RESOURCES_MAX)] = Field(
         (), validate_default=True
     )
+    """Resources of which a node may be overutilized."""
     excess_weight: Annotated[int, whole(0, 1_000)] = 4
     """Weight of the expected usage beyond the hot share, against the probability of being hot."""
     mean_prior_minutes: Annotated[int, whole(1, 10_080)] = 3

@@ -77,12 +77,14 @@ class EnabledPlugin(PolicyPart):
     """A plugin that is enabled."""
 
     name: Name
+    """Name of the plugin; an entry that is only a name means the same."""
 
 
 class ScorePlugin(EnabledPlugin):
     """A score that is enabled; the total of a node is the sum of weight times score."""
 
     weight: Annotated[int, whole(1, WEIGHT_MAX)] = 1
+    """The total of a node is the sum of weight times score."""
 
 
 _Plugins = Items[Annotated[EnabledPlugin, BeforeValidator(named)]]
@@ -93,7 +95,9 @@ class PluginChoice(PolicyPart):
     """Enabled plugins in the order in which they run. A list that is not given is the default one."""
 
     filter: _Plugins = tuple(EnabledPlugin(name=name) for name in BUILT_IN.filter)
+    """Filters that a node must pass."""
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
+    """Scores that rank the nodes."""
     balance: _Plugins = tuple(EnabledPlugin(name=name) for name in _DEFAULT_BALANCE)
     """Plugins that move pods; LowNodeLoad without thresholds moves none."""
 

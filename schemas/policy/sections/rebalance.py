@@ -53,34 +53,46 @@ class AnomalyCondition(PolicyPart):
     timeout_ms: SignedDuration = Field(0, alias="timeout")
     """How long the abnormal state lasts; 0 or below: one minute."""
     consecutive_abnormalities: _Uint32 = 0
+    """Hot rounds in a row that make a node abnormal; 0: the default."""
     consecutive_normalities: _Uint32 = 0
+    """Rounds in a row that make it normal again; 0: the default."""
 
 
 class PodSelector(PolicyPart):
     """Pods that may be moved; without `selector` the entry is ignored."""
 
     name: Annotated[str, Field(max_length=253)] = ""
+    """A name for people."""
     selector: LabelSelector | None = None
+    """Which pods; an entry without it is ignored."""
 
 
 class PoolThresholds(PolicyPart):
     """What the top level and each pool may give; a map that is not given is inherited."""
 
     node_selector: LabelSelector | None = None
+    """Nodes of the pool; none: all. Not inherited by pools."""
     use_deviation_thresholds: bool = False
-    """Thresholds are distances from the pool's mean, in percentage points."""
+    """Thresholds are distances from the pool's mean, in percentage points. Not inherited."""
     high_thresholds: _Thresholds | None = None
+    """Percent of allocatable; a node above one of them is hot."""
     low_thresholds: _Thresholds | None = None
+    """Percent of allocatable; a node below all of them is a target."""
     prod_high_thresholds: _Thresholds | None = None
+    """High thresholds of the usage of pods of class prod."""
     prod_low_thresholds: _Thresholds | None = None
+    """Low thresholds of the usage of pods of class prod."""
     resource_weights: _Weights | None = None
+    """Weights that order nodes and pods."""
     anomaly_condition: AnomalyCondition | None = None
+    """When a node above its thresholds counts as abnormal."""
 
 
 class NodePool(PoolThresholds):
     """A pool of nodes with thresholds of its own."""
 
     name: Annotated[str, Field(max_length=253)] = ""
+    """Name of the pool; names must differ."""
 
 
 THRESHOLD_MAPS = (
@@ -108,18 +120,28 @@ class LowNodeLoadArgs(PoolThresholds):
     """Arguments of load-aware rebalancing. `resolved` fills in the defaults and checks the rules."""
 
     paused: bool = False
+    """No rounds happen. Requests of users are carried out."""
     dry_run: bool = False
+    """Evictions of rounds are dry. Requests of users are carried out."""
     number_of_nodes: Count = 0
-    """Nothing is done unless more nodes than that are lightly loaded."""
+    """Nothing is evicted unless more nodes than this are targets."""
     node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    """Nodes with older metrics are skipped."""
     evictable_namespaces: Namespaces | None = None
+    """Namespaces whose pods may be moved; none: all."""
     pod_selectors: Items[PodSelector] = ()
+    """Pods that may be moved: one selector must match; none: all."""
     min_samples: Annotated[int, whole(0, 1_000)] | None = None
-    """Samples that the means of a node need before it is judged; none: 3, with `compat: koordinator`
-    0. A metric that does not say how many it has, as a NodeMetric, is judged."""
+    """Nodes whose means have fewer samples are skipped; 0 with `compat: koordinator`. A metric that
+    does not say how many samples it has, such as Koordinator's, is judged."""
     node_fit: bool = True
+    """Only pods that fit a target are moved."""
     detector_cache_timeout_ms: Duration = Field(300_000, alias="detectorCacheTimeout")
+    """When the counters of a node that no round judges are forgotten, at the earliest after two
+    intervals."""
     node_pools: Items[NodePool] = ()
+    """Pools of nodes. A pool inherits the threshold maps, weights and anomaly condition that it
+    lacks."""
 
     def resolved(self, compat: Compat) -> "LowNodeLoadArgs":
         """The arguments with upstream's defaults filled in at the top level.

@@ -41,7 +41,9 @@ class ResourceWeight(PolicyPart):
     """How much a resource counts in the score."""
 
     name: ResourceName
+    """Name of the resource."""
     weight: PositivePercent = 1
+    """Its weight in the score."""
 
 
 class NodeResourceLimitsAwareArgs(PolicyPart):
@@ -50,12 +52,13 @@ class NodeResourceLimitsAwareArgs(PolicyPart):
     resources: Annotated[Items[ResourceWeight], Field(max_length=RESOURCES_MAX)] = Field(
         (), validate_default=True
     )
+    """Resources that are scored."""
     default_limit: Annotated[
         dict[ResourceName, Annotated[str, AfterValidator(_check_limit)]],
         Field(max_length=RESOURCES_MAX),
     ] = Field(default_factory=dict)
-    """Limit of a pod that has none, by resource; a resource not named counts as "request": with
-    "allocatable" pods without limits are spread by number, whatever the node's size."""
+    """Limit of a pod that has none, by resource: `request` (its request, or 0), a quantity
+    ("500m"), or `allocatable` (all that the node has)."""
 
     @field_validator("resources")
     @classmethod

@@ -35,7 +35,10 @@ class ScoringStrategy(PolicyPart):
     """How nodes are scored by what is requested on them."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
+    """`LeastAllocated` prefers nodes with few requests; the others are refused where the score is
+    enabled."""
     resources: _Resources = Field((), validate_default=True)
+    """Resources that are scored."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource has one weight."""
@@ -64,6 +67,7 @@ class NodeResourcesBalancedAllocationArgs(PolicyPart):
     """Arguments of the score by how evenly resources are requested."""
 
     resources: _Resources = Field((), validate_default=True)
+    """Resources that are compared; a `weight` can only be 1."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """Each resource is named once, and all count the same."""

@@ -71,19 +71,29 @@ class Metrics:
         return Gauge(f"loadstream_{name}", text, ["stage", *labels], registry=self.registry)
 
     def _make_counters(self) -> None:
-        self._records = self._counter("records", "Input records taken in.", "topic")
-        self._results = self._counter("results", "Input records by what they came to.", "result")
-        self._outputs = self._counter("outputs", "Records published.", "topic")
+        self._records = self._counter("records", "Input records.", "topic")
+        self._results = self._counter(
+            "results",
+            "Input records by result, such as `applied`, `repeated` or `refused`.",
+            "result",
+        )
+        self._outputs = self._counter(
+            "outputs", "Records published, without dead letters.", "topic"
+        )
         self._decisions = self._counter(
             "decisions",
-            "Placement decisions; reason is the filter that refused most nodes, for those that wait.",
+            "Placement decisions. `reason` of `waiting` is the filter that refused most nodes, or `postponed` if none did; of `refused` it is `unplaceable`; of `withdrawn` it is `rejected` if the kubelet rejected a bound pod; otherwise `none`.",
             "outcome",
             "reason",
         )
-        self._rounds = self._counter("rebalance_rounds", "Rounds by what they came to.", "result")
+        self._rounds = self._counter(
+            "rebalance_rounds",
+            "Rounds by result: `moves`, `hot` (hot nodes, no move), `calm`, `stopped` (paused).",
+            "result",
+        )
         self._commands = self._counter(
             "eviction_commands",
-            "Eviction commands; observe: marked dry.",
+            "Eviction commands by trigger (`rebalance`, `request`, `drain`) and mode (`observe`: marked dry).",
             "cluster",
             "trigger",
             "mode",
@@ -93,7 +103,7 @@ class Metrics:
         )
         self._moves = self._counter(
             "move_outcomes",
-            "Followed evictions: all, and those with a hot node after, or undone.",
+            "Followed evictions: `all`, and those with `source_hot_after`, `target_hot_after`, `returned` or `moved_again`.",
             "cluster",
             "outcome",
         )
@@ -105,14 +115,18 @@ class Metrics:
         )
         self._rows = self._counter("table_rows", "Table rows changed.", "table")
         self._healed = self._counter(
-            "healed_records", "Records that were not delivered and had to be read.", "topic"
+            "healed_records",
+            "Records that Faust did not deliver and the worker read itself.",
+            "topic",
         )
         self._ahead = self._counter(
-            "records_read_ahead", "Records that were read so that time could go on.", "topic"
+            "records_read_ahead",
+            "Records read before others, because the clock had to wait for them.",
+            "topic",
         )
         self._checkpoints = self._counter(
             "checkpoints",
-            "Checkpoints begun: written, stopped since the partition went, or failed.",
+            "Checkpoints: `written`, `stopped` (partition lost or worker ended) or `failed`.",
             "result",
         )
 
@@ -125,36 +139,38 @@ class Metrics:
         )
         self._latency = self._histogram(
             "decision_latency_seconds",
-            "Time from the timestamp of a request's record until its decision is durable and published.",
+            "Time from the timestamp of a request until its decision is published. Without values if `LOADSTREAM_WORKER_CLOCK` is `external`.",
             _LATENCY_SECONDS,
         )
         self._wait = self._histogram(
             "placement_wait_seconds",
-            "For pods that were given a node: time in the log since they asked for one.",
+            "Log time from a request until the pod has a node, in whole seconds.",
             _WAIT_SECONDS,
         )
         self._recovery = self._histogram(
             "recovery_seconds",
-            "Time from the assignment of partitions until they are worked on.",
+            "Time from the assignment of partitions until work on them begins.",
             _RECOVERY_SECONDS,
         )
 
     def _make_gauges(self) -> None:
         self._recovered_rows = self._gauge(
-            "recovered_rows", "Table rows that the last recovery began from."
+            "recovered_rows", "Table rows read by the last recovery."
         )
-        self._partitions = self._gauge("partitions", "Partitions owned and recovered.")
+        self._partitions = self._gauge(
+            "partitions", "Partitions that the worker owns and has recovered."
+        )
         self._topic_partitions = self._gauge(
             "topic_partitions",
-            "Partitions of each topic, which all workers of the stage share out.",
+            "Partitions of each topic, shared by all workers of the stage.",
         )
         self._in_flight = self._gauge(
             "in_flight_records_max",
-            "Most records at once that were fetched and not durable, since the start.",
+            "Largest number of records fetched and not yet durable, since the start.",
         )
         self._copies = self._gauge(
             "standby_partitions",
-            "Partitions of other workers of which this one keeps a copy of the rows.",
+            "Partitions of other workers of which this worker keeps a standby copy.",
         )
 
     def start_stage(self, stage: str, topics: Iterable[str], partitions: int) -> None:

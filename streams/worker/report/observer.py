@@ -66,15 +66,24 @@ class Gauges(Collector):
         look = self._look
         yield GaugeMetricFamily(
             "loadstream_broker_up",
-            "1 if a broker answered when it was asked last.",
+            "1 if a broker answered the last check.",
             value=float(look.broker_up),
         )
-        lag = _gauge("input_lag_records", "Records not applied yet.", "stage", "topic", "partition")
+        lag = _gauge(
+            "input_lag_records",
+            "Records not applied yet: end of the topic minus position.",
+            "stage",
+            "topic",
+            "partition",
+        )
         for (stage, topic, partition), records in sorted(look.lags.items()):
             lag.add_metric([stage, topic, str(partition)], records)
         yield lag
         behind = _gauge(
-            "clock_lag_seconds", "How far a stage's time is behind.", "stage", "partition"
+            "clock_lag_seconds",
+            "How far a stage's time (of the last tick applied, or of the samples) is behind the clock.",
+            "stage",
+            "partition",
         )
         for (stage, partition), figures in sorted(look.figures.items()):
             if self._wall_clock and figures.now_ms is not None:
@@ -82,14 +91,17 @@ class Gauges(Collector):
                 behind.add_metric([stage, str(partition)], lag_s)
         yield behind
         isolated = _gauge(
-            "clusters_set_apart", "Clusters whose records are not applied.", "stage", "partition"
+            "clusters_set_apart",
+            "Clusters that are set apart after internal errors: their records are not applied.",
+            "stage",
+            "partition",
         )
         for (stage, partition), figures in sorted(look.figures.items()):
             isolated.add_metric([stage, str(partition)], figures.set_apart)
         yield isolated
         written = CounterMetricFamily(
             "loadstream_written_bytes",
-            "Bytes of keys and values written, by topic.",
+            "Bytes written to the journal, changelogs and outputs.",
             labels=["stage", "topic"],
         )
         for (stage, topic), count in sorted(look.written_bytes.items()):
@@ -191,18 +203,22 @@ def _all_clusters(look: Look) -> Iterator[ClusterFigures]:
 
 
 def _clusters(clusters: Iterable[ClusterFigures]) -> Iterator[Metric]:
-    nodes = _gauge("nodes", "Nodes that Kubernetes has named.", "cluster")
-    stale = _gauge("stale_nodes_ratio", "Share of nodes without a fresh metric.", "cluster")
-    age = _gauge("newest_metric_age_seconds", "Log time since the newest sample.", "cluster")
+    nodes = _gauge("nodes", "Nodes of the cluster.", "cluster")
+    stale = _gauge("stale_nodes_ratio", "Share of nodes without a fresh metric, 0 to 1.", "cluster")
+    age = _gauge(
+        "newest_metric_age_seconds", "Log time since the newest sample of any node.", "cluster"
+    )
     pods = _gauge("pods", "Pods that take room.", "cluster")
     pending = _gauge("pending_requests", "Requests that wait for a node.", "cluster")
     hot = _gauge(
-        "hot_nodes", "Nodes above a high threshold, or at risk, in the last round.", "cluster"
+        "hot_nodes",
+        "Nodes that the last round found above a high threshold or at risk; 0 while rounds are paused.",
+        "cluster",
     )
-    moving = _gauge("migrations", "Migrations that wait or are under way.", "cluster")
+    moving = _gauge("migrations", "Migrations that wait or proceed.", "cluster")
     estimated = _gauge(
         "nodes_judged_by_estimates",
-        "Nodes whose metrics lack a statistic that the policy asks for.",
+        "Nodes whose metric lacks a statistic of the policy, judged by estimates of their pods.",
         "cluster",
     )
     for each in clusters:

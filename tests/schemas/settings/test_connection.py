@@ -177,17 +177,6 @@ def test_every_setting_says_what_it_means() -> None:
     assert set(KafkaSettings.model_fields) - field_docstrings(KafkaSettings).keys() == set()
 
 
-def test_every_setting_is_in_the_documentation() -> None:
-    path = Path(__file__).parents[3] / "docs" / "reference" / "operations.md"
-    page = path.read_text(encoding="utf-8")
-    missing = [
-        name
-        for name in KafkaSettings.model_fields
-        if f"`LOADSTREAM_KAFKA_{name.upper()}`" not in page
-    ]
-    assert missing == []
-
-
 @given(st.lists(st.from_regex(r"[a-z0-9.-]{1,20}:[1-9][0-9]{0,3}", fullmatch=True), min_size=1))
 def test_all_addresses_reach_both_libraries_in_their_order(servers: list[str]) -> None:
     settings = KafkaSettings.local(" , ".join(servers))

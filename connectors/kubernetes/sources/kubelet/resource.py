@@ -67,7 +67,7 @@ class KubeletResourceSettings(KubeletSettings):
     """How kubelets are asked for counters, which are of fewer resources than their summary is."""
 
     extra_resources: Items[Literal["swap"]] = ()
-    """What is reported beside CPU and memory, where the kubelet measures it."""
+    """Resources to report beside CPU and memory."""
 
 
 class KubeletResource(KubeletSource):

@@ -64,21 +64,23 @@ class KubeletSettings(SourceSettings):
     """How kubelets are asked."""
 
     via: Literal["kubelet", "apiServer"] = "kubelet"
-    """Directly, or through the API server's proxy."""
+    """`kubelet`: directly. `apiServer`: through the API server's proxy, without `url`, `addresses`,
+    `caFile`, `insecure` and `sendCredentials`; needs the role `loadstream-collect-proxy`."""
     url: str | None = None
-    """Template of another place that answers for kubelets, with {node}, {address}, {port}."""
+    """Template of another address that answers for kubelets, path included, with `{node}` or
+    `{address}`, and `{port}`."""
     addresses: Annotated[Items[str], Field(min_length=1)] = ("InternalIP", "ExternalIP", "Hostname")
-    """Types of address, in the order of preference."""
+    """Types of address, by preference."""
     timeout_ms: PositiveDuration = Field(5_000, alias="timeout")
-    """For the whole answer of one node."""
+    """Longest time of the whole answer of a node."""
     ca_file: str | None = None
-    """PEM file with the CA of kubelets' certificates; none: the API server's own CA."""
+    """PEM file with the CA of kubelets' certificates. None: the API server's CA."""
     insecure: bool = False
-    """Trust any certificate: for kubelets with certificates that they signed themselves."""
+    """Trust any certificate, such as those that kubelets signed themselves."""
     send_credentials: bool = True
     """Send the API server's credentials; never without TLS."""
     extra_resources: Items[Literal["swap", "ephemeral-storage"]] = ()
-    """What is reported beside CPU and memory, where the kubelet measures it."""
+    """Resources to report beside CPU and memory."""
 
     def conflicts(self) -> Iterable[Conflict]:
         """A template is a URL of each node, and what is said of connections to kubelets is used."""
