@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
         display = Display(Console(stderr=json), plain=plain)
         with _as_exit_codes():
             make_directory(output, "--output")
-            traces = model_traces() if trace is None else read_traces(trace)
+            traces = model_traces() if trace is None else read_traces(trace)[0]
             for complaint in traces.complaints:
                 display.print(f"left out: {complaint}")
             parameters = choose_parameters(nodes, hours)
@@ -149,7 +149,7 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
 
 def _problems(done: "Done") -> Iterator[str]:
     """What should not have happened, in sentences; none after a good run."""
-    ours, *_ = done.comparison.results
+    ours = done.comparison.runs[0].result
     if not ours.figures["placed_pods"]:
         yield "no pod was placed"
     if failed := ours.counts.get("bind_failed", 0):

@@ -15,7 +15,7 @@ from connectors.brokers.embedded import EmbeddedBroker
 from connectors.process.signals import terminable
 from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
-from simulation.closed_loop.comparison import Comparison, join_runs
+from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.contenders import contenders
 from simulation.closed_loop.finished_runs import Run
 from simulation.closed_loop.parameters import Parameters
@@ -71,7 +71,7 @@ def run(
     """
     scenario = draw_scenario(parameters, seed, traces, CLUSTER)
     with terminable(code=130):  # there is no result, as after Ctrl-C
-        ours, digest, refused = _run_ours(scenario, output, display)
+        ours, digest, refused = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
             contenders([BY_REQUESTS], ())[BY_REQUESTS](),
             StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
@@ -79,8 +79,8 @@ def run(
         runs = [ours]
         for contender in others:
             progress(f"the same again under {contender.name}, for comparison ...")
-            runs.append(make_run(scenario, contender, _ignore))
-    return Done(join_runs(parameters, traces.files, runs), digest, refused)
+            runs.append(make_run(scenario, traces.day, contender, _ignore))
+    return Done(Comparison(parameters, traces.files, tuple(runs)), digest, refused)
 
 
 def read_policy(name: str) -> str:
@@ -89,7 +89,7 @@ def read_policy(name: str) -> str:
 
 
 def _run_ours(
-    scenario: Scenario, output: Path, display: Display
+    scenario: Scenario, day: str, output: Path, display: Display
 ) -> tuple[Run, str, tuple[str, ...]]:
     policy = read_policy(OURS)
     (output / "policy.yaml").write_text(policy, encoding="utf-8")
@@ -120,7 +120,7 @@ def _run_ours(
         )
         stack.enter_context(display)
         ours = _ShownRun(policy, stages, display, latest, note)
-        return make_run(scenario, ours, _ignore), digest.hexdigest(), tuple(ours.complaints)
+        return make_run(scenario, day, ours, _ignore), digest.hexdigest(), tuple(ours.complaints)
 
 
 class _ShownRun(StageContender, Observer):
