@@ -87,9 +87,13 @@ def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str
     pairs = zip(ours, others, strict=True)
     worse = sum(value_of(our, HOT) >= value_of(other, HOT) for our, other in pairs)
     return (
-        f"That is {hot} of the hot minutes under {words} ({weighted} by capacity), which evicts "
-        f"{_format(spread(others, EVICTIONS))} pods; pods wait {waiting} times as long."
-        + (f" In {worse} of {count_text(len(ours), 'run')} it is no better." if worse else "")
+        f"Compared with {words} ({_format(spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
+        f"times as many, by capacity {weighted} times; pods wait {waiting} times as long."
+        + (
+            f" In {worse} of {count_text(len(ours), 'run')} nodes are not less hot."
+            if worse
+            else ""
+        )
     )
 
 
@@ -145,8 +149,9 @@ def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
             cells[f"hot / {words}'s"] = _format_ratio(ours, of[name], HOT)
             cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
             cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
-            cells[f"{words}'s evictions"] = _format(spread(of[name], EVICTIONS))
-    return cells | {"our evictions": _format(spread(ours, EVICTIONS))}
+    evicting = [OURS, *(name for name in list(AGAINST)[1:] if name in of)]
+    evictions = " / ".join(_format(spread(of[name], EVICTIONS)) for name in evicting)
+    return cells | {"evictions / Koordinator's": evictions}
 
 
 def describe(comparison: Comparison) -> str:
@@ -162,7 +167,7 @@ def describe(comparison: Comparison) -> str:
     return (
         f"{count_text(given.nodes, 'node')} for {given.hours:g} h after {given.filling_hours:g} h of "
         f"filling, {count_text(len(comparison.days), 'day')} with {count_text(len(comparison.seeds), 'seed')} "
-        f"each, from {', '.join(comparison.files) or 'the built-in model'}. "
+        "each. "
         f"About {median(each.pods for each in calibrations):.0f} pods come, and request "
         f"{median(each.requested_share for each in calibrations):.0%} of the nodes' CPU."
         + (f" Parameters that differ from mixed: {', '.join(differing)}." if differing else "")
@@ -173,7 +178,8 @@ def format_lines(comparison: Comparison) -> Iterator[str]:
     """What was run, the sentences, and the table of contenders, for a terminal."""
     given = comparison.parameters
     yield f"{given.scenario}, mean load {given.load_text}%"
-    for text in filter(None, (describe(comparison), summarize(comparison))):
+    traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
+    for text in filter(None, (describe(comparison), traces, summarize(comparison))):
         yield from wrap(text, WIDTH, break_on_hyphens=False)
     yield ""
     yield from format_table(tabulate_figures(comparison))
@@ -189,14 +195,15 @@ def format_table(rows: Table) -> Iterator[str]:
 
 def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
     """Headings, each with what stands below it: texts and tables."""
-    if OURS in comparisons[0].contenders and len(comparisons) > 1:
-        yield "All scenarios", [tabulate_ratios(comparisons)]
+    traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
+    has_ours = OURS in comparisons[0].contenders
+    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
     for each in comparisons:
-        parts: list[str | Table] = [describe(each), summarize(each) or "", tabulate_figures(each)]
-        if OURS in each.contenders and len(each.days) > 1:
+        parts: list[str | Table] = [" ".join(filter(None, (describe(each), summarize(each))))]
+        parts.append(tabulate_figures(each))
+        if has_ours and len(each.days) > 1:
             parts.append(tabulate_days(each))
         yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
-    yield "What the columns mean", [LEGEND]
 
 
 def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
@@ -216,7 +223,7 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
     ]
     for heading, contents in _sections(comparisons):
         parts.append(f"## {heading}")
-        for each in filter(None, contents):
+        for each in contents:
             if isinstance(each, str):
                 parts.append(fill(each, WIDTH, break_on_hyphens=False))
             else:

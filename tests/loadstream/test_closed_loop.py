@@ -50,12 +50,12 @@ def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> N
     assert "40.25% load, day model, random-choice, seed 0:" in err
     text = report.read_text(encoding="utf-8")
     assert [line for line in text.split("\n") if line.startswith("## ")] == [
-        "## mixed, mean load 40 %", "## mixed, mean load 40.25 %", "## What the columns mean",
+        "## All scenarios", "## mixed, mean load 40 %", "## mixed, mean load 40.25 %",
     ]  # fmt: skip
     assert "![Hot node-minutes by contender](report.svg)" in text
     chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
     assert chart.count(">random-choice<") == 2
-    assert "mean load 40.25 %<" in chart
+    assert "mixed, mean load 40.25 %: hot" in chart
     code, _, err = call(*arguments)
     assert (code, err) == (0, "")
 

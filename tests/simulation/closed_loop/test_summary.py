@@ -28,9 +28,9 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
     )
     assert summarize(of) == (
         "Under loadstream's default policy, 100 nodes have 500 hot node-minutes in 24 hours, with 20 "
-        "evictions. That is 0.10 of the hot minutes under kube-scheduler (0.10 by capacity), which evicts "
-        "0 pods; pods wait 1.00 times as long. That is 0.25 of the hot minutes under Koordinator (0.25 by "
-        "capacity), which evicts 90 pods; pods wait 1.00 times as long."
+        "evictions. Compared with kube-scheduler (0 evictions), hot minutes are 0.10 times as many, by "
+        "capacity 0.10 times; pods wait 1.00 times as long. Compared with Koordinator (90 evictions), hot "
+        "minutes are 0.25 times as many, by capacity 0.25 times; pods wait 1.00 times as long."
     )  # fmt: skip
 
 
@@ -52,7 +52,9 @@ def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
 def test_runs_that_are_no_better_are_counted() -> None:
     runs = [run("loadstream", 10, seed=0), run("loadstream", 30, seed=1)]
     others = [run("least-allocated", 20, seed=0), run("least-allocated", 30, seed=1)]
-    assert str(summarize(compared(*runs, *others))).endswith("In 1 of 2 runs it is no better.")
+    assert str(summarize(compared(*runs, *others))).endswith(
+        "In 1 of 2 runs nodes are not less hot."
+    )
 
 
 def test_without_ours_there_is_nothing_to_say() -> None:
