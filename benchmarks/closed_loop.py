@@ -1,7 +1,7 @@
 """Whole days in the closed loop, in small: what the default policy saves, and how fast it is found.
 
 `hot_minutes_vs_least_allocated`, `hot_minutes_vs_koordinator`, `evictions_vs_koordinator`: the sum
-over the seeds of what the default policy came to, over that of the other contender: kube-scheduler's
+over days and seeds of what the default policy came to, over that of the other contender: kube-scheduler's
 scores by requests, and Koordinator with LowNodeLoad 45/75. Below 1 the default policy is better.
 `.load_40` and `.load_55`: mean demand for CPU, of the nodes. `simulate_records_per_s`: records that
 both stages applied a second of this process's CPU, world included.
@@ -24,8 +24,8 @@ from simulation.closed_loop.traces import model_traces, read_traces
 
 OURS = "loadstream"
 OTHERS = {"least_allocated": "least-allocated", "koordinator": "koordinator-lownodeload-75"}
-#: A tenth of the default scenario, with three seeds: five minutes of CPU for both loads.
-NODES, HOURS, SEEDS = 40, 6.0, (0, 1, 2)
+#: A tenth of the default scenario, three times: with three seeds, or on the first three days of traces.
+NODES, HOURS, SEEDS, DAYS = 40, 6.0, (0, 1, 2), 3
 LOADS = (40, 55)
 #: Share of the placed pods that may be without a node in the end.
 _WAITING_SHARE_MAX = 0.01
@@ -37,13 +37,17 @@ TRACES = "LOADSTREAM_TRACES"
 def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> Comparison:
     """Runs of all contenders; the same call is the same runs."""
     directory = os.environ.get(TRACES)
-    traces = read_traces(Path(directory)) if directory else model_traces()
+    traces = read_traces(Path(directory))[:DAYS] if directory else [model_traces()]
+    if len(traces) == DAYS:
+        seeds = seeds[:1]
+    days = [each.day for each in traces]
+    files = tuple(dict.fromkeys(file for each in traces for file in each.files))
     names = (OURS, *OTHERS.values())
     parameters = Parameters(nodes=nodes, hours=hours, load=load_percent / 100)
     thresholds = gc.get_threshold()
     try:
         in_turn = runs(1, names, (), traces, lambda _: None)
-        (compared,) = compare([parameters], seeds, names, traces.files, in_turn)
+        (compared,) = compare([parameters], days, seeds, names, files, in_turn)
     finally:
         gc.set_threshold(*thresholds)
     check(compared)
@@ -52,11 +56,12 @@ def run(load_percent: int, nodes: int, hours: float, seeds: tuple[int, ...]) -> 
 
 def check(compared: Comparison) -> None:
     """Raises Unproven where a run is not what was meant to be run."""
-    for each in compared.results:
-        refused = each.counts.get("dead_letters", 0)
+    for each in compared.runs:
+        figures = each.result.figures
+        refused = each.result.counts.get("dead_letters", 0)
         if refused:
             raise Unproven(f"{refused} records were refused in seed {each.seed}: {each.contender}")
-        placed, waiting = each.figures["placed_pods"], each.figures["waiting_pods"]
+        placed, waiting = figures["placed_pods"], figures["waiting_pods"]
         if waiting > _WAITING_SHARE_MAX * placed:
             raise Unproven(
                 f"{each.contender} left {waiting:g} pods waiting in seed {each.seed}, and placed {placed:g}"
@@ -64,8 +69,8 @@ def check(compared: Comparison) -> None:
 
 
 def total(compared: Comparison, contender: str, figure: str) -> float:
-    """Sum of a figure over the seeds."""
-    return sum(each.figures[figure] for each in compared.results if each.contender == contender)
+    """Sum of a figure over days and seeds."""
+    return sum(each.result.figures[figure] for each in compared.contenders[contender])
 
 
 def ratio(name: str, figure: str, other: str, load_percent: int) -> Figure:
@@ -73,7 +78,7 @@ def ratio(name: str, figure: str, other: str, load_percent: int) -> Figure:
     compared = run(load_percent, NODES, HOURS, SEEDS)
     ours, theirs = (total(compared, each, figure) for each in (OURS, other))
     if not theirs:
-        raise Unproven(f"{other} had no {figure} in any seed: a ratio to it says nothing")
+        raise Unproven(f"{other} had no {figure} in any run: a ratio to it says nothing")
     detail = {**_detail(compared), OURS: ours, other: theirs}
     return Figure(name, ours / theirs, "", detail)
 
@@ -81,8 +86,9 @@ def ratio(name: str, figure: str, other: str, load_percent: int) -> Figure:
 def records_per_s(name: str) -> Figure:
     """Records a second of CPU, of the default policy at the first load."""
     compared = run(LOADS[0], NODES, HOURS, SEEDS)
-    own = [each for each in compared.costs if each.contender == OURS]
-    records, cpu_s = sum(each.records for each in own), sum(each.cpu_s for each in own)
+    own = compared.contenders[OURS]
+    records = sum(each.result.counts["records"] for each in own)
+    cpu_s = sum(each.cpu_s for each in own)
     detail = {**_detail(compared), "records": records, "cpu_s": round(cpu_s, 1)}
     return Figure(name, records / cpu_s, "1/s", detail)
 
@@ -91,7 +97,8 @@ def _detail(compared: Comparison) -> dict[str, object]:
     return {
         "nodes": compared.parameters.nodes,
         "hours": compared.parameters.hours,
-        "seeds": sorted({each.seed for each in compared.results}),
+        "days": list(compared.days),
+        "seeds": list(compared.seeds),
         "traces": list(compared.files) or "built-in model",
     }
 

@@ -18,10 +18,11 @@ import typer
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import number
 from loadstream.cli.command import command
-from simulation.closed_loop.parameters import BOUNDS, Parameters
+from simulation.closed_loop.parameters import BOUNDS, SCENARIOS, Parameters
 
 if TYPE_CHECKING:
     from simulation.closed_loop.comparison import Comparison
+    from simulation.closed_loop.traces import Traces
 
 #: Most seeds of one call.
 SEEDS_MAX = 1_000
@@ -30,9 +31,22 @@ REPORT_SUFFIXES = (".html", ".md")
 #: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 #: Parameters that `--set` leaves to their options.
-_OPTIONS = {"nodes": "--nodes", "hours": "--hours", "load": "--load", "sample_s": "--interval"}
+_OPTIONS = {
+    "scenario": "--scenario",
+    "nodes": "--nodes",
+    "hours": "--hours",
+    "load": "--load",
+    "sample_s": "--interval",
+}
 
 
+_Scenario = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"What runs on the nodes: {', '.join(SCENARIOS)}; several with commas, or all.",
+    ),
+]
 _Nodes = Annotated[
     int,
     typer.Option(parser=number("nodes", *BOUNDS["nodes"]), metavar="NODES", help="How many nodes."),
@@ -46,16 +60,25 @@ _Hours = Annotated[
     ),
 ]
 _Load = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="PERCENT",
-        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55.",
+        help="Mean demand for CPU, in percent of the nodes; several with commas, such as 40,55; "
+        "default: the scenario's.",
     ),
 ]
-_Seeds = Annotated[str, typer.Option(help="How many seeds, or which: 5, or 3-7.")]
+_Seeds = Annotated[
+    str, typer.Option(help="How many seeds of each day of the traces, or which: 5, or 3-7.")
+]
 _Trace = Annotated[
     Path | None,
-    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model."),
+    typer.Option(help="Directory of OpenB and PlanetLab lists; none: a built-in model of a day."),
+]
+_Days = Annotated[
+    str,
+    typer.Option(
+        help="Days of the traces, with commas, such as 20110303,20110306; all: all of them."
+    ),
 ]
 _Interval = Annotated[
     int,
@@ -102,11 +125,13 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     def closed_loop(
+        scenario: _Scenario = "mixed",
         nodes: _Nodes = 100,
         hours: _Hours = 24.0,
-        load: _Load = "40",
+        load: _Load = None,
         seeds: _Seeds = "1",
         trace: _Trace = None,
+        days: _Days = "all",
         interval: _Interval = 60,
         policy: _Policies = None,
         contenders: _Contenders = DEFAULT_CONTENDERS,
@@ -116,25 +141,32 @@ def register(app: typer.Typer) -> None:
         report: _Report = None,
         keep: _Keep = None,
     ) -> None:
-        """Compare policies and other schedulers' rules: a day of a cluster from a seed, no broker.
+        """Compare policies and other schedulers' rules: days of a cluster from seeds, no broker.
 
         All meet the same pods, which ask at the same times and want the same CPU. Prints how hot
-        nodes were, who waited, and what was evicted.
+        nodes were, how long pods waited, what was evicted and what the runs cost: medians and ranges
+        over days and seeds.
         """
         if report is not None:
             _check_report(report)
-        given = [
-            _with_settings(
-                Parameters(nodes=nodes, hours=hours, load=each / 100, sample_s=interval),
-                setting or [],
-            )
-            for each in _loads(load)
-        ]
+        given = []
+        for name in _scenarios(scenario):
+            usual_loads, differing = SCENARIOS[name]
+            for percent in _loads(load) if load is not None else usual_loads:
+                usual = Parameters(
+                    scenario=name,
+                    nodes=nodes,
+                    hours=hours,
+                    load=percent / 100,
+                    sample_s=interval,
+                    **differing,
+                )
+                given.append(_with_settings(usual, setting or []))
         for each in given:
             wrong = each.wrong()
             if wrong is not None:
                 raise typer.BadParameter(_by_options(wrong))
-        compared = _compare(given, _seeds(seeds), trace, contenders, policy or [], keep, jobs)
+        compared = _compare(given, _seeds(seeds), trace, days, contenders, policy or [], keep, jobs)
         if report is not None:
             _write_report(report, compared)
         if json:
@@ -149,6 +181,7 @@ def _compare(
     parameters: list[Parameters],
     seeds: list[int],
     trace: Path | None,
+    days: str,
     names: str,
     files: list[Path],
     keep: Path | None,
@@ -165,21 +198,35 @@ def _compare(
     chosen = known_contenders() if names == "all" else [each for each in names.split(",") if each]
     with _as_messages():
         make = contenders(chosen, files)
-        traces = (
-            model_traces()
+        known = (
+            [model_traces()]
             if trace is None
             else read_traces(trace, system=any(each.system_share for each in parameters))
         )
-        for complaint in traces.complaints:
+        traces = _choose_days(known, days)
+        for complaint in dict.fromkeys(each for day in traces for each in day.complaints):
             _say(f"left out: {complaint}")
         for each in make.values():
             if each.remark:
                 _say(each.remark)
         definitions = {name: each.definition for name, each in make.items()}
         kept = FinishedRuns(keep, traces, definitions, version("loadstream")) if keep else None
-        count = min(jobs or os.cpu_count() or 1, len(parameters) * len(seeds) * len(make))
-        several = runs(count, chosen, files, traces, _say)
-        return compare(parameters, seeds, list(make), traces.files, several, kept)
+        runs_in_all = len(parameters) * len(traces) * len(seeds) * len(make)
+        several = runs(min(jobs or os.cpu_count() or 1, runs_in_all), chosen, files, traces, _say)
+        names_of_days = [each.day for each in traces]
+        used = tuple(dict.fromkeys(file for each in traces for file in each.files))
+        return compare(parameters, names_of_days, seeds, list(make), used, several, kept)
+
+
+def _choose_days(known: "list[Traces]", names: str) -> "list[Traces]":
+    of = {each.day: each for each in known}
+    chosen = list(of) if names == "all" else names.split(",")
+    if not set(chosen) <= of.keys() or len(set(chosen)) < len(chosen):
+        raise typer.BadParameter(
+            f"found {names!r}; expected one or more of {', '.join(of)}, with commas, or all",
+            param_hint="--days",
+        )
+    return [of[day] for day in chosen]
 
 
 @contextmanager
@@ -232,14 +279,14 @@ def _writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
-    from simulation.closed_loop.chart import bars
+    from simulation.closed_loop.chart import draw_bars
     from simulation.closed_loop.report import format_markdown, format_page
 
     if path.suffix != ".md":
         path.write_text(format_page(compared), encoding="utf-8")
         return
     _, chart = _report_files(path)
-    chart.write_text(bars(compared), encoding="utf-8")
+    chart.write_text(draw_bars(compared), encoding="utf-8")
     path.write_text(format_markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
 
 
@@ -257,6 +304,16 @@ def _by_options(wrong: str) -> str:
     """What is wrong with parameters, those with an option of their own by its name."""
     name, colon, why = wrong.partition(":")
     return f"{_OPTIONS.get(name, name)}{colon}{why}"
+
+
+def _scenarios(text: str) -> list[str]:
+    names = list(SCENARIOS) if text == "all" else text.split(",")
+    if not set(names) <= SCENARIOS.keys() or len(set(names)) < len(names):
+        raise typer.BadParameter(
+            f"found {text!r}; expected one or more of {', '.join(SCENARIOS)}, with commas, or all",
+            param_hint="--scenario",
+        )
+    return names
 
 
 def _loads(text: str) -> list[float]:

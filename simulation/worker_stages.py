@@ -25,9 +25,9 @@ from streams.stage.journal_records import JournalBatch
 from streams.stage.records import InputRecord
 
 #: The worker must apply a first record within this time,
-_START_TIMEOUT_S = 50.0
-#: and each later one within this time.
-_SILENCE_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 120.0
+#: and each later one within this time, also on a machine that is busy with other things.
+_SILENCE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _SAMPLES, _METRICS, _JOURNAL, _REFUSED = "node-usage", "node-metrics", "journal", "dead-letters"
 #: Outputs of the cluster stage that are answered with.

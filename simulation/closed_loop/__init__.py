@@ -1,11 +1,11 @@
-"""Whole days of a cluster from a seed, decided by several policies and rules side by side.
+"""Whole days of a cluster from seeds, decided by several policies and rules side by side.
 
     traces ─▶ scenario ─▶ world ◀─▶ contender ─▶ measures ─▶ comparison ─▶ report
                             ▲            │
                             usage        ├── stage_contender: both stages under a policy
                                          └── rule_contender: a rule of another scheduler
 
-    parameters       everything that can be asked for
+    parameters       everything that can be asked for, and the named scenarios
     traces           sizes and CPU, from files or a model
     system_usage     what nodes use themselves, from a file or a model
     scenario         nodes, pods, and what these will use
@@ -18,9 +18,9 @@
     measures         the result of a run
     runs             one after the other, or side by side
     finished_runs    finished runs in a directory
-    comparison       all contenders with all seeds
-    report           a comparison as a sentence, tables, and pages
-    chart            a comparison as SVG
+    comparison       all contenders with all days and seeds
+    report           comparisons as sentences, tables, and pages
+    chart            comparisons as SVG
 
 Time is the log's: the same seed is the same run, but for the CPU time that it takes. No broker, no
 network.

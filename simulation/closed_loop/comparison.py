@@ -1,90 +1,120 @@
-"""Several contenders over several seeds: the runs, and what they come to together."""
+"""Several contenders over several days and seeds: the runs, and what they come to together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from statistics import fmean, pstdev
+from statistics import median
 from typing import Any
 
-from simulation.closed_loop.finished_runs import Calibration, Cost, FinishedRuns, Run
-from simulation.closed_loop.measures import Result
+from simulation.closed_loop.finished_runs import FinishedRuns, Run, Task
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.runs import Runs, Task
+from simulation.closed_loop.runs import Runs
+
+#: The figure that is no measure of the simulated cluster.
+CPU_SECONDS = "cpu_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over several runs."""
+
+    median: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All runs."""
+    """All runs of one scenario at one load."""
 
     parameters: Parameters
     files: tuple[str, ...]
     """Traces; empty: the built-in model."""
-    calibrations: tuple[Calibration, ...]
-    results: tuple[Result, ...]
-    costs: tuple[Cost, ...]
+    runs: tuple[Run, ...]
 
-    def contenders(self) -> Iterator[tuple[str, list[Result]]]:
-        """Results of each contender, in the order of the seeds."""
-        for name in dict.fromkeys(each.contender for each in self.results):
-            yield name, [each for each in self.results if each.contender == name]
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Days of the traces."""
+        return tuple(dict.fromkeys(run.day for run in self.runs))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of each day."""
+        return tuple(dict.fromkeys(run.seed for run in self.runs))
+
+    @property
+    def contenders(self) -> dict[str, tuple[Run, ...]]:
+        """Runs of each contender, in one order of days and seeds."""
+        names = dict.fromkeys(run.contender for run in self.runs)
+        return {name: tuple(r for r in self.runs if r.contender == name) for name in names}
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON has it."""
         return {
             "parameters": {**asdict(self.parameters), "fill_share": self.parameters.fill},
             "traces": list(self.files) or "model",
-            "calibration": [asdict(each) for each in self.calibrations],
             "contenders": [
                 {
                     "name": name,
-                    "mean": means(results),
-                    "spread": spreads(results),
-                    "seeds": [
-                        {
-                            "seed": each.seed,
-                            "figures": dict(each.figures),
-                            "hourly_hot_cpu_minutes": list(each.hourly_hot),
-                            "counts": dict(each.counts),
-                        }
-                        for each in results
+                    "figures": {
+                        figure: asdict(spread(runs, figure)) for figure in runs[0].result.figures
+                    },
+                    "runs": [
+                        {"day": run.day, "seed": run.seed, **asdict(run.result)} for run in runs
                     ],
+                    CPU_SECONDS: [round(run.cpu_s, 1) for run in runs],
                 }
-                for name, results in self.contenders()
+                for name, runs in self.contenders.items()
             ],
-            "cost": [asdict(each) for each in self.costs],
+            "calibration": [
+                {"day": run.day, "seed": run.seed, **asdict(run.calibration)}
+                for run in next(iter(self.contenders.values()))
+            ],
         }
 
 
-def means(results: Sequence[Result]) -> dict[str, float]:
-    """Means over seeds, by figure."""
-    return {
-        name: round(fmean(each.figures[name] for each in results), 4) for name in results[0].figures
-    }
+def value_of(run: Run, figure: str) -> float:
+    """A figure of a run; `cpu_s` is its CPU time."""
+    return run.cpu_s if figure == CPU_SECONDS else run.result.figures[figure]
 
 
-def spreads(results: Sequence[Result]) -> dict[str, float]:
-    """Standard deviations over seeds, by figure."""
-    return {
-        name: round(pstdev([each.figures[name] for each in results]), 4)
-        for name in results[0].figures
-    }
+def spread(runs: Sequence[Run], figure: str) -> Spread:
+    """A figure over the runs of one contender."""
+    return _spread([value_of(run, figure) for run in runs])
+
+
+def ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> Spread | None:
+    """Our figure over that of another contender, for each day and seed; None where theirs is always 0.
+
+    Runs of the same day and seed have the same pods, so their ratio varies less than either figure.
+    """
+    pairs = zip(ours, others, strict=True)
+    values = [(value_of(our, figure), value_of(other, figure)) for our, other in pairs]
+    ratios = [our / other for our, other in values if other]
+    return _spread(ratios) if ratios else None
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values))
 
 
 def compare(
     parameters: Sequence[Parameters],
+    days: Sequence[str],
     seeds: Sequence[int],
     names: Sequence[str],
     files: tuple[str, ...],
     runs: Runs,
     kept: FinishedRuns | None = None,
 ) -> list[Comparison]:
-    """Run every contender with every seed: a comparison for each of `parameters`.
+    """Run every contender with every day and seed: a comparison for each of `parameters`.
 
     Args:
         parameters: of the runs of a comparison.
-        seeds: one scenario each.
+        days: of the traces.
+        seeds: of each day, a cluster each.
         names: of the contenders.
-        files: traces that scenarios are drawn from; empty: the built-in model.
+        files: traces that clusters are drawn from; empty: the built-in model.
         runs: makes runs.
         kept: runs that have ended before are taken from there, and others are added as they end.
 
@@ -92,30 +122,18 @@ def compare(
         UnreadableRun: a run that is kept cannot be read.
         RunDied: the process of a run has ended before the run.
     """
-    tasks = [Task(*each) for each in product(parameters, seeds, names)]
-    found: dict[Task, Run | None] = dict.fromkeys(tasks)
-    if kept is not None:
-        found.update(
-            (each, kept.find(each.parameters, each.seed, each.contender)) for each in tasks
-        )
-    missing = [task for task, made in found.items() if made is None]
-    for task, made in runs(missing) if missing else ():
-        found[task] = made
+    tasks = [Task(*each) for each in product(parameters, days, seeds, names)]
+    made: dict[Task, Run | None] = {task: kept.find(task) if kept else None for task in tasks}
+    missing = [task for task, run in made.items() if run is None]
+    for task, run in runs(missing) if missing else ():
+        made[task] = run
         if kept is not None:
-            kept.keep(task.parameters, made)
+            kept.keep(task, run)
     return [
-        join_runs(each, files, [made for task, made in found.items() if made and task.parameters == each])
+        Comparison(
+            each,
+            files,
+            tuple(run for task, run in made.items() if run and task.parameters == each),
+        )
         for each in parameters
-    ]  # fmt: skip
-
-
-def join_runs(parameters: Parameters, files: tuple[str, ...], runs: Sequence[Run]) -> Comparison:
-    """The comparison of runs that have ended."""
-    by_seed = {each.calibration.seed: each.calibration for each in runs}
-    return Comparison(
-        parameters,
-        files,
-        tuple(by_seed.values()),
-        tuple(each.result for each in runs),
-        tuple(each.cost for each in runs),
-    )
+    ]

@@ -10,7 +10,7 @@ one version wants an empty directory.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,20 @@ from simulation.closed_loop.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What a run cost where it ran; the only figures that differ from run to run."""
+class Task:
+    """A run that is to be made."""
 
-    contender: str
+    parameters: Parameters
+    day: str
+    """Of the traces."""
     seed: int
-    cpu_s: float
-    records: int
-    """Records that both stages applied; 0: the contender is a rule."""
+    contender: str
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found for a seed, so that its load is as asked."""
+    """What was found for a day and seed, so that its load is as asked."""
 
-    seed: int
     factor: float
     requested_share: float
     pods: int
@@ -43,11 +42,15 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One contender with one seed, to its end."""
+    """One contender with one day and seed, to its end."""
 
+    contender: str
+    day: str
+    seed: int
     calibration: Calibration
     result: Result
-    cost: Cost
+    cpu_s: float
+    """CPU time of the whole run, simulated world included; differs each time."""
 
 
 class UnreadableRun(ValueError):
@@ -58,7 +61,11 @@ class FinishedRuns:
     """Runs of one comparison that are kept in a directory."""
 
     def __init__(
-        self, directory: Path, traces: Traces, definitions: Mapping[str, str], version: str
+        self,
+        directory: Path,
+        days: Sequence[Traces],
+        definitions: Mapping[str, str],
+        version: str,
     ) -> None:
         """`definitions`: what each contender goes by, by name.
 
@@ -73,21 +80,24 @@ class FinishedRuns:
             raise PermissionError(f"{directory} cannot be written; expected one for finished runs")
         self._directory = directory
         self._definitions = definitions
-        self._same = {"version": version, "traces": _digest(traces)}
+        self._version = version
+        self._digests = {traces.day: _digest(traces) for traces in days}
 
-    def find(self, parameters: Parameters, seed: int, contender: str) -> Run | None:
+    def find(self, task: Task) -> Run | None:
         """A run that has ended before; none: there is none.
 
         Raises UnreadableRun where its file is damaged.
         """
-        path = self._path(parameters, seed, contender)
+        path = self._path(task)
         try:
             document = json.loads(path.read_bytes())
-            result = document["result"]
             return Run(
+                task.contender,
+                task.day,
+                task.seed,
                 Calibration(**document["calibration"]),
-                Result(**{**result, "hourly_hot": tuple(result["hourly_hot"])}),
-                Cost(**document["cost"]),
+                Result(**document["result"]),
+                float(document["cpu_s"]),
             )
         except FileNotFoundError:
             return None
@@ -96,21 +106,23 @@ class FinishedRuns:
                 f"{path} holds no finished run ({error}); remove it, and it is run again"
             ) from None
 
-    def keep(self, parameters: Parameters, run: Run) -> None:
+    def keep(self, task: Task, run: Run) -> None:
         """Write a run that has ended; a file is whole or not there."""
-        path = self._path(parameters, run.result.seed, run.result.contender)
+        path = self._path(task)
         part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps({"parameters": asdict(parameters), **asdict(run)}))
+        part.write_text(json.dumps({"parameters": asdict(task.parameters), **asdict(run)}))
         part.replace(path)
 
-    def _path(self, parameters: Parameters, seed: int, contender: str) -> Path:
+    def _path(self, task: Task) -> Path:
         of: dict[str, Any] = {
-            **self._same,
-            "parameters": asdict(parameters),
-            "contender": self._definitions[contender],
+            "version": self._version,
+            "traces": self._digests[task.day],
+            "parameters": asdict(task.parameters),
+            "contender": self._definitions[task.contender],
         }
         key = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
-        return self._directory / f"{contender}-load-{parameters.load:g}-seed-{seed}-{key}.json"
+        name = f"{task.contender}-load-{task.parameters.load:g}-{task.day}-seed-{task.seed}-{key}"
+        return self._directory / f"{name}.json"
 
 
 def _digest(traces: Traces) -> str:

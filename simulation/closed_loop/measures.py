@@ -27,14 +27,10 @@ BOUNCE_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one contender came to with one seed."""
+    """What one contender came to with one day and seed."""
 
-    contender: str
-    seed: int
     figures: Mapping[str, float]
     """By name, in the order in which they are shown."""
-    hourly_hot: tuple[int, ...]
-    """Hot node-minutes of CPU in each hour that was measured."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """What only the contender knows of itself."""
 
@@ -113,11 +109,12 @@ class Recorder(Observer):
 
     # --- what it came to ------------------------------------------------------------------------
 
-    def result(self, contender: str, counts: Mapping[str, int]) -> Result:
+    def result(self, counts: Mapping[str, int]) -> Result:
         """The figures of the run."""
         cpu, memory = np.array(self._cpu), np.array(self._memory)
         hot = cpu > HOT_CPU
-        hours = [int(part.sum()) for part in np.split(hot, range(60, len(hot), 60))]
+        millicores = self._allocatable[:, 0]
+        size = millicores / millicores.mean()
         end_ms = self._scenario.end_ms
         still_ms = [
             end_ms - max(at_ms, self._begin_ms)
@@ -126,6 +123,7 @@ class Recorder(Observer):
         ]
         figures: dict[str, float] = {
             "hot_cpu_minutes": int(hot.sum()),
+            "hot_cpu_weighted_minutes": round(float((hot @ size).sum()), 1),
             "hot_memory_minutes": int((memory > HOT_MEMORY).sum()),
             "over_capacity_minutes": int((cpu > 1.0).sum()),
             "p99_cpu": _percentile(cpu, 99.0),
@@ -139,7 +137,7 @@ class Recorder(Observer):
             "evictions": self._evictions,
             "bounces": self._bounces,
         }
-        return Result(contender, self._scenario.seed, figures, tuple(hours), dict(counts))
+        return Result(figures, dict(counts))
 
 
 def _percentile(shares: Shares, percent: float) -> float:

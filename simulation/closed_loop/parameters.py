@@ -1,7 +1,8 @@
-"""Everything that a closed loop can be asked for, by name, with units."""
+"""Everything that a closed loop can be asked for, by name, with units; and the scenarios."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 #: Requests fill this share of the nodes where their mean load is to be 40 % ...
 _FILL_AT_40 = 0.60
@@ -22,6 +23,8 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "owners_per_node": (0.01, 100),
     "owner_spread": (0, 5),
     "alike_share": (0, 1),
+    "day_swing": (0, 1),
+    "day_spread_hours": (0, 24),
     "budgeted_share": (0, 1),
     "life_median_hours": (0.01, 10_000),
     "life_spread": (0, 5),
@@ -39,8 +42,10 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of the runs; each run adds its seed."""
+    """Parameters of the runs; each run adds a day of the traces and a seed."""
 
+    scenario: str = "mixed"
+    """Name of the scenario that the other parameters make."""
     nodes: int = 100
     """Number of nodes."""
     hours: float = 24.0
@@ -61,6 +66,10 @@ class Parameters:
     alike_share: float = 0.0
     """Share of the pods that are like the machine which their owner's other pods are like, each from
     a time of its own; the others are unlike each other."""
+    day_swing: float = 0.0
+    """Pods want this share more CPU in the middle of their owner's day, and less in its night."""
+    day_spread_hours: float = 0.0
+    """The middles of the owners' days lie within so many hours around that of the measured time."""
     budgeted_share: float = 0.5
     """Share of the owners with a disruption budget, which lets one pod go at a time."""
     life_median_hours: float = 2.0
@@ -132,3 +141,25 @@ class Parameters:
         if self.fill_share is not None:
             return self.fill_share
         return min(_FILL_MAX, max(0.05, _FILL_AT_40 + _FILL_PER_LOAD * (self.load - 0.40)))
+
+
+#: Scenarios: the loads at which each is run by default, in percent, and the parameters that differ from
+#: those of `mixed`. Sizes of pods are shares of the published ones, of which 3 fit on a node.
+SCENARIOS: Mapping[str, tuple[tuple[float, ...], Mapping[str, Any]]] = {
+    # Replicas of an owner alike, with day and night, which differ between owners.
+    "web": ((50,), {"alike_share": 1.0, "day_swing": 0.5, "day_spread_hours": 12.0}),
+    # 13 unlike pods on a node.
+    "mixed": ((40, 55), {}),
+    # Pods that live for 15 minutes.
+    "batch": ((50,), {"life_median_hours": 0.25, "life_spread": 0.5, "life_min_s": 60}),
+    # 3 pods on a node.
+    "big-pods": ((50,), {"pod_divisor": 1}),
+    # 30 pods on a node.
+    "small-pods": ((55,), {"pod_divisor": 10}),
+    # Half of the load is that of the nodes themselves.
+    "own-load": ((55,), {"system_share": 0.275}),
+    # Pods use more memory than they request, some much more.
+    "memory": ((40,), {"memory_start": (0.2, 2.6), "memory_growth": (0.0, 1.0)}),
+    # The load of all pods rises and falls together.
+    "peak": ((40,), {"day_swing": 0.4}),
+}

@@ -1,41 +1,57 @@
-"""The result of comparisons: one sentence, tables, and these as lines, Markdown or a page of HTML."""
+"""The result of comparisons: sentences and tables, as lines, as Markdown or as a page of HTML."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from html import escape
-from textwrap import fill
+from statistics import median
+from textwrap import fill, wrap
 
 from connectors.units import count_text
-from simulation.closed_loop.chart import bars, hours
-from simulation.closed_loop.comparison import Comparison, means, spreads
+from simulation.closed_loop.chart import draw_bars
+from simulation.closed_loop.comparison import (
+    CPU_SECONDS,
+    Comparison,
+    Spread,
+    ratio,
+    spread,
+    value_of,
+)
+from simulation.closed_loop.finished_runs import Run
+from simulation.closed_loop.parameters import Parameters
+
+Table = list[list[str]]
+"""Headings, then rows."""
 
 #: Whose figures the sentence is about, and what they are held against, by name and in words.
 OURS = "loadstream"
 AGAINST = {
-    "least-allocated": "kube-scheduler's scores",
-    "koordinator-lownodeload-75": "Koordinator with LowNodeLoad 45/75",
+    "least-allocated": "kube-scheduler",
+    "koordinator-lownodeload-75": "Koordinator",
 }
+HOT, WEIGHTED = "hot_cpu_minutes", "hot_cpu_weighted_minutes"
+EVICTIONS, WAITING = "evictions", "waiting_pod_minutes"
 #: Columns: figure, heading, decimals.
 COLUMNS = (
-    ("hot_cpu_minutes", "hot CPU", 0),
+    (HOT, "hot CPU", 0),
+    (WEIGHTED, "by capacity", 0),
+    (EVICTIONS, "evictions", 0),
+    (WAITING, "waiting", 0),
+    (CPU_SECONDS, "CPU s", 0),
     ("hot_memory_minutes", "hot memory", 0),
     ("over_capacity_minutes", "over 100 %", 0),
     ("p99_cpu", "p99", 2),
-    ("p999_cpu", "p99.9", 2),
-    ("imbalance_cpu", "imbalance", 3),
-    ("waiting_pod_minutes", "pods' waiting", 0),
     ("waiting_pods", "never placed", 0),
-    ("refused_pods", "refused", 0),
-    ("evictions", "evictions", 0),
     ("bounces", "bounces", 0),
 )
 
 LEGEND = (
-    "hot CPU, hot memory: node-minutes with demand above 75 % of CPU, 80 % of memory. over 100 %: "
-    "node-minutes with more demand for CPU than the node has. p99, p99.9: percentiles of the nodes' "
-    "demand for CPU. imbalance: its standard deviation over nodes. pods' waiting: minutes. bounces: pods "
-    "that returned to their node or were evicted again within an hour. ±: standard deviation over seeds."
+    "hot CPU, hot memory: node-minutes with demand above 75 % of CPU, 80 % of memory. by capacity: hot CPU, "
+    "in which a node counts by its share of the mean CPU of a node. waiting: minutes of all pods. CPU s: CPU "
+    "seconds of the run, simulated world included. over 100 %: node-minutes with more demand for CPU than the "
+    "node has. p99: percentile of the nodes' demand for CPU. never placed: pods without a node at the end. "
+    "bounces: pods that returned to their node or were evicted again within an hour. Figures are medians over "
+    "days and seeds, with the range in brackets; ratios are of runs with the same pods."
 )
 #: Columns at which prose wraps.
 WIDTH = 100
@@ -48,100 +64,146 @@ _STYLE = (
 
 def summarize(comparison: Comparison) -> str | None:
     """Compare our default policy with common schedulers, in a few sentences; None without ours."""
-    of = {name: means(results) for name, results in comparison.contenders()}
+    of, given = comparison.contenders, comparison.parameters
     if OURS not in of:
         return None
     ours = of[OURS]
-    given = comparison.parameters
     text = (
-        f"At a mean load of {given.load_text} %, {given.nodes} nodes have "
-        f"{ours['hot_cpu_minutes']:,.0f} hot node-minutes in {given.hours:g} hours under {OURS}'s "
-        f"default policy, with {ours['evictions']:,.0f} evictions."
+        f"Under {OURS}'s default policy, {given.nodes} nodes have {_format(spread(ours, HOT))} hot "
+        f"node-minutes in {given.hours:g} hours, with {_format(spread(ours, EVICTIONS))} evictions."
     )
-    compared = [
-        _ratio(ours["hot_cpu_minutes"], of[name]["hot_cpu_minutes"])
-        + f" under {words}"
-        + (f" ({of[name]['evictions']:,.0f} evictions)" if of[name]["evictions"] else "")
-        for name, words in AGAINST.items()
-        if name in of
-    ]
-    seeds = len({each.seed for each in comparison.results})
+    for name, words in AGAINST.items():
+        if name in of:
+            text += f" {_compare_with(words, ours, of[name])}"
+    return text
+
+
+def _compare_with(words: str, ours: Sequence[Run], others: Sequence[Run]) -> str:
+    if ratio(ours, others, HOT) is None:
+        return f"Under {words} no node is hot."
+    hot, weighted, waiting = (
+        _format_ratio(ours, others, each) for each in (HOT, WEIGHTED, WAITING)
+    )
+    pairs = zip(ours, others, strict=True)
+    worse = sum(value_of(our, HOT) >= value_of(other, HOT) for our, other in pairs)
     return (
-        text
-        + (f" That is {' and '.join(compared)}." if compared else "")
-        + (f" Means of {seeds} seeds." if seeds > 1 else "")
+        f"Compared with {words} ({_format(spread(others, EVICTIONS))} evictions), hot minutes are {hot} "
+        f"times as many, by capacity {weighted} times; pods wait {waiting} times as long."
+        + (
+            f" In {worse} of {count_text(len(ours), 'run')} nodes are not less hot."
+            if worse
+            else ""
+        )
     )
 
 
-def _ratio(figure: float, other: float) -> str:
-    if not other:
-        return "more than the 0 minutes" if figure else "equal to the 0 minutes"
-    return f"{figure / other:.2f} times the minutes"
+def _format_ratio(ours: Sequence[Run], others: Sequence[Run], figure: str) -> str:
+    found = ratio(ours, others, figure)
+    return "-" if found is None else _format(found, 2)
+
+
+def _format(figure: Spread, digits: int = 0) -> str:
+    """The median, with the range if there is one."""
+    median, least, most = (
+        f"{each:,.{digits}f}" for each in (figure.median, figure.least, figure.most)
+    )
+    return median if least == most else f"{median} ({least} to {most})"
+
+
+def tabulate_figures(comparison: Comparison) -> Table:
+    """A row for each contender."""
+    rows = [["", *(heading for _, heading, _ in COLUMNS)]]
+    for name, runs in comparison.contenders.items():
+        rows.append([name, *(_format(spread(runs, each), digits) for each, _, digits in COLUMNS)])
+    return rows
+
+
+def tabulate_ratios(comparisons: Sequence[Comparison]) -> Table:
+    """A row for each comparison with ours: hot minutes and waiting over those of others, evictions."""
+    rows = []
+    for comparison in comparisons:
+        given = comparison.parameters
+        first = {"scenario": f"{given.scenario}, {given.load_text} %"}
+        rows.append(first | _ratios(comparison.contenders))
+    return [list(rows[0]), *(list(row.values()) for row in rows)]
+
+
+def tabulate_days(comparison: Comparison) -> Table:
+    """The same with a row for each day of the traces."""
+    rows = []
+    for day in comparison.days:
+        of = {
+            name: [run for run in runs if run.day == day]
+            for name, runs in comparison.contenders.items()
+        }
+        rows.append({"day": day} | _ratios(of))
+    return [list(rows[0]), *(list(row.values()) for row in rows)]
+
+
+def _ratios(of: Mapping[str, Sequence[Run]]) -> dict[str, str]:
+    """Cells by heading."""
+    ours = of[OURS]
+    cells = {}
+    for name, words in AGAINST.items():
+        if name in of:
+            cells[f"hot / {words}'s"] = _format_ratio(ours, of[name], HOT)
+            cells[f"by capacity / {words}'s"] = _format_ratio(ours, of[name], WEIGHTED)
+            cells[f"waiting / {words}'s"] = _format_ratio(ours, of[name], WAITING)
+    evicting = [OURS, *(name for name in list(AGAINST)[1:] if name in of)]
+    evictions = " / ".join(_format(spread(of[name], EVICTIONS)) for name in evicting)
+    return cells | {"evictions / Koordinator's": evictions}
+
+
+def describe(comparison: Comparison) -> str:
+    """What was run, in a sentence or two."""
+    given, usual = comparison.parameters, Parameters()
+    differing = [
+        f"{each.name} {getattr(given, each.name)}"
+        for each in fields(Parameters)
+        if each.name not in ("scenario", "nodes", "hours", "load")
+        and getattr(given, each.name) != getattr(usual, each.name)
+    ]
+    calibrations = [run.calibration for run in next(iter(comparison.contenders.values()))]
+    return (
+        f"{count_text(given.nodes, 'node')} for {given.hours:g} h after {given.filling_hours:g} h of "
+        f"filling, {count_text(len(comparison.days), 'day')} with {count_text(len(comparison.seeds), 'seed')} "
+        "each. "
+        f"About {median(each.pods for each in calibrations):.0f} pods come, and request "
+        f"{median(each.requested_share for each in calibrations):.0%} of the nodes' CPU."
+        + (f" Parameters that differ from mixed: {', '.join(differing)}." if differing else "")
+    )
 
 
 def format_lines(comparison: Comparison) -> Iterator[str]:
-    """The table of contenders for a terminal, and what it is of."""
-    yield from _about(comparison)
+    """What was run, the sentences, and the table of contenders, for a terminal."""
+    given = comparison.parameters
+    yield f"{given.scenario}, mean load {given.load_text}%"
+    traces = f"Traces: {', '.join(comparison.files) or 'the built-in model'}."
+    for text in filter(None, (describe(comparison), traces, summarize(comparison))):
+        yield from wrap(text, WIDTH, break_on_hyphens=False)
     yield ""
-    rows = figures(comparison)
+    yield from format_table(tabulate_figures(comparison))
+
+
+def format_table(rows: Table) -> Iterator[str]:
+    """A table for a terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        first, *others = row
+    for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
 
 
-def figures(comparison: Comparison) -> list[list[str]]:
-    """Headings, then a row for each contender: means over seeds, with spread if there are several."""
-    rows = [["", *(heading for _, heading, _ in COLUMNS)]]
-    for name, results in comparison.contenders():
-        mean, spread = means(results), spreads(results)
-        cells = [
-            f"{mean[figure]:,.{digits}f}"
-            + (f" ±{spread[figure]:,.{digits}f}" if len(results) > 1 else "")
-            for figure, _, digits in COLUMNS
-        ]
-        rows.append([name, *cells])
-    return rows
-
-
-def calibration(comparison: Comparison) -> list[list[str]]:
-    """Headings, then a row for each seed."""
-    return [
-        ["seed", "pods", "requested", "factor"],
-        *(
-            [str(each.seed), str(each.pods), f"{each.requested_share:.1%}", f"{each.factor:.3f}"]
-            for each in comparison.calibrations
-        ),
-    ]
-
-
-def settings(*comparisons: Comparison) -> list[list[str]]:
-    """Headings, then a row for each parameter; with commas where comparisons differ in it."""
-    source = ", ".join(comparisons[0].files) or "the built-in model"
-    given = [each.parameters for each in comparisons]
-    values = [{**asdict(each), "fill_share": round(each.fill, 4)} for each in given]
-    rows = ([name, _joined(each[name] for each in values)] for name in values[0])
-    return [["parameter", "value"], *rows, ["traces", source]]
-
-
-def _joined(values: Iterable[object]) -> str:
-    return ", ".join(dict.fromkeys(map(str, values)))
-
-
-def _about(comparison: Comparison) -> Iterator[str]:
-    given = comparison.parameters
-    source = ", ".join(comparison.files) or "the built-in model"
-    seeds = count_text(len(comparison.calibrations), "seed")
-    yield (
-        f"{given.nodes} nodes for {given.hours:g} h after {given.filling_hours:g} h of filling, "
-        f"mean load {given.load_text}%, {seeds}; from {source}"
-    )
-    for each in comparison.calibrations:
-        yield (
-            f"seed {each.seed}: {each.pods} pods request {each.requested_share:.1%} of the nodes; "
-            f"usage is request x trace x {each.factor:.2f}"
-        )
+def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str | Table]]]:
+    """Headings, each with what stands below it: texts and tables."""
+    traces = f"Traces: {', '.join(comparisons[0].files) or 'the built-in model'}."
+    has_ours = OURS in comparisons[0].contenders
+    yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
+    for each in comparisons:
+        parts: list[str | Table] = [" ".join(filter(None, (describe(each), summarize(each))))]
+        parts.append(tabulate_figures(each))
+        if has_ours and len(each.days) > 1:
+            parts.append(tabulate_days(each))
+        yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
 
 
 def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Sequence[str]) -> str:
@@ -152,60 +214,40 @@ def format_markdown(comparisons: Sequence[Comparison], chart: str, arguments: Se
         chart: name of the chart's file, which stands beside the page.
         arguments: of the command that made it.
     """
-    given = comparisons[0].parameters
     parts = [
-        f"# Closed loop: {given.nodes} nodes, {given.hours:g} hours",
+        "# Closed loop: the report",
         f"This command wrote the page:\n\n    loadstream {shlex.join(arguments)}",
         "[closed-loop.md](closed-loop.md) explains the simulation and the figures, "
-        "[compare-policies.md](../how-to/compare-policies.md)\nthe contenders.",
+        "[compare-policies.md](../how-to/compare-policies.md)\nthe scenarios and contenders.",
         f"![Hot node-minutes by contender]({chart})",
     ]
-    for comparison in comparisons:
-        said = summarize(comparison)
-        parts += [
-            f"## Mean load {comparison.parameters.load_text} %",
-            *([fill(said, WIDTH, break_on_hyphens=False)] if said else []),
-            _markdown_table(figures(comparison)),
-            "### Calibration",
-            _markdown_table(calibration(comparison)),
-        ]
-    parts += [
-        "## Parameters",
-        _markdown_table(settings(*comparisons)),
-        fill(LEGEND, WIDTH, break_on_hyphens=False),
-    ]
+    for heading, contents in _sections(comparisons):
+        parts.append(f"## {heading}")
+        for each in contents:
+            if isinstance(each, str):
+                parts.append(fill(each, WIDTH, break_on_hyphens=False))
+            else:
+                parts.append(_markdown(each))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(rows: list[list[str]]) -> str:
+def _markdown(rows: Table) -> str:
     heads, *others = rows
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def format_page(comparisons: Sequence[Comparison]) -> str:
-    """A page of HTML that needs nothing else, with a section for each load."""
-    given = comparisons[0].parameters
-    title = f"Closed loop: {given.nodes} nodes, {given.hours:g} h"
-    parts = [f"<h1>{escape(title)}</h1>", bars(comparisons)]
-    for comparison in comparisons:
-        parts += [
-            f"<h2>Mean load {comparison.parameters.load_text} %</h2>",
-            f"<p>{escape(summarize(comparison) or '')}</p>",
-            _html_table(figures(comparison)),
-            "<h3>Hot node-minutes in each hour, mean over seeds</h3>",
-            hours(comparison),
-            "<h3>Calibration</h3>",
-            _html_table(calibration(comparison)),
-            "<h3>Parameters</h3>",
-            _html_table(settings(comparison)),
-        ]
-    parts.append(f"<p>{escape(LEGEND)}</p>")
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+def format_page(comparisons: Sequence[Comparison], picture: str = "") -> str:
+    """A page of HTML that needs nothing else; `picture`: an SVG that stands at its top."""
+    parts = ["<h1>Closed loop: the report</h1>", picture, draw_bars(comparisons)]
+    for heading, contents in _sections(comparisons):
+        parts.append(f"<h2>{escape(heading)}</h2>")
+        parts += (f"<p>{escape(e)}</p>" if isinstance(e, str) else _html(e) for e in contents)
+    head = f'<meta charset="utf-8"><title>Closed loop</title><style>{_STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
 
 
-def _html_table(rows: list[list[str]]) -> str:
+def _html(rows: Table) -> str:
     heads, *others = rows
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     body = "".join(

@@ -20,8 +20,7 @@ from threading import Thread
 from typing import Protocol
 
 from simulation.closed_loop.contenders import MakeContender, contenders
-from simulation.closed_loop.finished_runs import Calibration, Cost, Run
-from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, run
@@ -34,15 +33,6 @@ GC_THRESHOLDS = (400_000, 5, 20_000)
 
 Progress = Callable[[str], None]
 """Is called with a line now and then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A run that is to be made."""
-
-    parameters: Parameters
-    seed: int
-    contender: str
 
 
 class Runs(Protocol):
@@ -62,7 +52,7 @@ class InTurn:
 
     def __init__(
         self,
-        traces: Traces,
+        days: Sequence[Traces],
         make: Mapping[str, MakeContender],
         progress: Progress,
         cpu_s: Callable[[], float] = time.process_time,
@@ -70,40 +60,47 @@ class InTurn:
         """`cpu_s`: CPU time of this process so far."""
         self._make, self._progress, self._cpu_s = make, progress, cpu_s
         # All contenders meet one scenario, and drawing it takes some seconds.
+        of = {traces.day: traces for traces in days}
         self._scenario = lru_cache(1)(
-            lambda parameters, seed: draw_scenario(parameters, seed, traces)
+            lambda parameters, day, seed: draw_scenario(parameters, seed, of[day])
         )
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Run]]:
         """Each task with its run, in their order."""
         for task in tasks:
-            scenario = self._scenario(task.parameters, task.seed)
+            scenario = self._scenario(task.parameters, task.day, task.seed)
             contender = self._make[task.contender]()
-            yield task, make_run(scenario, contender, self._progress, self._cpu_s)
+            yield task, make_run(scenario, task.day, contender, self._progress, self._cpu_s)
 
 
 def make_run(
     scenario: Scenario,
+    day: str,
     contender: Contender,
     progress: Progress,
     cpu_s: Callable[[], float] = time.process_time,
 ) -> Run:
-    """Let a contender decide a whole scenario; `cpu_s`: CPU time of this process so far."""
+    """Let a contender decide a whole scenario.
+
+    Args:
+        scenario: of the run.
+        day: of the traces that it was drawn from.
+        contender: decides.
+        progress: is called each simulated hour.
+        cpu_s: CPU time of this process so far.
+    """
     given, seed, name, begun_s = scenario.parameters, scenario.seed, contender.name, cpu_s()
     whole = given.filling_hours + given.hours
 
     def report(hours: float) -> None:
         progress(
-            f"{given.load_text}% load, {name}, seed {seed}: {hours:.0f} of {whole:g} h after "
+            f"{given.load_text}% load, day {day}, {name}, seed {seed}: {hours:.0f} of {whole:g} h after "
             f"{cpu_s() - begun_s:.0f} s of CPU"
         )
 
     result = run(scenario, contender, report)
-    return Run(
-        Calibration(seed, scenario.factor, scenario.requested_share, len(scenario.plans)),
-        result,
-        Cost(name, seed, cpu_s() - begun_s, result.counts.get("records", 0)),
-    )
+    calibration = Calibration(scenario.factor, scenario.requested_share, len(scenario.plans))
+    return Run(name, day, seed, calibration, result, cpu_s() - begun_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class SideBySide:
     """At most this many runs at a time."""
     names: Sequence[str]
     files: Sequence[Path]
-    traces: Traces
+    days: Sequence[Traces]
     progress: Progress
     """A function of a module: it is called in the other processes."""
 
@@ -123,7 +120,7 @@ class SideBySide:
 
         Raises RunDied where a process was ended from outside, such as for want of memory.
         """
-        given = (self.names, self.files, self.traces, self.progress)
+        given = (self.names, self.files, self.days, self.progress)
         with ProcessPoolExecutor(
             min(self.jobs, len(tasks)), get_context("spawn"), _begin, given
         ) as pool:
@@ -147,14 +144,14 @@ def runs(
     jobs: int,
     names: Sequence[str],
     files: Sequence[Path],
-    traces: Traces,
+    days: Sequence[Traces],
     progress: Progress,
 ) -> Runs:
     """What makes runs, at most `jobs` at a time."""
     if jobs == 1:
         gc.set_threshold(*GC_THRESHOLDS)
-        return InTurn(traces, contenders(names, files), progress)
-    return SideBySide(jobs, names, files, traces, progress)
+        return InTurn(days, contenders(names, files), progress)
+    return SideBySide(jobs, names, files, days, progress)
 
 
 _in_turn: InTurn
@@ -164,7 +161,7 @@ _in_turn: InTurn
 def _begin(
     names: Sequence[str],
     files: Sequence[Path],
-    traces: Traces,
+    days: Sequence[Traces],
     progress: Progress,
 ) -> None:
     global _in_turn  # a pool calls functions of modules, and these keep what they need here
@@ -172,7 +169,7 @@ def _begin(
     pthread_sigmask(SIG_UNBLOCK, {SIGINT})
     Thread(target=_end_with_parent, daemon=True).start()
     gc.set_threshold(*GC_THRESHOLDS)
-    _in_turn = InTurn(traces, contenders(names, files), progress)
+    _in_turn = InTurn(days, contenders(names, files), progress)
 
 
 @contextmanager

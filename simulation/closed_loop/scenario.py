@@ -9,8 +9,9 @@ after its start, and wants as much CPU at each moment, wherever it is.
     lives      lognormal. Pods that run at the beginning are met in the middle of their lives: drawn
                with a chance proportional to their length, of which a uniform share is left
     arrivals   Poisson, such that on average as much is requested as at the beginning
-    CPU        request x a traced machine's percent, shifted by the pod's own time of the day x a
-               factor, which is calibrated so that the mean demand is as asked
+    CPU        request x a traced machine's percent, shifted by the pod's own time of the day x the
+               swing of its owner's day x a factor, which is calibrated so that the mean demand is
+               as asked
     system     what nodes use themselves: a traced machine's, shifted, x a share of the node
     memory     request x (start + growth x (1 - exp(-age / time)))
 """
@@ -49,7 +50,9 @@ _PRIORITY = 9500
 #: Lives that the length-biased ones are drawn from.
 _LIVES = 50_000
 
-_NODES, _PODS, _LIFE, _USAGE, _SYSTEM = 100, 101, 102, 103, 104
+_DAY_S = 86_400
+
+_NODES, _PODS, _LIFE, _USAGE, _SYSTEM, _DAYS = 100, 101, 102, 103, 104, 105
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,17 @@ class Demands:
     memory_start: Array
     memory_growth: Array
     memory_time_ms: float
+    day_swing: float
+    noon_s: Array
+    """Middle of the owner's day, since the beginning."""
 
     def cpu(self, pods: Indexes, at_ms: Indexes | int) -> Array:
         """CPU that pods of these indexes want, in millicores; `at_ms` since the beginning."""
         step = (np.asarray(at_ms) // 1000 + self.shift_s[pods]) // STEP_S % STEPS
         wanted: Array = self.cpu_millicores[pods] * self.cpu_percent[self.machine[pods], step]
+        if self.day_swing:
+            days = (np.asarray(at_ms) / 1000 - self.noon_s[pods]) / _DAY_S
+            wanted = wanted * (1.0 + self.day_swing * np.cos(2.0 * np.pi * days))
         return wanted
 
     def memory(self, pods: Indexes, age_ms: Array) -> Array:
@@ -300,6 +309,11 @@ def _demands(
     machine = random.choice(machines, pods)
     of_owner = random.choice(machines, int(owners.max()) + 1)
     alike = random.random(pods) < parameters.alike_share
+    spread_s = 3600 * parameters.day_spread_hours
+    middle_s = 3600 * (parameters.filling_hours + parameters.hours / 2)
+    noon_s = middle_s + spread_s * np.random.default_rng([seed, _DAYS]).uniform(
+        -0.5, 0.5, len(of_owner)
+    )
     return Demands(
         cpu_percent=traces.cpu_percent,
         machine=np.where(alike, of_owner[owners], machine),
@@ -309,6 +323,8 @@ def _demands(
         memory_start=random.uniform(*parameters.memory_start, pods),
         memory_growth=random.uniform(*parameters.memory_growth, pods),
         memory_time_ms=parameters.memory_growth_hours * HOUR_MS,
+        day_swing=parameters.day_swing,
+        noon_s=noon_s[owners],
     )
 
 

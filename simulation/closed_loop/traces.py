@@ -2,13 +2,14 @@
 
     openb*node*.csv   nodes of the OpenB cluster: CPU in milli, memory in MiB
     openb*pod*.csv    its tasks; those without GPUs are the sizes of pods
-    planetlab*.csv    CPU of virtual machines over one day, every 5 minutes, in percent
+    planetlab*.csv    CPU of virtual machines over one day, every 5 minutes, in percent; a file a day
 
-Each may be packed (.gz), and named after any list or date. Where no directory is given there is a
-model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
+Each may be packed (.gz), and named after any list or date. The files of days may lie in directories
+below. Where no directory is given there is a model of all three: sizes as in the OpenB cluster, and machines most of which do little while a few
 are busy all day. `system_usage` reads a fourth list, of what nodes use themselves, where it is asked for.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,7 @@ POD_COLUMNS = (
     "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase",
     "creation_time", "deletion_time", "scheduled_time",
 )  # fmt: skip
-CPU_PATTERNS = ("planetlab*.csv.gz", "planetlab*.csv")
+CPU_PATTERN = re.compile(r"planetlab(.*)\.csv(\.gz)?")
 #: Length of a step of the CPU trace, and steps in its day.
 STEP_S, STEPS = 300, 288
 CPU_COLUMNS = ("vm", *(f"t{5 * step}min" for step in range(STEPS)))
@@ -58,8 +59,10 @@ _MODEL_SEED = 20_110_303
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a run draws from."""
+    """What a run draws from: lists of nodes and pods, and one day of machines."""
 
+    day: str
+    """The date in the name of the day's file, or what its name has in place of a date."""
     nodes: Sizes
     pods: Sizes
     cpu_percent: npt.NDArray[np.float32]
@@ -72,21 +75,49 @@ class Traces:
     """What nodes use themselves; none: the built-in model."""
 
 
-def read_traces(directory: Path, *, system: bool = False) -> Traces:
-    """Read the three lists of a directory, and with `system` what nodes use themselves, if it is there.
+def read_traces(directory: Path, *, system: bool = False) -> list[Traces]:
+    """Read the lists of a directory, and with `system` what nodes use themselves, if it is there.
 
-    Raises TraceError where one is missing, cannot be read, or holds nothing.
+    Returns the traces of each day, in the order of their names; they share all but the day's machines.
+    Raises TraceError where a list is missing, cannot be read, or holds nothing.
     """
     pods, pod_file, bad_pods = _read_pods(directory)
     nodes, node_file, bad_nodes = _read_nodes(directory)
-    cpu, cpu_file, bad_cpu = _read_cpu(directory)
-    complaints = (*bad_nodes.complaints, *bad_cpu.complaints, *bad_pods)
-    files = (node_file, pod_file, cpu_file)
-    if not system or not has_system_usage(directory):
-        return Traces(nodes, pods, cpu, files, complaints)
-    machines = read_system_usage(directory)
-    complaints = (*complaints, *machines.complaints)
-    return Traces(nodes, pods, cpu, (*files, machines.file), complaints, machines.shape)
+    files: tuple[str, ...] = (node_file, pod_file)
+    complaints: tuple[str, ...] = (*bad_nodes.complaints, *bad_pods)
+    shape: Shape | None = None
+    if system and has_system_usage(directory):
+        machines = read_system_usage(directory)
+        files, shape = (*files, machines.file), machines.shape
+        complaints = (*complaints, *machines.complaints)
+    days = []
+    for day, path in _find_days(directory).items():
+        cpu, bad_cpu = _read_cpu(path)
+        own = (*complaints, *bad_cpu.complaints)
+        days.append(Traces(day, nodes, pods, cpu, (*files, path.name), own, shape))
+    return days
+
+
+def _find_days(directory: Path) -> dict[str, Path]:
+    """Files of PlanetLab machines by day, also those in directories below."""
+    days: dict[str, Path] = {}
+    paths = [*directory.glob("planetlab*"), *directory.glob("*/planetlab*")]
+    for path in sorted(paths, key=lambda path: path.name):
+        named = CPU_PATTERN.fullmatch(path.name)
+        if named is None or not path.is_file():
+            continue
+        dated = re.search(r"\d{8}", path.name)
+        day = dated[0] if dated else named[1].strip("-_.") or "day"
+        if day in days:
+            raise TraceError(
+                f"{directory} holds {days[day]} and {path}, both of day {day}; expected one file a day"
+            )
+        days[day] = path
+    if not days:
+        raise TraceError(
+            f"{directory} holds no CPU of PlanetLab machines: expected files named like planetlab*.csv"
+        )
+    return days
 
 
 def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
@@ -137,8 +168,7 @@ def _read_nodes(directory: Path) -> tuple[Sizes, str, Malformed]:
     return np.array(sizes), path.name, malformed
 
 
-def _read_cpu(directory: Path) -> tuple[npt.NDArray[np.float32], str, Malformed]:
-    path = find_trace(directory, CPU_PATTERNS, "CPU of PlanetLab machines")
+def _read_cpu(path: Path) -> tuple[npt.NDArray[np.float32], Malformed]:
     malformed = Malformed(path.name)
     machines: list[list[int]] = []
     for line, (_, *steps) in read_rows(path, CPU_COLUMNS, malformed):
@@ -150,7 +180,7 @@ def _read_cpu(directory: Path) -> tuple[npt.NDArray[np.float32], str, Malformed]
             malformed.add(line, str(error))
     if not machines or not np.any(machines):
         raise TraceError(f"{path} holds no machine that used anything")
-    return np.array(machines, dtype=np.float32), path.name, malformed
+    return np.array(machines, dtype=np.float32), malformed
 
 
 def _above_0(column: str, text: str) -> int:
@@ -175,7 +205,7 @@ def model_traces() -> Traces:
     level = _LEVEL_MEDIAN * np.exp(_LEVEL_SPREAD * random.standard_normal((_MODEL_MACHINES, 1)))
     steps = np.exp(_STEP_SPREAD * random.standard_normal((_MODEL_MACHINES, STEPS)))
     cpu = np.clip(np.rint(level * steps), 0, 100).astype(np.float32)
-    return Traces(nodes, pods, cpu, ())
+    return Traces("model", nodes, pods, cpu, ())
 
 
 def _drawn(

@@ -90,4 +90,4 @@ def run(scenario: Scenario, contender: Contender, progress: Progress) -> Result:
             recorder.minute(world.usage.moment(now_ms))
         if passed_ms % HOUR_MS == 0:
             progress(passed_ms / HOUR_MS)
-    return recorder.result(contender.name, contender.figures())
+    return recorder.result(contender.figures())

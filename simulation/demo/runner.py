@@ -11,20 +11,26 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.process.signals import terminable
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
 from schemas.settings.announcement import AlreadyAnnounced, announce
 from schemas.settings.connection import ENV_PREFIX
-from simulation.closed_loop.comparison import Comparison, join_runs
+from schemas.topics.codec import decode
+from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.contenders import contenders
 from simulation.closed_loop.finished_runs import Run
-from simulation.closed_loop.parameters import Parameters
+from simulation.closed_loop.parameters import SCENARIOS, Parameters
 from simulation.closed_loop.runs import make_run
-from simulation.closed_loop.scenario import Scenario, draw_scenario
+from simulation.closed_loop.scenario import Array, Scenario, draw_scenario
 from simulation.closed_loop.stage_contender import StageContender
 from simulation.closed_loop.traces import Traces
 from simulation.closed_loop.world import Contender, World
 from simulation.cluster.cluster import Eviction, Observer
+from simulation.demo.evidence import Evidence
 from simulation.demo.view import OUTPUTS_SHOWN, Display, Moment
 from simulation.processes import environment, running, worker
 from simulation.worker_stages import LockStepStages
@@ -49,12 +55,23 @@ class Done:
     """Of everything that the worker's cluster stage decided, in order."""
     refused: tuple[str, ...]
     """The first records that the worker could not use, a sentence each."""
+    evidence: Evidence
 
 
-def choose_parameters(nodes: int, hours: float) -> Parameters:
-    """A cluster so busy that nodes become hot, in turns of 5 minutes: a worker goes through a day of
-    them in a minute."""
-    return Parameters(nodes=nodes, hours=hours, load=0.5, sample_s=120, step_s=60, turn_s=300)
+def choose_parameters(scenario: str, nodes: int, hours: float) -> Parameters:
+    """The highest load of a scenario, in turns of 5 minutes: a worker goes through half a day of them
+    in a minute."""
+    loads, differing = SCENARIOS[scenario]
+    return Parameters(
+        scenario=scenario,
+        nodes=nodes,
+        hours=hours,
+        load=loads[-1] / 100,
+        sample_s=120,
+        step_s=60,
+        turn_s=300,
+        **differing,
+    )
 
 
 def run(
@@ -71,7 +88,7 @@ def run(
     """
     scenario = draw_scenario(parameters, seed, traces, CLUSTER)
     with terminable(code=130):  # there is no result, as after Ctrl-C
-        ours, digest, refused = _run_ours(scenario, output, display)
+        ours, digest, shown = _run_ours(scenario, traces.day, output, display)
         others: list[Contender] = [
             contenders([BY_REQUESTS], ())[BY_REQUESTS](),
             StageContender(KOORDINATOR, read_policy(KOORDINATOR), LocalPipeline),
@@ -79,8 +96,9 @@ def run(
         runs = [ours]
         for contender in others:
             progress(f"the same again under {contender.name}, for comparison ...")
-            runs.append(make_run(scenario, contender, _ignore))
-    return Done(join_runs(parameters, traces.files, runs), digest, refused)
+            runs.append(make_run(scenario, traces.day, contender, _ignore))
+    comparison = Comparison(parameters, traces.files, tuple(runs))
+    return Done(comparison, digest, tuple(shown.complaints), shown.evidence())
 
 
 def read_policy(name: str) -> str:
@@ -88,9 +106,22 @@ def read_policy(name: str) -> str:
     return (Path(__file__).parent / "policies" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
+def read_outputs(output: Path) -> tuple[list[EvictionCommand], list[PlacementDecision]]:
+    """Commands and decisions of a run, as they were written to `output`."""
+    commands, decisions = [], []
+    for topic in ("eviction-commands", "placement-decisions"):
+        for line in (output / OUTPUT_FILES[topic]).read_bytes().splitlines():
+            message = decode(topic, line)
+            if isinstance(message, EvictionCommand):
+                commands.append(message)
+            elif isinstance(message, PlacementDecision):
+                decisions.append(message)
+    return commands, decisions
+
+
 def _run_ours(
-    scenario: Scenario, output: Path, display: Display
-) -> tuple[Run, str, tuple[str, ...]]:
+    scenario: Scenario, day: str, output: Path, display: Display
+) -> tuple[Run, str, "_ShownRun"]:
     policy = read_policy(OURS)
     (output / "policy.yaml").write_text(policy, encoding="utf-8")
     with ExitStack() as stack:
@@ -120,7 +151,7 @@ def _run_ours(
         )
         stack.enter_context(display)
         ours = _ShownRun(policy, stages, display, latest, note)
-        return make_run(scenario, ours, _ignore), digest.hexdigest(), tuple(ours.complaints)
+        return make_run(scenario, day, ours, _ignore), digest.hexdigest(), ours
 
 
 class _ShownRun(StageContender, Observer):
@@ -136,7 +167,8 @@ class _ShownRun(StageContender, Observer):
     ) -> None:
         super().__init__(OURS, policy, lambda: stages, partition=stages.partition)
         self._display, self._latest, self._note = display, latest, note
-        self._evicted = 0
+        self._evictions: list[Eviction] = []
+        self._demand: list[Array] = []
 
     def begin(self, world: World) -> None:
         self._display.print("the worker is starting ...")
@@ -147,12 +179,18 @@ class _ShownRun(StageContender, Observer):
     def step(self, now_ms: int) -> None:
         super().step(now_ms)
         real_s = time.monotonic() - self._began_s
-        self._display.show(
-            Moment(self._world, now_ms, real_s, self._evicted, self._latest, self._note)
-        )
+        moment = Moment(self._world, now_ms, real_s, len(self._evictions), self._latest, self._note)
+        self._demand.append(moment.demand[:, 0])
+        self._display.show(moment)
 
     def evicted(self, eviction: Eviction) -> None:
-        self._evicted += 1
+        self._evictions.append(eviction)
+
+    def evidence(self) -> Evidence:
+        """The whole run; its steps are minutes."""
+        scenario = self._world.scenario
+        measured = [each for each in self._evictions if each.at_ms >= scenario.measured_ms]
+        return Evidence(scenario, np.array(self._demand), tuple(measured))
 
 
 def _announce(stack: ExitStack, bootstrap_servers: str) -> str:

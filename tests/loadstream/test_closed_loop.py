@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from loadstream.commands import app
 
-_SMALL = ("--nodes", "6", "--hours", "0.2", "--set", "filling_hours=0.3", "--jobs", "1")
+_SMALL = (
+    "--nodes", "6", "--hours", "0.2", "--load", "40", "--set", "filling_hours=0.3", "--jobs", "1",
+)  # fmt: skip
 
 
 def call(*arguments: str) -> tuple[int, str, str]:
@@ -26,13 +28,12 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
         *_SMALL, "--contenders", "least-allocated,random-choice", "--seeds", "2", "--report", str(page)
     )  # fmt: skip
     assert code == 0, err
-    assert [line.split()[0] for line in out.split("\n") if re.search(r" ±\d", line)] == [
-        "least-allocated", "random-choice",
-    ]  # fmt: skip
-    assert "seed 1: " in out
-    assert "least-allocated, seed 0: 0 of 0.5 h" in err
+    rows = [line.split()[0] for line in out.split("\n") if re.search(r"\d \(.* to ", line)]
+    assert rows == ["least-allocated", "random-choice"]
+    assert "1 day with 2 seeds" in out
+    assert "day model, least-allocated, seed 0: 0 of 0.5 h" in err
     text = page.read_text(encoding="utf-8")
-    assert text.count("<polyline") == 2
+    assert text.count(">random-choice</text>") == 1
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "filling_hours" in text
 
@@ -45,18 +46,16 @@ def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> N
     )  # fmt: skip
     code, out, err = call(*arguments)
     assert code == 0, err
-    assert ["mean load 40%," in out, "mean load 40.25%," in out] == [True, True]
-    assert "40.25% load, random-choice, seed 0:" in err
+    assert ["mean load 40%\n" in out, "mean load 40.25%\n" in out] == [True, True]
+    assert "40.25% load, day model, random-choice, seed 0:" in err
     text = report.read_text(encoding="utf-8")
     assert [line for line in text.split("\n") if line.startswith("## ")] == [
-        "## Mean load 40 %", "## Mean load 40.25 %", "## Parameters",
+        "## All scenarios", "## mixed, mean load 40 %", "## mixed, mean load 40.25 %",
     ]  # fmt: skip
     assert "![Hot node-minutes by contender](report.svg)" in text
-    assert "| load | 0.4, 0.4025 |" in text
-    assert "| nodes | 6 |" in text
     chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
     assert chart.count(">random-choice<") == 2
-    assert "mean load 40.25 %<" in chart
+    assert "mixed, mean load 40.25 %: hot" in chart
     code, _, err = call(*arguments)
     assert (code, err) == (0, "")
 
@@ -72,7 +71,7 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, capture_output=True, env=environment, check=True)  # noqa: S603
         (document,) = json.loads(done.stdout)["comparisons"]
-        assert document.pop("cost")
+        assert all(each.pop("cpu_s") for each in document["contenders"])
         return document
 
     assert once("1") == once("2")
@@ -85,6 +84,8 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--trace", "/nowhere"), "/nowhere is no directory"),
         (("--load", "40,40"), "found '40,40'; expected percent from 1 to 90"),
         (("--load", "0"), "found '0'; expected percent from 1 to 90"),
+        (("--scenario", "web,cron"), "found 'web,cron'; expected one or more of web, mixed, batch"),
+        (("--days", "20110303"), "found '20110303'; expected one or more of model, with commas"),
         (("--seeds", "5-3"), "found '5-3'; expected how many, such as 5, or which"),
         (
             ("--set", "speed=3"),
@@ -118,6 +119,20 @@ def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -
     code, _, err = call(*_SMALL, *arguments)
     assert code == 2
     assert sentence in " ".join(err.replace("│", " ").split())
+
+
+def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
+    """In small: what the figures are, the report says."""
+    code, out, err = call(
+        "--scenario", "all", "--nodes", "3", "--hours", "0.1", "--set", "filling_hours=0.1", "--jobs", "1",
+        "--contenders", "loadstream,least-allocated", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    found = [each["parameters"] for each in json.loads(out)["comparisons"]]
+    assert [f"{each['scenario']} {each['load']}" for each in found] == [
+        "web 0.5", "mixed 0.4", "mixed 0.55", "batch 0.5", "big-pods 0.5", "small-pods 0.55",
+        "own-load 0.55", "memory 0.4", "peak 0.4",
+    ]  # fmt: skip
 
 
 def test_a_whole_number_is_one_in_the_report() -> None:
@@ -172,4 +187,4 @@ def test_a_policy_of_ones_own_is_compared_under_the_name_of_its_file(tmp_path: P
     (document,) = json.loads(out)["comparisons"]
     (only,) = document["contenders"]
     assert only["name"] == "mine"
-    assert only["seeds"][0]["counts"]["records"] > 100
+    assert only["runs"][0]["counts"]["records"] > 100

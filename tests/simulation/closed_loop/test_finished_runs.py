@@ -8,7 +8,7 @@ import pytest
 
 from simulation.closed_loop.comparison import compare
 from simulation.closed_loop.contenders import MakeContender, contenders
-from simulation.closed_loop.finished_runs import FinishedRuns, UnreadableRun
+from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn
 from simulation.closed_loop.system_usage import model_system_usage
@@ -17,10 +17,11 @@ from streams.in_process.pipeline import LocalPipeline
 
 _SMALL = Parameters(nodes=4, hours=0.2, filling_hours=0.2)
 _TRACES = model_traces()
+_TASK = Task(_SMALL, "model", 3, "random-choice")
 
 
 def _kept(directory: Path, version: str = "1", definition: str = "rule") -> FinishedRuns:
-    return FinishedRuns(directory, _TRACES, {"random-choice": definition}, version)
+    return FinishedRuns(directory, [_TRACES], {"random-choice": definition}, version)
 
 
 def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = None) -> object:
@@ -29,8 +30,8 @@ def _compared(kept: FinishedRuns, make: Callable[[], MakeContender] | None = Non
         if make is None
         else {"random-choice": make()}
     )
-    runs = InTurn(_TRACES, of, lambda _: None, lambda: 0.0)
-    return compare([_SMALL], [3], ["random-choice"], _TRACES.files, runs, kept)
+    runs = InTurn([_TRACES], of, lambda _: None, lambda: 0.0)
+    return compare([_SMALL], ["model"], [3], ["random-choice"], (), runs, kept)
 
 
 def _must_not_run() -> MakeContender:
@@ -57,18 +58,18 @@ def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
 def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     measured = replace(_TRACES, system=model_system_usage())
-    kept = FinishedRuns(tmp_path, measured, {"random-choice": "rule"}, "1")
-    assert kept.find(_SMALL, 3, "random-choice") is None
+    kept = FinishedRuns(tmp_path, [measured], {"random-choice": "rule"}, "1")
+    assert kept.find(_TASK) is None
 
 
 def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:
     _compared(_kept(tmp_path))
     kept = _kept(tmp_path)
-    assert kept.find(_SMALL, 3, "random-choice") is not None
-    assert kept.find(_SMALL, 4, "random-choice") is None
-    assert kept.find(replace(_SMALL, load=0.5), 3, "random-choice") is None
-    assert _kept(tmp_path, version="2").find(_SMALL, 3, "random-choice") is None
-    assert _kept(tmp_path, definition="other").find(_SMALL, 3, "random-choice") is None
+    assert kept.find(_TASK) is not None
+    assert kept.find(replace(_TASK, seed=4)) is None
+    assert kept.find(replace(_TASK, parameters=replace(_SMALL, load=0.5))) is None
+    assert _kept(tmp_path, version="2").find(_TASK) is None
+    assert _kept(tmp_path, definition="other").find(_TASK) is None
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_page_names_every_figure() -> None:
     page = (Path(__file__).parents[3] / "docs" / "explanation" / "closed-loop.md").read_text(
         encoding="utf-8"
     )
-    figures = recorded(drawn, flat(drawn, 1)).result("x", {}).figures
+    figures = recorded(drawn, flat(drawn, 1)).result({}).figures
     assert {type(each) for each in figures.values()} <= {int, float}
     assert [name for name in figures if f"`{name}`" not in page] == []
 
@@ -51,7 +51,7 @@ def test_hot_minutes_are_counted_above_and_not_at_their_shares() -> None:
     drawn = scenario()
     shares = flat(drawn, 30)
     shares[3, 0], shares[4, 0], shares[5, 1], shares[6, 1] = 0.7501, 0.75, 0.81, 1.01
-    figures = recorded(drawn, shares).result("x", {}).figures
+    figures = recorded(drawn, shares).result({}).figures
     assert figures["hot_cpu_minutes"] == 3
     assert figures["hot_memory_minutes"] == 2
     assert figures["over_capacity_minutes"] == 1
@@ -64,16 +64,20 @@ def test_nothing_counts_before_the_cluster_is_filled() -> None:
     nothing = np.full((len(drawn.machines), 2), 1e18)
     early = Moment(drawn.measured_ms - 1, np.array([]), np.empty((0, 2)), nothing, nothing)
     recorder.minute(early)
-    assert recorder.result("x", {}).figures["hot_cpu_minutes"] == 0
+    assert recorder.result({}).figures["hot_cpu_minutes"] == 0
 
 
-def test_hot_minutes_of_hours_add_up_to_all() -> None:
-    drawn = scenario(hours=2.5)
-    shares = flat(drawn, 150)
-    shares[::7, 2] = _HOT
-    result = recorded(drawn, shares).result("x", {})
-    assert len(result.hourly_hot) == 3
-    assert sum(result.hourly_hot) == result.figures["hot_cpu_minutes"]
+def test_hot_minutes_by_capacity_weigh_a_node_by_its_share_of_the_mean_node() -> None:
+    drawn = scenario()
+    shares = flat(drawn, 30)
+    shares[3:5, 0] = shares[7, 1] = _HOT
+    millicores = np.array([each.millicores for each in drawn.machines])
+    expected = (2 * millicores[0] + millicores[1]) / millicores.mean()
+    figures = recorded(drawn, shares).result({}).figures
+    assert figures["hot_cpu_weighted_minutes"] == pytest.approx(expected, abs=0.05)
+    shares[:] = _HOT
+    figures = recorded(drawn, shares).result({}).figures
+    assert figures["hot_cpu_weighted_minutes"] == figures["hot_cpu_minutes"]
 
 
 def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
@@ -82,7 +86,7 @@ def test_a_pod_that_is_evicted_again_within_an_hour_has_bounced() -> None:
     evict(recorder, drawn, 6, node=0, plan=1)
     evict(recorder, drawn, 60, node=1, plan=1)
     evict(recorder, drawn, 180, node=2, plan=1)
-    figures = recorder.result("x", {}).figures
+    figures = recorder.result({}).figures
     assert (figures["evictions"], figures["bounces"]) == (3, 1)
 
 
@@ -98,7 +102,7 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     recorder.evicted(Eviction(plan.pod, node, at_ms - MINUTE_MS, again))
     recorder.asked(again)
     recorder.happened(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
-    assert recorder.result("x", {}).figures["bounces"] == bounces
+    assert recorder.result({}).figures["bounces"] == bounces
 
 
 def test_a_move_whose_pod_comes_back_and_is_evicted_again_has_bounced_once() -> None:
@@ -113,7 +117,7 @@ def test_a_move_whose_pod_comes_back_and_is_evicted_again_has_bounced_once() -> 
     bound = back.pod.model_copy(update={"node": node})
     recorder.happened(PodEvent(at_ms + MINUTE_MS, "bound", bound))
     recorder.evicted(Eviction(back.pod, node, at_ms + 2 * MINUTE_MS, again))
-    figures = recorder.result("x", {}).figures
+    figures = recorder.result({}).figures
     assert (figures["evictions"], figures["bounces"]) == (2, 1)
 
 
@@ -125,7 +129,7 @@ def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:
     recorder.asked(second)
     bound = first.pod.model_copy(update={"node": drawn.machines[0].name})
     recorder.happened(PodEvent(drawn.measured_ms + 2 * MINUTE_MS, "bound", bound))
-    figures = recorder.result("x", {}).figures
+    figures = recorder.result({}).figures
     assert figures["waiting_pods"] == 1
     assert figures["placed_pods"] == 1
     assert figures["waiting_pod_minutes"] == pytest.approx(2 + 30)

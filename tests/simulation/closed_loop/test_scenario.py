@@ -79,6 +79,22 @@ def test_pods_of_an_owner_use_the_same_machine_if_they_are_to_be_alike() -> None
     assert {len(machines) for machines in of_owner.values()} == {1}
 
 
+@pytest.mark.parametrize("spread_hours", [0.0, 12.0])
+def test_pods_want_most_at_the_noon_of_their_owner_and_least_at_its_midnight(
+    spread_hours: float,
+) -> None:
+    flat = replace(model_traces(), cpu_percent=np.full((1, 288), 50, dtype=np.float32))
+    given = Parameters(nodes=8, hours=20, day_swing=0.5, day_spread_hours=spread_hours)
+    drawn = draw_scenario(given, 0, flat)
+    times = np.arange(0, 24 * HOUR_MS, HOUR_MS // 4)
+    pods = np.arange(200)
+    hourly = drawn.demands.cpu(pods[:, np.newaxis], times[np.newaxis, :])
+    assert (hourly.max(axis=1) / hourly.min(axis=1)) == pytest.approx(3.0, rel=0.01)
+    noons = np.unique(times[hourly.argmax(axis=1)] / HOUR_MS)
+    assert 12 - spread_hours / 2 <= noons.min() <= noons.max() <= 12 + spread_hours / 2
+    assert len(noons) > 1 or not spread_hours
+
+
 def test_a_step_of_the_trace_is_held_and_not_interpolated() -> None:
     drawn = scenario()
     times = np.arange(0, 3600, 10) * 1000

@@ -1,49 +1,76 @@
-"""The sentence of a comparison: ours beside what most clusters run."""
+"""The sentences and tables of a comparison: ours beside what most clusters run."""
 
 from dataclasses import replace
 
-from simulation.closed_loop.comparison import Comparison
+from simulation.closed_loop.comparison import Comparison, ratio, spread
+from simulation.closed_loop.finished_runs import Calibration, Run
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
-from simulation.closed_loop.report import summarize
+from simulation.closed_loop.report import COLUMNS, format_markdown, summarize
+
+_KOORDINATOR = "koordinator-lownodeload-75"
 
 
-def _compared(**hot_and_evictions: tuple[int, int]) -> Comparison:
-    results = tuple(
-        Result(
-            name.replace("_", "-"), 0, {"hot_cpu_minutes": hot, "evictions": evictions}, (), {}
-        )
-        for name, (hot, evictions) in hot_and_evictions.items()
-    )  # fmt: skip
-    return Comparison(Parameters(), (), (), results, ())
+def run(contender: str, hot: int, evictions: int = 0, day: str = "d", seed: int = 0) -> Run:
+    figures = {name: 0.0 for name, _, _ in COLUMNS if name != "cpu_s"}
+    figures |= {"hot_cpu_minutes": hot, "hot_cpu_weighted_minutes": 1.5 * hot}
+    figures |= {"evictions": evictions, "waiting_pod_minutes": 60}
+    return Run(contender, day, seed, Calibration(1.0, 0.6, 10), Result(figures), 2.0)
+
+
+def compared(*runs: Run) -> Comparison:
+    return Comparison(Parameters(), (), runs)
 
 
 def test_ours_is_held_against_what_most_clusters_run() -> None:
-    assert summarize(
-        _compared(loadstream=(500, 20), least_allocated=(5000, 0), koordinator_lownodeload_75=(2000, 90))
-    ) == (
-        "At a mean load of 40 %, 100 nodes have 500 hot node-minutes in 24 hours under loadstream's "
-        "default policy, with 20 evictions. That is 0.10 times the minutes under kube-scheduler's scores "
-        "and 0.25 times the minutes under Koordinator with LowNodeLoad 45/75 (90 evictions)."
+    of = compared(
+        run("loadstream", 500, 20), run("least-allocated", 5000), run(_KOORDINATOR, 2000, 90)
+    )
+    assert summarize(of) == (
+        "Under loadstream's default policy, 100 nodes have 500 hot node-minutes in 24 hours, with 20 "
+        "evictions. Compared with kube-scheduler (0 evictions), hot minutes are 0.10 times as many, by "
+        "capacity 0.10 times; pods wait 1.00 times as long. Compared with Koordinator (90 evictions), hot "
+        "minutes are 0.25 times as many, by capacity 0.25 times; pods wait 1.00 times as long."
     )  # fmt: skip
 
 
-def test_a_load_is_said_with_its_fraction() -> None:
-    compared = replace(_compared(loadstream=(5, 0)), parameters=Parameters(load=0.285))
-    assert str(summarize(compared)).startswith("At a mean load of 28.5 %, ")
+def test_a_figure_is_the_median_over_days_and_seeds_with_its_range() -> None:
+    runs = [run("loadstream", hot, day=day) for day, hot in (("a", 5), ("b", 40), ("c", 7))]
+    found = spread(runs, "hot_cpu_minutes")
+    assert (found.median, found.least, found.most) == (7, 5, 40)
+    assert "7 (5 to 40) hot" in str(summarize(compared(*runs)))
 
 
-def test_several_seeds_are_said() -> None:
-    one = _compared(loadstream=(500, 20)).results[0]
-    several = Comparison(Parameters(), (), (), (one, replace(one, seed=1)), ())
-    assert str(summarize(several)).endswith("policy, with 20 evictions. Means of 2 seeds.")
+def test_a_ratio_is_of_runs_with_the_same_pods() -> None:
+    ours = [run("loadstream", 10, day="a"), run("loadstream", 90, day="b")]
+    others = [run("least-allocated", 20, day="a"), run("least-allocated", 100, day="b")]
+    found = ratio(ours, others, "hot_cpu_minutes")
+    assert found is not None
+    assert (found.least, found.most) == (0.5, 0.9)
+
+
+def test_runs_that_are_no_better_are_counted() -> None:
+    runs = [run("loadstream", 10, seed=0), run("loadstream", 30, seed=1)]
+    others = [run("least-allocated", 20, seed=0), run("least-allocated", 30, seed=1)]
+    assert str(summarize(compared(*runs, *others))).endswith(
+        "In 1 of 2 runs nodes are not less hot."
+    )
 
 
 def test_without_ours_there_is_nothing_to_say() -> None:
-    assert summarize(_compared(least_allocated=(5000, 0))) is None
+    assert summarize(compared(run("least-allocated", 5000))) is None
 
 
 def test_against_nodes_that_are_never_hot_there_is_no_share() -> None:
-    assert "more than the 0 minutes under kube-scheduler" in str(
-        summarize(_compared(loadstream=(5, 0), least_allocated=(0, 0)))
-    )
+    of = compared(run("loadstream", 5), run("least-allocated", 0))
+    assert "Under kube-scheduler no node is hot." in str(summarize(of))
+
+
+def test_the_page_has_a_row_for_each_scenario_and_each_day() -> None:
+    runs = [run(name, 10, day=day) for name in ("loadstream", "least-allocated") for day in "ab"]
+    of = compared(*runs)
+    busy = replace(of, parameters=Parameters(scenario="peak", load=0.285))
+    page = format_markdown([of, busy], "chart.svg", ["closed-loop", "--scenario", "all"])
+    assert "    loadstream closed-loop --scenario all\n" in page
+    assert page.count("| mixed, 40 % | 1.00 |") == page.count("| peak, 28.5 % | 1.00 |") == 1
+    assert page.count("| a | 1.00 |") == page.count("| b | 1.00 |") == 2

@@ -32,7 +32,7 @@ def written(directory: Path, cpu: str) -> Path:
 def test_lists_are_read_under_any_date_and_bad_rows_are_reported(tmp_path: Path) -> None:
     good = ",".join(["vm", *["7"] * STEPS])
     bad = ",".join(["vm", *["101"] * STEPS])
-    traces = read_traces(written(tmp_path, f"{good}\n{bad}\n"))
+    (traces,) = read_traces(written(tmp_path, f"{good}\n{bad}\n"))
     assert traces.nodes.tolist() == [[32_000, 1024 * 2**20]]
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
     assert traces.cpu_percent.shape == (1, STEPS)
@@ -45,7 +45,7 @@ def test_pods_that_request_no_cpu_are_left_out_and_counted(tmp_path: Path) -> No
     directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
     pods = directory / "openb_pod_list_cpu250.csv"
     pods.write_text(_PODS + "r,0,512,0,0,,LS,Running,0,10,0\ns,0,1,0,0,,BE,Running,0,10,0\n")
-    traces = read_traces(directory)
+    (traces,) = read_traces(directory)
     assert traces.pods.tolist() == [[8_000, 512 * 2**20]]
     assert traces.complaints[-1] == f"{pods.name}: 2 pods that request no CPU"
 
@@ -58,10 +58,24 @@ def test_a_list_of_pods_that_request_no_cpu_is_refused(tmp_path: Path) -> None:
         read_traces(directory)
 
 
+def test_each_file_of_machines_is_a_day_also_in_a_directory_below(tmp_path: Path) -> None:
+    directory = written(tmp_path, ",".join(["vm", *["7"] * STEPS]))
+    (directory / "more").mkdir()
+    later = directory / "more" / "planetlab-20110325-cpu-percent.csv"
+    later.write_text(",".join(["machine", *["9"] * STEPS]))
+    first, second = read_traces(directory)
+    assert (first.day, second.day) == ("20110325", "20110409")
+    assert (first.cpu_percent.max(), second.cpu_percent.max()) == (9, 7)
+    assert first.nodes is second.nodes
+    later.rename(later.with_name("planetlab-20110409.csv"))
+    with pytest.raises(TraceError, match="both of day 20110409; expected one file a day"):
+        read_traces(directory)
+
+
 def test_bad_rows_that_are_not_shown_are_counted(tmp_path: Path) -> None:
     bad = ",".join(["vm", *["101"] * STEPS])
     good = ",".join(["vm", *["7"] * STEPS])
-    traces = read_traces(written(tmp_path, "\n".join([good, *[bad] * 8])))
+    (traces,) = read_traces(written(tmp_path, "\n".join([good, *[bad] * 8])))
     assert traces.complaints[-1] == "planetlab-20110409.csv.gz: 3 more rows that cannot be read"
 
 

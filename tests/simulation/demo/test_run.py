@@ -75,13 +75,15 @@ def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_hap
     with _demo(tmp_path, "--plain", "--nodes", "6", "--hours", "3", "--seed", "5") as process:
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, printed
-    assert "What to try next" in printed
+    assert "What is there to doubt?" in printed
+    assert "One eviction: at " in printed
+    assert "One placement: at " in printed
     output = tmp_path / "demo-output"
     kept = read_policy((output / "policy.yaml").read_text())
     assert (kept.mode, kept.plugins) == ("enforce", Policy().plugins)
     assert "<svg" in (output / "report.html").read_text()
     document = json.loads((output / "summary.json").read_text())
-    found = {each["name"]: each["seeds"][0] for each in document["contenders"]}
+    found = {each["name"]: each["runs"][0] for each in document["contenders"]}
     assert list(found) == ["loadstream", "least-allocated", "koordinator-lownodeload-75"]
     ours = found["loadstream"]
     assert ours["figures"]["placed_pods"] > 30

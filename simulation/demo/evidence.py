@@ -1,0 +1,201 @@
+"""What the demo shows at its end: one table, one picture, one decision of each kind, and doubts answered."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from connectors.queries.rebalancing_wording import count_text
+from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
+from simulation.closed_loop.comparison import Comparison, ratio
+from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
+from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
+from simulation.closed_loop.scenario import Array, Scenario
+from simulation.closed_loop.usage import work_of
+from simulation.cluster.cluster import Eviction
+
+#: An eviction is in time if its node was hot so many minutes before it, or would have been hot so many
+#: minutes after it with the pod.
+BEFORE, AFTER = 10, 60
+#: Size of the picture, in characters.
+_ROWS, _COLUMNS = 16, 72
+#: Characters from these shares of a node's CPU on.
+_SHADES = ((HOT_CPU, "█"), (0.65, "▒"), (0.50, "░"), (0.0, " "))
+_IN_TIME, _IN_VAIN = "▼", "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A run minute by minute, and its evictions."""
+
+    scenario: Scenario
+    demand: Array
+    """Demand for CPU as a share of the node; shape (minutes since the beginning, nodes)."""
+    evictions: tuple[Eviction, ...]
+    """Those of the measured time."""
+
+    def minute(self, at_ms: int) -> int:
+        """Minute of a time, since the beginning."""
+        return (at_ms - self.scenario.begin_ms) // MINUTE_MS
+
+    def node(self, name: str) -> int:
+        """Index of a node."""
+        return next(i for i, each in enumerate(self.scenario.machines) if each.name == name)
+
+    def was_hot(self, eviction: Eviction) -> bool:
+        """Whether the node was hot when the pod was evicted, or shortly before."""
+        minute = self.minute(eviction.at_ms)
+        recent = self.demand[max(0, minute - BEFORE) : minute + 1, self.node(eviction.node)]
+        return bool((recent > HOT_CPU).any())
+
+    def demand_with_pod(self, eviction: Eviction) -> Array:
+        """Demand of the node in the minutes after an eviction, if the pod had stayed."""
+        node, begin = self.node(eviction.node), self.minute(eviction.at_ms) + 1
+        alone = self.demand[begin : begin + AFTER, node]
+        times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
+        life_ms = eviction.replacement.life_ms if eviction.replacement else 0
+        alive = times_ms < eviction.at_ms - self.scenario.begin_ms + life_ms
+        pod = self.scenario.demands.cpu(np.array([work_of(eviction.pod.uid)]), times_ms) * alive
+        shares: Array = alone + pod / self.scenario.machines[node].millicores
+        return shares
+
+    def is_in_time(self, eviction: Eviction) -> bool:
+        """Whether the node was hot, or would have become hot."""
+        return self.was_hot(eviction) or bool((self.demand_with_pod(eviction) > HOT_CPU).any())
+
+    def chance(self) -> float:
+        """Share of all nodes that were hot around the evictions, as `is_in_time` looks at them."""
+        shares = []
+        for eviction in self.evictions:
+            minute = self.minute(eviction.at_ms)
+            around = self.demand[max(0, minute - BEFORE) : minute + 1 + AFTER]
+            shares.append((around > HOT_CPU).any(axis=0).mean())
+        return float(np.mean(shares)) if shares else 0.0
+
+
+def table(comparison: Comparison) -> Iterator[str]:
+    """Heat, evictions and waiting of the three schedulers."""
+    rows = [
+        [
+            "",
+            "hot node-minutes",
+            "by capacity",
+            "evictions",
+            "minutes a pod waited",
+            "pods still waiting",
+        ]
+    ]
+    names = {**AGAINST, OURS: OURS}
+    for run in sorted(comparison.runs, key=lambda run: list(names).index(run.contender)):
+        figures = run.result.figures
+        waited = figures[WAITING] / max(1.0, figures["placed_pods"] + figures["waiting_pods"])
+        cells = [f"{figures[name]:,.0f}" for name in (HOT, WEIGHTED, "evictions")]
+        rows.append(
+            [names[run.contender], *cells, f"{waited:.1f}", f"{figures['waiting_pods']:.0f}"]
+        )
+    yield from format_table(rows)
+
+
+def sentence(comparison: Comparison) -> str:
+    """The table in one sentence."""
+    of = comparison.contenders
+    shares = [
+        (words, ratio(of[OURS], of[name], HOT)) for name, words in AGAINST.items() if name in of
+    ]
+    compared = " and ".join(
+        f"{found.median:.2f} times as long as under {words}" for words, found in shares if found
+    )
+    return (
+        f"With the same pods, nodes are hot (above {HOT_CPU:.0%} of their CPU) "
+        f"{compared or 'for no minute elsewhere'}."
+    )
+
+
+def picture(evidence: Evidence) -> Iterator[str]:
+    """Nodes over time, with a mark for each eviction: as many nodes as fit, most evictions first."""
+    scenario = evidence.scenario
+    first = evidence.minute(scenario.measured_ms)
+    demand = evidence.demand[first:]
+    step = -(-len(demand) // _COLUMNS)
+    counts = [0] * len(scenario.machines)
+    for eviction in evidence.evictions:
+        counts[evidence.node(eviction.node)] += 1
+    shown = sorted(range(len(counts)), key=lambda node: (-counts[node], node))[:_ROWS]
+    lines = {
+        node: [
+            _shade(part.max()) for part in np.split(demand[:, node], range(step, len(demand), step))
+        ]
+        for node in sorted(shown)
+    }
+    for eviction in evidence.evictions:
+        node = evidence.node(eviction.node)
+        if node in lines:
+            column = (evidence.minute(eviction.at_ms) - first) // step
+            in_time = evidence.is_in_time(eviction)
+            if in_time or lines[node][column] != _IN_TIME:
+                lines[node][column] = _IN_TIME if in_time else _IN_VAIN
+    yield (
+        f"{len(lines)} of {count_text(len(counts), 'node')}, {step} minutes a character, the highest demand "
+        "in it: █ hot, ▒ above 65 %, ░ above 50 %"
+    )
+    for node, cells in lines.items():
+        yield f"{scenario.machines[node].name:>9} {''.join(cells)}"
+    timely = sum(map(evidence.is_in_time, evidence.evictions))
+    yield (
+        f"{_IN_TIME} {timely} of {count_text(len(evidence.evictions), 'eviction')}: the node was hot at most "
+        f"{BEFORE} minutes before, or would have become hot within {AFTER} minutes with the pod. {_IN_VAIN} the "
+        f"others. (Of all nodes at those times, {evidence.chance():.0%} were hot.)"
+    )
+
+
+def _shade(share: float) -> str:
+    return next(shade for least, shade in _SHADES if share >= least)
+
+
+def reasons(
+    evidence: Evidence, commands: Sequence[EvictionCommand], decisions: Sequence[PlacementDecision]
+) -> Iterator[str]:
+    """Why one pod was evicted, and why it went where it went."""
+    reason_of = {command.pod.uid: command.reason for command in commands}
+    placed_as = {decision.pod.uid: decision for decision in decisions if decision.node}
+    moves = [
+        (eviction, placed_as[eviction.replacement.pod.uid])
+        for eviction in evidence.evictions
+        if eviction.pod.uid in reason_of
+        and eviction.replacement
+        and eviction.replacement.pod.uid in placed_as
+    ]
+    if not moves:
+        return
+    # The move that matters most: where the node would have been hot for the longest time.
+    eviction, decision = max(
+        moves, key=lambda move: int((evidence.demand_with_pod(move[0]) > HOT_CPU).sum())
+    )
+    minute = evidence.minute(eviction.at_ms)
+    with_pod = int((evidence.demand_with_pod(eviction) > HOT_CPU).sum())
+    after = evidence.demand[minute + 1 : minute + 1 + AFTER, evidence.node(eviction.node)]
+    yield (
+        f"One eviction: at {_clock(eviction.at_ms)} pod {eviction.pod.name} left {eviction.node}, which "
+        f"was at {evidence.demand[minute, evidence.node(eviction.node)]:.0%}. Reason: "
+        f"{reason_of[eviction.pod.uid]}. With the pod the node would have been hot for {with_pod} of the "
+        f"next {len(after)} minutes; without it it was for {int((after > HOT_CPU).sum())}."
+    )
+    target = evidence.node(decision.node or "")
+    refused = sum(decision.refused_by.values())
+    others = ", ".join(f"{each.node} with {each.total}" for each in decision.runners_up)
+    terms = decision.winner.terms if decision.winner else ()
+    scores = ", ".join(f"{term.plugin} {term.score}" for term in terms)
+    yield (
+        f"One placement: at {_clock(decision.decided_at_ms)} pod {decision.pod.name}, which replaces it, was "
+        f"placed on {decision.node}, which was at {evidence.demand[evidence.minute(decision.decided_at_ms), target]:.0%}. "
+        f"Reason: of {decision.nodes} nodes filters refused {refused}; of the others {decision.node} has the "
+        f"highest score ({scores or 'the only one left'})"
+        + (f", before {others}." if others else ".")
+        + " OverutilizationRisk is 100 where the pod adds least to the risk of being hot."
+    )
+
+
+def _clock(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M}"

@@ -1,0 +1,126 @@
+"""What the demo shows at its end says what happened."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from schemas.messages.decisions import NodeScore, PlacementDecision, ScoreTerm
+from schemas.messages.pods import PodRef
+from simulation.closed_loop.measures import MINUTE_MS
+from simulation.cluster.cluster import Eviction
+from simulation.demo.evidence import AFTER, BEFORE, Evidence, picture, reasons
+from tests.connectors.ports.sink_contract import eviction as command_for
+from tests.simulation.closed_loop.days import scenario
+
+_MINUTE = 100
+
+
+def evidence(demand: np.ndarray, pod_share: float = 0.0, life_minutes: int = 1000) -> Evidence:
+    """An eviction from the first node at minute 100, of a pod that wants this share of it."""
+    drawn = scenario(hours=2.5)
+    size = drawn.machines[0].millicores
+    flat = replace(
+        drawn.demands,
+        cpu_percent=np.full_like(drawn.demands.cpu_percent, 1.0),
+        cpu_millicores=np.full_like(drawn.demands.cpu_millicores, pod_share * size),
+    )
+    plan = drawn.plans[0]
+    again = replace(
+        plan,
+        pod=plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.1"}),
+        life_ms=life_minutes * MINUTE_MS,
+    )
+    at_ms = drawn.begin_ms + _MINUTE * MINUTE_MS
+    moved = Eviction(plan.pod, drawn.machines[0].name, at_ms, again)
+    return Evidence(replace(drawn, demands=flat), demand, (moved,))
+
+
+def flat(share: float = 0.6) -> np.ndarray:
+    return np.full((180, 8), share)
+
+
+@pytest.mark.parametrize(
+    ("minutes_before", "is_in_time"), [(0, True), (BEFORE, True), (BEFORE + 1, False)]
+)
+def test_an_eviction_is_in_time_if_its_node_was_hot_shortly_before(
+    minutes_before: int, is_in_time: bool
+) -> None:
+    demand = flat()
+    demand[_MINUTE - minutes_before, 0] = 0.76
+    found = evidence(demand)
+    assert found.is_in_time(found.evictions[0]) is is_in_time
+
+
+@pytest.mark.parametrize(
+    ("pod_share", "life_minutes", "hot_minute", "is_in_time"),
+    [
+        (0.16, 1000, _MINUTE, True),
+        (0.14, 1000, _MINUTE, False),
+        (0.16, 0, _MINUTE, False),
+        (0.14, 1000, _MINUTE + AFTER, True),
+        (0.14, 1000, _MINUTE + AFTER + 1, False),
+        (0.14, 30, _MINUTE + AFTER, False),
+    ],
+)
+def test_an_eviction_is_in_time_if_its_node_would_have_become_hot_with_the_pod(
+    pod_share: float, life_minutes: int, hot_minute: int, is_in_time: bool
+) -> None:
+    demand = flat()
+    if hot_minute > _MINUTE:
+        demand[hot_minute, 0] = 0.62
+    found = evidence(demand, pod_share, life_minutes)
+    assert found.is_in_time(found.evictions[0]) is is_in_time
+
+
+@pytest.mark.parametrize(("pod_share", "mark"), [(0.2, "▼"), (0.0, "?")])
+def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: str) -> None:
+    demand = flat()
+    demand[_MINUTE + 5 : _MINUTE + 20, 3] = 0.9
+    found = evidence(demand, pod_share)
+    head, *rows, foot = picture(found)
+    assert "of 8 nodes" in head
+    first = next(row for row in rows if found.scenario.machines[0].name in row)
+    fourth = next(row for row in rows if found.scenario.machines[3].name in row)
+    assert first.count(mark) == "".join(rows).count("▼") + "".join(rows).count("?") == 1
+    assert "█" in fourth
+    assert "█" not in first
+    assert f"{int(mark == '▼')} of 1 eviction:" in foot
+    assert "12% were hot" in foot
+
+
+def test_a_move_is_told_with_its_reason_and_what_it_spared() -> None:
+    found = evidence(flat(0.7), pod_share=0.1)
+    (moved,) = found.evictions
+    assert moved.replacement is not None
+    pod = PodRef(namespace="plain", name=moved.pod.name, uid=moved.pod.uid)
+    command = command_for(pod, moved.node, reason="node is at risk")
+    decision = PlacementDecision(
+        decision_id="decision-1",
+        cluster="demo",
+        pod=PodRef(namespace="plain", name="new", uid=moved.replacement.pod.uid),
+        outcome="placed",
+        node=found.scenario.machines[4].name,
+        decided_at_ms=moved.at_ms,
+        nodes=8,
+        refused_by={"NodeResourcesFit": 3},
+        winner=NodeScore(
+            node=found.scenario.machines[4].name,
+            total=90,
+            terms=(ScoreTerm(plugin="OverutilizationRisk", score=90, weight=1),),
+        ),
+        runners_up=(NodeScore(node=found.scenario.machines[5].name, total=80),),
+        as_of={"partition": 0, "offsets": {}, "policy_digest": "default"},
+    )
+    why_evicted, why_placed = reasons(found, [command], [decision])
+    assert "at 01:40 pod" in why_evicted
+    assert "Reason: node is at risk. " in why_evicted
+    assert f"hot for {AFTER} of the next {AFTER} minutes; without it it was for 0." in why_evicted
+    assert f"before {found.scenario.machines[5].name} with 80" in why_placed
+    assert "of 8 nodes filters refused 3" in why_placed
+
+
+def test_without_evictions_there_is_nothing_to_tell() -> None:
+    found = replace(evidence(flat()), evictions=())
+    assert list(reasons(found, [], [])) == []
+    assert "0 of 0 evictions" in list(picture(found))[-1]
