@@ -56,16 +56,17 @@ def kafka_section(kafka: KafkaState) -> Section:
             f"{count_text(grades['differs'], 'topic')} not as expected: run `loadstream topic check`."
         )
     if kafka.leaderless:
-        places = ", ".join(f"{topic} {number}" for topic, number in sorted(kafka.leaderless)[:5])
+        more = ", ..." if len(kafka.leaderless) > 3 else ""
+        places = (
+            ", ".join(f"{topic} {number}" for topic, number in sorted(kafka.leaderless)[:3]) + more
+        )
         problems.append(
-            f"{count_text(len(kafka.leaderless), 'partition')} without a leader, so nobody can read or "
-            f"write it ({places}): a broker is down. Below, what is in them is left out."
+            f"Nobody can read or write {count_text(len(kafka.leaderless), 'partition')} ({places}): no broker leads "
+            "them, so one is down. What is in them is missing below."
         )
     if kafka.partly_copied:
-        problems.append(
-            f"{count_text(kafka.partly_copied, 'partition')} with a copy missing or behind: a broker is "
-            "down or slow."
-        )
+        copied = count_text(kafka.partly_copied, "partition")
+        problems.append(f"Of {copied} a copy is missing or behind: a broker is down or slow.")
     brokers = f"{count_text(kafka.brokers, 'broker')} at {kafka.servers}"
     kind = " (embedded)" if kafka.embedded else ""
     data = {"servers": kafka.servers, "brokers": kafka.brokers, "embedded": kafka.embedded, "topics": kafka.verdicts,

@@ -26,16 +26,23 @@ _MODES = {
 
 
 def cluster_sections(records: ClusterRecords) -> list[Section]:
-    """Everything about one cluster, the most general part first."""
+    """Everything about one cluster, the most general part first. A section whose records no broker can
+    give says so, instead of taking them for missing."""
     rows = list_node_usage(records)
+    sections = (
+        ("policies", _policy(records)),
+        ("clock", worker_section(records)),
+        ("", duties_section(records)),
+        ("node-metrics", _usage(records, rows)),
+        ("node-state", _nodes(records, rows)),
+        ("placement-decisions", _pods(records)),
+        ("status", _moves(records)),
+    )
     return [
-        _policy(records),
-        worker_section(records),
-        duties_section(records),
-        _usage(records, rows),
-        _nodes(records, rows),
-        _pods(records),
-        _moves(records),
+        Section(each.name, (f"unknown: partition {records.partition} of {topic} cannot be read",))
+        if topic in records.unreadable
+        else each
+        for topic, each in sections
     ]
 
 

@@ -214,6 +214,12 @@ def test_brokers_and_topics_that_are_not_as_they_must_be_are_a_problem(wrong: An
     assert kafka_section(state(**wrong)).problems
 
 
+def test_what_no_broker_can_give_is_not_taken_for_missing() -> None:
+    dark = records(tick_ms=None, metrics={}, unreadable=frozenset({"clock", "node-metrics"}))
+    assert problems(dark) == []
+    assert "cannot be read" in section("workers", dark).lines[0]
+
+
 def test_the_screen_begins_with_the_problems() -> None:
     sections = [kafka_section(state()), *cluster_sections(records(tick_ms=None))]
     first, second, *_ = screen(CLUSTER, sections)
