@@ -95,13 +95,11 @@ def _read(
     if len(names) != 1:
         yield None, [brokers]
     if not names:
+        what = "no cluster: no record in status, node-state or policies names one"
         if kafka.leaderless:
-            echo(
-                "the clusters cannot be listed while partitions have no leader: name one", err=True
-            )
-            raise typer.Exit(1)
-        echo("no cluster: no record in status, node-metrics or policies names one", err=True)
-        raise typer.Exit(NOTHING_FOUND)
+            what = "not all partitions can be read, so clusters cannot be listed: name one"
+        echo(what, err=True)
+        raise typer.Exit(1 if kafka.leaderless else NOTHING_FOUND)
     for name in names:
         try:
             records = read_cluster(connection, kafka, name, wall_clock.now_ms())

@@ -50,6 +50,8 @@ RECORDS_MAX = {
     "policies": 5_000,
     "clock": 1_000,
 }
+#: Topics whose newest records together name every cluster, also one without a worker.
+_NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
 #: The name of the node in a metric; nothing else in a metric is a text of that name.
 _NODE = re.compile(rb'"node": ?"([^"\\]+)"')
 #: Metrics that are looked at however few nodes are known.
@@ -162,7 +164,7 @@ def read_cluster(
     _read_decisions(records, newest)
     for outcome in newest("command-outcomes", CommandOutcome):
         records.outcomes.setdefault(outcome.command, outcome)
-        if len(records.outcomes) == len(("bind", "evict")):
+        if records.outcomes.keys() == {"bind", "evict"}:
             break
     duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
     records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
@@ -178,7 +180,7 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
     """Return the clusters that the newest records name. Raises BrokerUnavailable."""
     names: set[str] = set()
     unreadable = {topic for topic, _ in kafka.leaderless}
-    for topic in {"status", "node-metrics", "policies"} - unreadable:
+    for topic in _NAMING_TOPICS - unreadable:
         past = Past(connection, topic, None, 1_000)
         names.update(message.cluster for message in past.newest(Looked()))
     return sorted(names)

@@ -18,7 +18,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 
 #: More records than this that wait for the worker are a problem; its `/readyz` has the same default.
 LAG_MAX = 20_000
-#: What each duty carries out.
+#: What two of the duties read and carry out.
 _COMMAND_TOPICS = {"bind": "placement-decisions", "evict": "eviction-commands"}
 
 
@@ -139,7 +139,7 @@ def _duty(records: ClusterRecords, duty: str) -> Section:
     members = group.members or ()
     active = next((member.host for member in members if home in member.partitions), None)
     topic = _COMMAND_TOPICS.get(duty)
-    waiting = _lag(records, [group], {(topic, records.partition)}) if topic else None
+    behind = _lag(records, [group], {(topic, records.partition)}) if topic else None
     problems = []
     if group.members is None:
         text = f"unknown: {group.reason}"
@@ -157,15 +157,15 @@ def _duty(records: ClusterRecords, duty: str) -> Section:
     else:
         text = "never ran here"
     parts = [text]
-    if waiting:
-        parts.append(f"{count_text(waiting, 'command')} to carry out")
+    if behind:
+        parts.append(f"{count_text(behind, 'record')} of {topic} to read")
     outcome = records.outcomes.get(duty)
     if outcome is not None:
         parts.append(f"newest outcome: {outcome.result}, {ago(records, outcome.happened_at_ms)}")
     data = {
         "running": None if group.members is None else len(members),
         "active_at": active,
-        "commands_to_carry_out": waiting,
+        "records_to_read": behind,
         "newest_outcome_ms": outcome.happened_at_ms if outcome else None,
     }
     return Section(duty, (f"{duty:8}{'; '.join(parts)}",), data, tuple(problems))
