@@ -46,26 +46,27 @@ class Parameters:
     hours: float = 24.0
     """Time that is measured."""
     filling_hours: float = 2.0
-    """Time before that, in which the cluster fills."""
+    """Time before that, in which the cluster fills; pods that run from the beginning come within
+    its first half."""
     load: float = 0.40
     """Mean demand for CPU, as a share of the nodes."""
     fill_share: float | None = None
-    """Requested CPU, as a share of the nodes; none: by load."""
+    """Requests for CPU, as a share of the nodes; none: as `fill` says."""
     pod_divisor: int = 4
-    """Pods are those of the trace, divided by this."""
+    """Pods are this many times smaller than the trace's."""
     owners_per_node: float = 1.2
     """Number of owners, per node."""
     owner_spread: float = 1.0
-    """Spread of the logarithm of the owners' numbers of replicas."""
+    """Spread of the logarithm of how many replicas owners have."""
     alike_share: float = 0.0
-    """Share of the pods whose usage follows that of their owner's other pods, each shifted in
-    time."""
+    """Share of the pods that are like the machine which their owner's other pods are like, each from
+    a time of its own; the others are unlike each other."""
     budgeted_share: float = 0.5
     """Share of the owners with a disruption budget, which lets one pod go at a time."""
     life_median_hours: float = 2.0
     """Median of the lifetimes of pods."""
     life_spread: float = 1.4
-    """Spread of the logarithm of lifetimes."""
+    """Spread of the logarithm of pods' lives."""
     life_min_s: int = 300
     """Shortest lifetime."""
     life_max_hours: float = 168.0
@@ -73,9 +74,9 @@ class Parameters:
     memory_start: tuple[float, float] = (0.25, 0.60)
     """Range of the memory that a pod has at its start, as a share of its request."""
     memory_growth: tuple[float, float] = (0.0, 0.50)
-    """Range of the growth of memory, as a share of the request."""
+    """Range of what it has more in the end."""
     memory_growth_hours: float = 2.0
-    """Time in which memory has grown by 63 % of that."""
+    """Time in which it has grown by 63 % of that."""
     system_share: float = 0.0
     """What nodes use themselves, as a mean share of their CPU and of their memory; `load` includes
     it."""
@@ -84,11 +85,13 @@ class Parameters:
     step_s: int = 10
     """Time between two steps of the world."""
     turn_s: int = 0
-    """Time between two runs of the stages; 0: each step."""
+    """Time between two turns of the stages, in which they get the tick of the clock and all records
+    since the last one; 0: each step is a turn."""
     lag_s: int = 10
-    """Age of samples when they are read."""
+    """Time from a sample until it is read."""
     command_lag_s: int = 0
-    """Age of commands when they are carried out, rounded up to a step."""
+    """Time from a command until it is carried out, rounded up to a step. From a request to its binding
+    a worker and a binder take less than a second, so that it is none by default."""
 
     def wrong(self) -> str | None:
         """What is wrong, in a sentence: which parameter, what was found, what is expected."""
