@@ -13,6 +13,7 @@ node         `node drain`, `undrain`
 partition    `partition reset`
 replay       `replay verify`: the journal decided again and compared
 schema       `schema export`
+doctor/      `doctor`: what is wrong with an installation
 topic/, migration/, policy/, kubernetes/  groups with more than one module
 cli/         what all commands are made of
 """

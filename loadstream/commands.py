@@ -1,4 +1,5 @@
-"""All commands of `loadstream`, by groups: a noun, then a verb. `status`, programs and examples of use stand alone.
+"""All commands of `loadstream`, by groups: a noun, then a verb. `status`, `doctor`, programs and
+examples of use stand alone.
 
 Nothing heavy is imported here. Each command imports what it needs when it runs, so that
 `loadstream --help` answers at once and a broken optional part breaks only its own command.
@@ -26,6 +27,7 @@ from loadstream import (
 )
 from loadstream.cli.command import command
 from loadstream.cli.exit_codes import EXIT_CODES
+from loadstream.doctor import command as doctor
 from loadstream.kubernetes import duties as kubernetes
 from loadstream.migration import commands as migration
 from loadstream.policy import commands as policy
@@ -41,7 +43,7 @@ app = typer.Typer(
 )
 for group in (cluster, node, migration, policy, topic, partition, replay, kubernetes, schema):
     app.add_typer(group.app)
-for program in (status, worker, agent, broker, simulate, demo, closed_loop):
+for program in (status, doctor, worker, agent, broker, simulate, demo, closed_loop):
     program.register(app)
 
 

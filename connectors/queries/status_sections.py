@@ -69,8 +69,9 @@ def _policy(records: ClusterRecords) -> Section:
     if record is None:
         text = f"default policy, {text}"
     else:
-        comment = f", with the comment: {record.comment}" if record.comment else ""
-        text += f"; sent {ago(records, record.applied_at_ms)}{comment}"
+        by = f" by {record.applied_by}" if record.applied_by else ""
+        reason = f": {record.reason}" if record.reason else ""
+        text += f"; sent {ago(records, record.applied_at_ms)}{by}{reason}"
     if record is not None and record.paused:
         resume = f"`loadstream cluster resume {records.cluster}`"
         lines.append(f"PAUSED: nothing is placed or evicted until {resume}")
@@ -79,7 +80,8 @@ def _policy(records: ClusterRecords) -> Section:
         "paused": record is not None and record.paused,
         "digest": digest,
         "sent_at_ms": record.applied_at_ms if record else None,
-        "comment": record.comment if record else "",
+        "applied_by": record.applied_by if record else "",
+        "reason": record.reason if record else "",
         "used_by_newest_round": is_used,
     }
     return Section("policy", (*lines, text), data, tuple(problems))

@@ -116,18 +116,34 @@ def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
             yield (alias,), f"the section is given, and {plugin} is not enabled in {where}"
 
 
-def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
+def list_asked_windows(policy: Policy) -> list[tuple[str, str, int]]:
+    """Return field, statistic and window in ms of what `loadAware.aggregated` asks of metrics.
+
+    A window of 0 stands for any.
+    """
     aggregated = policy.load_aware.aggregated
-    if aggregated is None:
-        return
-    asked = []
-    if aggregated.filters and policy.plugins.filters(LOAD_AWARE):
-        asked.append(("usageAggregatedDuration", aggregated.usage_aggregated_duration_ms))
-    if aggregated.score_aggregation_type and policy.plugins.scores(LOAD_AWARE):
-        asked.append(("scoreAggregatedDuration", aggregated.score_aggregated_duration_ms))
+    asked: list[tuple[str, str, int]] = []
+    if aggregated is not None and aggregated.filters and policy.plugins.filters(LOAD_AWARE):
+        statistic, duration_ms = (
+            aggregated.usage_aggregation_type,
+            aggregated.usage_aggregated_duration_ms,
+        )
+        asked.append(("usageAggregatedDuration", statistic, duration_ms))
+    scores = policy.plugins.scores(LOAD_AWARE)
+    if aggregated is not None and aggregated.score_aggregation_type and scores:
+        statistic, duration_ms = (
+            aggregated.score_aggregation_type,
+            aggregated.score_aggregated_duration_ms,
+        )
+        asked.append(("scoreAggregatedDuration", statistic, duration_ms))
+    return asked
+
+
+def _find_missing_windows(policy: Policy) -> Iterator[Finding]:
+    asked = list_asked_windows(policy)
     for section, collect in policy.collect.by_section.items():
         recorded = collect.metric_aggregate_policy.durations_ms
-        for field, duration_ms in asked:
+        for field, _, duration_ms in asked:
             if duration_ms and duration_ms not in recorded:
                 yield (
                     ("loadAware", "aggregated", field),

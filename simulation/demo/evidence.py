@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from connectors.queries.rebalancing_wording import count_text
+from connectors.units import count_text
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from simulation.closed_loop.comparison import Comparison, ratio

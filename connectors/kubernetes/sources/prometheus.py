@@ -168,9 +168,13 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         try:
             await asyncio.Event().wait()
         finally:
-            if self._session is not None:
-                await self._session.close()
-                self._session = None
+            await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     async def read(self) -> AsyncIterator[NodeUsage]:
         """A sample of each node that was measured anew; raises SourceFailed."""
@@ -291,11 +295,11 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
     async def _caught(self, query: str, now_ms: int) -> list[Any] | SourceFailed:
         try:
             async with self._slots:
-                return await self._query(query, now_ms)
+                return await self.query(query, now_ms)
         except SourceFailed as failed:
             return failed
 
-    async def _query(self, query: str, now_ms: int) -> list[tuple[Mapping[str, str], float]]:
+    async def query(self, query: str, now_ms: int) -> list[tuple[Mapping[str, str], float]]:
         """Labels and number of each series of an instant query; raises SourceFailed."""
         settings = self.settings
         if self._session is None:

@@ -35,11 +35,16 @@ def refusal(pod: Pod) -> str | None:
     Returns:
         None for a pod without such requirements, which goes on to the filters.
     """
-    names = sorted({*pod.unsupported, *_of_koordinator(pod)})
+    names = list_requirements(pod)
     if not names:
         return None
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     return f"the pod requires {listed}, which loadstream does not evaluate"
+
+
+def list_requirements(pod: Pod) -> list[str]:
+    """Return the names of what a pod requires and loadstream does not evaluate."""
+    return sorted({*pod.unsupported, *_of_koordinator(pod)})
 
 
 def _of_koordinator(pod: Pod) -> Iterator[str]:

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.process import wall_clock
+from loadstream.commands import app
 from schemas.settings.connection import KafkaSettings
 from tests.connectors.kafka.conftest import KEY_PASSWORD, PASSWORD, PROFILES, USER, Secured
 
@@ -210,3 +213,20 @@ def test_a_worker_that_logs_all_it_can_logs_no_password(
     assert '"level": "debug"' in log
     for secret in (PASSWORD, repr(PASSWORD)[1:-1], json.dumps(PASSWORD)[1:-1], KEY_PASSWORD):
         assert secret not in log
+
+
+def test_doctor_names_a_wrong_authority_and_a_certificate_that_ends_soon(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def examine(settings: KafkaSettings) -> str:
+        for name, value in _environment(settings).items():
+            monkeypatch.setenv(name, value)
+        return CliRunner().invoke(app, ["doctor"]).stdout
+
+    found = examine(secured("scram-512", ca_file="other-ca.pem"))
+    assert found.startswith("error    brokers: no usable broker")
+    assert "LOADSTREAM_KAFKA_CA_FILE" in found
+    assert "warning  certificates: that of 127.0.0.1:" in examine(secured("scram-512"))
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 20 * 86_400_000)
+    assert "ok       certificates: that of 127.0.0.1:" in examine(secured("scram-512"))

@@ -183,6 +183,13 @@ def policy(document: str, *, paused: bool = False) -> PolicyRecord:
     )
 
 
+def test_the_policy_names_who_sent_it_and_why() -> None:
+    sent = policy("").model_copy(update={"applied_by": "ana@ops", "reason": "first week"})
+    found = section("policy", records(policy=sent))
+    assert found.lines[0].endswith("sent 1m ago by ana@ops: first week")
+    assert (found.data["applied_by"], found.data["reason"]) == ("ana@ops", "first week")
+
+
 def test_a_pause_is_said_and_is_no_problem() -> None:
     paused = records(policy=policy("mode: enforce", paused=True))
     assert problems(paused) == []

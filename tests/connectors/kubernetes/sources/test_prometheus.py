@@ -41,7 +41,7 @@ def _settings(**given: object) -> PrometheusSettings:
     return validated(PrometheusSettings, {"source": "prometheus", **given})
 
 
-class _Played:
+class Played:
     """Answers each query with series, in the words of Prometheus' HTTP API."""
 
     def __init__(self, **series: Series) -> None:
@@ -78,7 +78,7 @@ _NODES = {"cpu": "cpu", "memory": "memory"}
 
 
 async def test_numbers_go_to_the_nodes_and_pods_that_labels_name() -> None:
-    server = _Played(
+    server = Played(
         cpu=[({"instance": "n1"}, 1.5), ({"instance": "10.0.0.1:9100"}, 0.25), ({"instance": "x"}, 9)],
         memory=[({"instance": "n1:9100"}, 4096.4), ({"instance": "10.0.0.1"}, 1)],
         gpu=[({"instance": "n2", "namespace": "shop", "pod": "a"}, 2)],
@@ -99,7 +99,7 @@ async def test_numbers_go_to_the_nodes_and_pods_that_labels_name() -> None:
 
 
 async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
-    server = _Played(cpu=[({"instance": "n1"}, 1), ({"instance": "n2"}, "NaN")],
+    server = Played(cpu=[({"instance": "n1"}, 1), ({"instance": "n2"}, "NaN")],
                      memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])  # fmt: skip
     async with _source(
         server, directory_of({"n1": {}, "n2": {}, "n3": {}}), nodes=_NODES
@@ -115,7 +115,7 @@ async def test_a_node_that_one_query_lacks_is_left_out_and_reported() -> None:
 
 async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     nodes: Series = [({"instance": "n1"}, 1), ({"instance": "n2"}, 1)]
-    server = _Played(cpu=nodes, memory=nodes, gpu=[({"instance": "n1"}, 4)])
+    server = Played(cpu=nodes, memory=nodes, gpu=[({"instance": "n1"}, 4)])
     async with _source(
         server, directory_of({"n1": {}, "n2": {}}), nodes={**_NODES, "nvidia.com/gpu": "gpu"}
     ) as source:
@@ -127,7 +127,7 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
 
 
 async def test_a_node_without_a_gpu_is_no_failure_of_a_source_of_gpus_alone() -> None:
-    server = _Played(gpu=[({"instance": "n1"}, 4)])
+    server = Played(gpu=[({"instance": "n1"}, 4)])
     async with _source(
         server, directory_of({"n1": {}, "n2": {}}), nodes={"nvidia.com/gpu": "gpu"}
     ) as source:
@@ -140,7 +140,7 @@ async def test_a_node_without_a_gpu_is_no_failure_of_a_source_of_gpus_alone() ->
 
 async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
     at_s = now_ms() // 1_000 - 40
-    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
+    server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
                      times=[({"instance": "n1"}, at_s)])  # fmt: skip
     async with _source(
         server, directory_of({"n1": {}}), nodes=_NODES, nodeTimes="times", window="1m"
@@ -155,7 +155,7 @@ async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
 
 
 async def test_a_pod_younger_than_the_window_is_left_out() -> None:
-    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
+    server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
                      pods=[({"instance": "n1", "namespace": "shop", "pod": "a"}, 0.5)])  # fmt: skip
     directory = directory_of({"n1": {}})
     set_pods(directory, "n1", {"a": "new"}, created_at_ms=now_ms() - 30_000)
@@ -167,7 +167,7 @@ async def test_a_pod_younger_than_the_window_is_left_out() -> None:
 
 
 async def test_a_partial_answer_counts_as_none_unless_it_is_wanted() -> None:
-    server = _Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)])
+    server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)])
     server.more = {"warnings": ["a store could not be asked"]}
     async with _source(server, directory_of({"n1": {}}), nodes=_NODES) as source:
         with pytest.raises(SourceFailed, match="a partial answer: a store could not") as failed:
@@ -269,7 +269,7 @@ class TestPrometheus(UsageSourceContract):
     async def world(self) -> AsyncIterator[UsageSourceWorld]:
         series: Series = [({"instance": "n1"}, 1), ({"instance": "n2"}, 2)]
         directory, at_ms = directory_of({"n1": {}, "n2": {}}), [now_ms()]
-        server = _Played(cpu=series, memory=series)
+        server = Played(cpu=series, memory=series)
         async with _source(server, directory, lambda: at_ms[0], nodes=_NODES) as source:
             yield _World(source, at_ms)
 
@@ -429,7 +429,7 @@ async def _figures_of_a_window(source: Prometheus, at_ms: list[int]) -> dict[str
     while len(scrapes) < 8 or min(scrapes) < 6 or len(figures) < 2:
         await asyncio.sleep(0.3)
         at_ms[0] = now_ms()
-        scrapes = [value for _, value in await source._query("sum_over_time(up[2s])", at_ms[0])]
+        scrapes = [value for _, value in await source.query("sum_over_time(up[2s])", at_ms[0])]
         figures = {each.node: each for each in await read_all(source)}
     return figures
 
@@ -468,7 +468,7 @@ async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path)
 
 
 async def test_one_query_that_fails_leaves_the_other_resources_current() -> None:
-    played = _Played(cpu=[({"instance": "n1"}, 1.5)], memory=[({"instance": "n1"}, 7)])
+    played = Played(cpu=[({"instance": "n1"}, 1.5)], memory=[({"instance": "n1"}, 7)])
 
     async def slow_gpu(request: web.Request) -> web.Response:
         form = await request.post()
@@ -491,7 +491,7 @@ async def test_numbers_and_series_that_cannot_be_right_are_named() -> None:
     def of(node: str, **labels: str) -> dict[str, str]:
         return {"instance": node, **labels}
 
-    server = _Played(
+    server = Played(
         cpu=[(of("n1"), -5035.9), (of("n2"), "NaN"), (of("n3"), 2), (of("n3", job="b"), 3)],
         memory=[
             (of("n1"), 1), (of("n2"), 2), (of("n3"), 3),

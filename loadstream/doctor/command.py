@@ -1,0 +1,198 @@
+"""The command `doctor`: runs all checks and prints one line for each finding.
+
+Exit codes: 0 nothing is wrong, though there may be warnings; 1 at least one error; 2 the command line
+is wrong.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from connectors.process.terminal import echo, print_json
+from loadstream.cli.arguments import Json, cluster_name
+from loadstream.cli.command import command
+from loadstream.doctor.findings import Finding, error, ok
+from loadstream.kubernetes.arguments import Context, Kubeconfig, read_source_file
+from schemas.base.printable import one_line
+
+if TYPE_CHECKING:
+    from connectors.kafka.client import Connection
+    from connectors.kubernetes.sources.settings import SourceSettings
+    from schemas.policy import Policy
+
+Duty = Literal["watch", "collect", "bind", "evict"]
+_DUTIES: tuple[Duty, ...] = ("watch", "collect", "bind", "evict")
+#: Name of the cluster in a scan, where none is given.
+_UNNAMED = "cluster"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "doctor prod-eu-1 --kubeconfig ~/.kube/config")(doctor)
+
+
+def doctor(
+    cluster: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of the cluster; without it only Kafka is checked.", callback=cluster_name
+        ),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    duty: Annotated[
+        Duty | None,
+        typer.Option(help="The credentials are those of this process, and must have its rights."),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="Check the rights of the service accounts of this Helm release.",
+        ),
+    ] = None,
+    sources: Annotated[
+        Path | None,
+        typer.Option(help="File of usage sources: each PromQL query in it is asked once."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check an installation, and say what to do about each fault.
+
+    Kafka is always checked; processes, policy and nodes of a CLUSTER by its records. With one of
+    --kubeconfig, --context, --duty, --release and --sources the API server is asked, too: its clock,
+    rights, and the pods that loadstream would refuse.
+    """
+    parsed = None if release is None else _parse_release(release)
+    read = None if sources is None else read_source_file(sources)
+    asks_server = bool(kubeconfig or context or duty or release or sources)
+    findings = _check_kafka(cluster, scan=not asks_server)
+    if asks_server:
+        findings = chain(
+            findings, _check_kubernetes(cluster, (kubeconfig, context), duty, parsed, read)
+        )
+    has_error = False
+    for each in findings:
+        has_error |= each.grade == "error"
+        if json:
+            whole = {"grade": each.grade, "check": each.check, "text": each.text}
+            print_json({**whole, "advice": each.advice})
+        else:
+            echo(one_line(str(each)))
+    if has_error:
+        raise typer.Exit(1)
+
+
+def _parse_release(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        raise typer.BadParameter(
+            f"found {text!r}; expected NAMESPACE/NAME, such as loadstream/loadstream",
+            param_hint="--release",
+        )
+    return namespace, name
+
+
+def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
+    """Check Kafka, and what its records say of a cluster; `scan` counts pods that would be refused."""
+    from connectors.kafka.client import BrokerUnavailable, connect
+    from connectors.queries.cluster_reading import read_kafka
+    from loadstream.doctor.kafka import check_brokers, check_certificates, check_topics
+    from schemas.settings.announcement import NotAnnounced
+    from schemas.settings.connection import KafkaSettings, SettingsError
+
+    try:
+        connection = connect(KafkaSettings.from_environment())
+        yield from check_brokers(read_kafka(connection))
+        yield from check_certificates(connection.settings)
+        yield from check_topics(connection)
+    except (BrokerUnavailable, NotAnnounced, SettingsError) as failure:
+        yield error("brokers", str(failure).rstrip("."))
+        return
+    if cluster is not None:
+        try:
+            yield from _check_cluster(connection, cluster, scan=scan)
+        except BrokerUnavailable as failure:  # also where a topic is missing
+            yield error("cluster", str(failure))
+
+
+def _check_cluster(connection: "Connection", cluster: str, *, scan: bool) -> Iterator[Finding]:
+    from connectors.process import wall_clock
+    from connectors.queries.cluster_reading import read_cluster, read_kafka
+    from loadstream.doctor import policy as policies
+    from loadstream.doctor import processes
+    from loadstream.doctor.pods import check_pods, read_pods
+
+    records = read_cluster(connection, read_kafka(connection), cluster, wall_clock.now_ms())
+    policy, findings = _read_policy(connection, cluster)
+    yield from processes.check_worker(records)
+    yield from processes.check_duties(records, policy)
+    yield from processes.check_measurements(records, policy)
+    yield from processes.check_commands(connection, records)
+    yield from findings
+    yield from policies.check_pools(records, policy)
+    yield from policies.check_unmet(connection, cluster, policy)
+    yield from policies.check_windows(records, policy)
+    yield from policies.check_memory(connection, records)
+    if scan:
+        yield from check_pods(read_pods(connection, cluster))
+
+
+def _read_policy(connection: "Connection", cluster: str) -> "tuple[Policy, list[Finding]]":
+    """The policy that holds, and what is wrong with the newest record; the default one if unreadable."""
+    from connectors.kafka.applied import APPLIED, Applied
+    from connectors.policies.entries import TOPIC, newest_entry
+    from schemas.policy import Policy, PolicyError, read_policy
+    from streams.placement.registry import KNOWN
+
+    newest = newest_entry(connection, cluster)
+    if newest is None:
+        return Policy(), [ok("policy", "none was applied: the default one holds, which observes")]
+    try:
+        policy = read_policy(newest.record.document, KNOWN)
+    except PolicyError as failure:
+        return Policy(), [error("policy", f"this version cannot read it: {failure}")]
+    state = Applied(connection, TOPIC).state(newest.partition, newest.offset)
+    if state != APPLIED:
+        advice = f"See `loadstream policy history {cluster}`"
+        return policy, [error("policy", f"{policy.digest} is {state}", advice)]
+    paused = ", paused" if newest.record.paused else ""
+    return policy, [ok("policy", f"{policy.digest} is applied, mode {policy.mode}{paused}")]
+
+
+def _check_kubernetes(
+    cluster: str | None,
+    credentials: tuple[Path | None, str | None],
+    duty: Duty | None,
+    release: tuple[str, str] | None,
+    sources: "tuple[SourceSettings, ...] | None",
+) -> Iterator[Finding]:
+    """Ask the API server; `credentials` are a kubeconfig and its context, or none for the usual ones."""
+    from connectors.kubernetes.api.access import access
+    from connectors.kubernetes.api.errors import AccessError
+    from connectors.kubernetes.api.server import ApiServer
+    from loadstream.doctor import kubernetes
+    from loadstream.doctor.queries import check_queries
+
+    async def check() -> list[Finding]:
+        async with ApiServer(access(*credentials)) as server:
+            findings = await kubernetes.check_server(server)
+            if findings[0].check == "API server" and findings[0].grade == "error":
+                return findings
+            duties = (duty,) if duty else _DUTIES
+            required = bool(duty or release)
+            findings += await kubernetes.check_rights(server, duties, release, required=required)
+            if not duty:  # the credentials of one process may not list everything
+                findings += await kubernetes.scan_pods(server, cluster or _UNNAMED)
+            if sources:
+                findings += await check_queries(server, cluster or _UNNAMED, sources)
+            return findings
+
+    try:
+        yield from asyncio.run(check())
+    except AccessError as failure:
+        yield error("API server", str(failure))

@@ -1,0 +1,95 @@
+"""Checks of Kafka: brokers and their certificates, and the topics."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+from connectors.kafka.admin import find_topics
+from connectors.kafka.client import Connection
+from connectors.kafka.topics import compare_all, expected_topics, verdict
+from connectors.process import wall_clock
+from connectors.queries.cluster_reading import KafkaState
+from connectors.units import count_text
+from loadstream.doctor.findings import Finding, error, ok, warning
+from schemas.settings.connection import KafkaSettings
+
+#: A certificate that expires sooner is warned of: enough time to renew it in office hours.
+EXPIRES_SOON_MS = 14 * 86_400_000
+#: Topics that a line names.
+_NAMED_MAX = 3
+_TIMEOUT_S = 5.0
+
+
+def check_brokers(kafka: KafkaState) -> Iterator[Finding]:
+    """Find brokers, and partitions without a leader or with copies that are behind."""
+    if kafka.leaderless:
+        names = sorted(f"{topic}/{partition}" for topic, partition in kafka.leaderless)
+        yield error(
+            "brokers",
+            f"{count_text(len(names), 'partition')} without a leader: {_first(names)}",
+            "Start the brokers that hold them",
+        )
+    elif kafka.partly_copied:
+        yield warning(
+            "brokers",
+            f"a copy of {count_text(kafka.partly_copied, 'partition')} is missing or behind",
+            "Start the broker that holds it",
+        )
+    else:
+        kind = "embedded, for trying only" if kafka.embedded else kafka.servers
+        yield ok("brokers", f"{count_text(kafka.brokers, 'broker')} ({kind})")
+
+
+def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
+    """Find how long the certificates of the configured brokers are valid; nothing without TLS."""
+    context = settings.ssl_context()
+    if context is None:
+        return
+    for server in settings.servers():
+        host, _, port = server.rpartition(":")
+        try:
+            address = (host.strip("[]"), int(port))
+            with (
+                socket.create_connection(address, timeout=_TIMEOUT_S) as plain,
+                context.wrap_socket(plain, server_hostname=address[0]) as encrypted,
+            ):
+                certificate = encrypted.getpeercert() or {}
+        except OSError as failure:  # another of the brokers has answered
+            yield warning("certificates", f"{server} does not answer: {failure}")
+            continue
+        end = str(certificate.get("notAfter", ""))
+        left_ms = ssl.cert_time_to_seconds(end) * 1_000 - wall_clock.now_ms() if end else None
+        if left_ms is not None and left_ms < EXPIRES_SOON_MS:
+            yield warning("certificates", f"that of {server} expires on {end}", "Renew it")
+        else:
+            yield ok("certificates", f"that of {server} is valid until {end or 'an unknown time'}")
+
+
+def check_topics(connection: Connection) -> Iterator[Finding]:
+    """Find topics that are missing, or differ in partitions, replicas or settings."""
+    expected = expected_topics(connection.settings)
+    found = find_topics(connection, [topic.name for topic in expected])
+    report = compare_all(expected, found)
+    missing = [name for name, findings in report.items() if verdict(findings) == "missing"]
+    if missing:
+        text = f"{len(missing)} of {len(expected)} are missing: {_first(missing)}"
+        yield error("topics", text, "Run `loadstream topic create`")
+    differing = [
+        each for findings in report.values() for each in findings if each.verdict == "differs"
+    ]
+    for each in differing[:_NAMED_MAX]:
+        # Keys hash to other partitions where counts differ; anything else is a matter of degree.
+        make = error if each.setting == "partitions" else warning
+        text = f"{each.topic}: {each.setting}: expected {each.expected}, found {each.found}"
+        yield make("topics", text, each.remedy.rstrip("."))
+    if len(differing) > _NAMED_MAX:
+        more = count_text(len(differing) - _NAMED_MAX, "more difference")
+        yield warning("topics", more, "See `loadstream topic check`")
+    if not missing and not differing:
+        partitions = count_text(connection.settings.partitions, "partition")
+        yield ok("topics", f"all {len(expected)} exist, with {partitions} each")
+
+
+def _first(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"{', '.join(names[:_NAMED_MAX])}{more}"

@@ -1,0 +1,146 @@
+"""Checks of the API server: whether it answers, its clock, the rights of processes, its pods.
+
+Rights are asked for as Kubernetes decides them: of the credentials that were given
+(SelfSubjectAccessReview), or of the service accounts of a Helm release (SubjectAccessReview).
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import aclosing
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import connectors.kubernetes
+from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
+from connectors.kubernetes.api.server import ApiServer
+from connectors.kubernetes.sources.clock_skew import Answered, skew_ms
+from connectors.kubernetes.sources.health import SKEW_MAX_MS
+from connectors.kubernetes.watch.state_watch import KubernetesWatch
+from connectors.ports.state_watch import WatchBroken
+from connectors.process import wall_clock
+from connectors.units import ago_text
+from loadstream.doctor.findings import Finding, error, ok, warning
+from loadstream.doctor.pods import check_pods
+from schemas.messages.pods import Pod, PodLifecycle
+
+_RIGHTS = Path(connectors.kubernetes.__file__).parent / "rights.yaml"
+_REVIEWS = "/apis/authorization.k8s.io/v1"
+#: Groups of the API that are asked for only where they are installed.
+_OPTIONAL = ("metrics.k8s.io", "slo.koordinator.sh", "scheduling.koordinator.sh")
+#: Rights that a line names.
+_NAMED_MAX = 4
+#: Longest time until nodes and pods are listed: a cluster of 5,000 nodes takes a third.
+LIST_S = 90.0
+
+#: Group, resource with subresource, name of the object or empty, verb.
+Right = tuple[str, str, str, str]
+
+
+async def check_server(server: ApiServer) -> list[Finding]:
+    """Find whether the API server answers, and how far its clock is off."""
+    asked_at_ms = wall_clock.now_ms()
+    try:
+        answer = await server.send("GET", "/version")
+    except (AccessError, ApiUnreachable) as failure:
+        advice = "Check the kubeconfig's server and certificate-authority, and the network"
+        return [error("API server", str(failure), advice)]
+    if answer.status == 401:
+        text = f"{server.access.said}: the credentials are refused"
+        return [error("API server", text, "Renew the token or the certificate of the kubeconfig")]
+    date = answer.headers.get("Date")
+    date_ms = int(parsedate_to_datetime(date).timestamp() * 1_000) if date else None
+    skew = skew_ms(Answered(asked_at_ms, wall_clock.now_ms(), date_ms), None) or 0
+    if abs(skew) > SKEW_MAX_MS:
+        text = f"the API server's is {ago_text(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
+        return [error("clock", text, "Let NTP set both; samples from the future are refused")]
+    return [ok("API server", f"{server.access.said}: it answers, and its clock agrees")]
+
+
+async def check_rights(
+    server: ApiServer, duties: Collection[str], release: tuple[str, str] | None, *, required: bool
+) -> list[Finding]:
+    """Find rights that the processes of duties lack.
+
+    Args:
+        server: asked with the credentials that were given.
+        duties: watch, collect, bind, evict.
+        release: namespace and name of the Helm release whose service accounts are asked about;
+            None: the credentials themselves.
+        required: a missing right is an error, because these credentials are those of the process.
+    """
+    findings = []
+    for duty in duties:
+        user = f"system:serviceaccount:{release[0]}:{release[1]}-{duty}" if release else None
+        rights = list(_list_rights(duty))
+        try:
+            allowed = await asyncio.gather(*(_may(server, user, right) for right in rights))
+        except (ApiError, ApiUnreachable) as failure:
+            findings.append(error("rights", f"cannot be asked for: {failure}"))
+            break
+        missing = [right for right, may in zip(rights, allowed, strict=True) if not may]
+        findings.append(_judge(duty, user or server.access.said, missing, required=required))
+    return findings
+
+
+def _judge(duty: str, user: str, missing: list[Right], *, required: bool) -> Finding:
+    if not missing:
+        return ok("rights", f"{user} may do everything that {duty} needs")
+    needed = [right for right in missing if right[0] not in _OPTIONAL and not right[2]]
+    listed = ", ".join(map(_describe, (needed or missing)[:_NAMED_MAX]))
+    more = len(needed or missing) - _NAMED_MAX
+    text = f"{user} lacks for {duty}: {listed}{f' and {more} more' if more > 0 else ''}"
+    if not needed:
+        return warning("rights", text, "Only metrics-server and Koordinator's objects need them")
+    advice = f"Bind the role loadstream-{duty} of rights.yaml (`helm template ... -s templates/rights.yaml`)"
+    return (error if required else warning)("rights", text, advice)
+
+
+def _list_rights(duty: str) -> Iterator[Right]:
+    for role in yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8")):
+        for rule in role["rules"] if role["metadata"]["name"] == f"loadstream-{duty}" else ():
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for name in rule.get("resourceNames", ("",)):
+                        for verb in rule["verbs"]:
+                            yield group, resource, name, verb
+
+
+def _describe(right: Right) -> str:
+    group, resource, name, verb = right
+    return f"{verb} {resource}{f'.{group}' if group else ''}{f' {name}' if name else ''}"
+
+
+async def _may(server: ApiServer, user: str | None, right: Right) -> bool:
+    group, whole, name, verb = right
+    resource, _, subresource = whole.partition("/")
+    attributes = {
+        "group": group, "resource": resource, "subresource": subresource, "name": name, "verb": verb,
+    }  # fmt: skip
+    spec: Mapping[str, Any] = {"resourceAttributes": attributes}
+    kind = "selfsubjectaccessreviews"
+    if user is not None:
+        kind, spec = "subjectaccessreviews", {**spec, "user": user}
+    answer = await server.send("POST", f"{_REVIEWS}/{kind}", body={"spec": spec})
+    if not answer.ok:
+        raise answer.error()
+    return bool(answer.json()["status"]["allowed"])
+
+
+async def scan_pods(server: ApiServer, cluster: str) -> list[Finding]:
+    """Count the pods of the API server that would be refused; nothing has to run for that."""
+    watch = KubernetesWatch(cluster, server)
+    pods: list[Pod] = []
+    try:
+        async with asyncio.timeout(LIST_S), aclosing(watch.full_list("doctor")) as messages:
+            async for _, message in messages:
+                if isinstance(message, PodLifecycle):
+                    pods.append(message.pod)
+    except (TimeoutError, WatchBroken) as failure:
+        reasons = [each.why for each in watch.health() if each.why] or [str(failure)]
+        return [warning("pods", f"nodes and pods cannot be listed: {reasons[0]}")]
+    finally:
+        await watch.close()
+    return list(check_pods(pods))

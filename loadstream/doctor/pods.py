@@ -1,0 +1,43 @@
+"""The check of pods: which of them loadstream would refuse, and for which requirements."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from loadstream.doctor.findings import Finding, ok, warning
+from schemas.messages.pods import Pod, PodLifecycle
+from streams.placement.filters.unsupported import list_requirements
+
+#: Records of `pod-lifecycle` that are looked at, newest first.
+RECORDS_MAX = 50_000
+#: Owners whose pods no scheduler may move to another node.
+_BOUND_TO_NODE = ("DaemonSet", "Node")
+
+
+def read_pods(connection: Connection, cluster: str) -> list[Pod]:
+    """Return the pods of a cluster by its newest records. Raises BrokerUnavailable."""
+    pods: dict[str, PodLifecycle] = {}
+    for message in Past(connection, "pod-lifecycle", cluster, RECORDS_MAX).newest(Looked()):
+        if isinstance(message, PodLifecycle):
+            pods.setdefault(message.pod.uid, message)
+    return [each.pod for each in pods.values() if each.event not in ("finished", "deleted")]
+
+
+def check_pods(pods: Iterable[Pod]) -> Iterator[Finding]:
+    """Count the pods that loadstream would refuse, by requirement; a pod may have several."""
+    total = refused = 0
+    counts: Counter[str] = Counter()
+    for pod in pods:
+        if pod.has_finished or any(owner.kind in _BOUND_TO_NODE for owner in pod.owners):
+            continue
+        names = list_requirements(pod)
+        total, refused = total + 1, refused + bool(names)
+        counts.update(names)
+    if refused:
+        order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        counted = ", ".join(f"{name} {pods}" for name, pods in order)
+        advice = "Leave these pods to another scheduler (spec.schedulerName)"
+        yield warning("pods", f"{refused} of {total} pods would be refused: {counted}", advice)
+    elif total:
+        yield ok("pods", f"none of {total} pods would be refused for its requirements")

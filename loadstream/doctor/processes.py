@@ -1,0 +1,163 @@
+"""Checks of what runs for a cluster: its clock, its worker, and its duties.
+
+A process is known by its place in a consumer group, and by what it writes. The embedded broker does
+not tell who is in a group: there only what is written counts.
+"""
+
+from collections.abc import Iterator
+
+from connectors.kafka.backwards import Looked, Past
+from connectors.kafka.client import Connection
+from connectors.kafka.groups import Group
+from connectors.process import wall_clock
+from connectors.queries.cluster_reading import DUTIES, WORKER_GROUPS, ClusterRecords
+from connectors.queries.presence import SILENT_AFTER_MS, silence
+from connectors.units import ago_text, count_text
+from loadstream.doctor.findings import Finding, error, ok, warning
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.outcomes import CommandOutcome
+from schemas.policy import Policy
+
+#: A worker that is so many records behind decides by an old state: some seconds of a large cluster.
+LAG_MAX = 10_000
+#: Commands and outcomes that are compared, newest first.
+_COMMANDS_MAX = 500
+#: Kafka's clients commit a moment after an outcome was written.
+_GRACE_MS = 10_000
+
+
+def check_worker(records: ClusterRecords) -> Iterator[Finding]:
+    """Find whether a worker writes for the cluster, how far it is behind, and whether its clock agrees."""
+    workers = sum(
+        len(group.members or ()) for name, group in records.groups.items() if name in WORKER_GROUPS
+    )
+    tick_ms, now_ms = records.tick_ms, records.now_ms
+    silent = silence(tick_ms, now_ms)
+    advice = "Compare `date -u` here and where the worker runs; let NTP set both"
+    if silent is None:
+        yield from _judge_lag(_find_lag(records), workers)
+        yield ok("clock", "the worker's and this machine's agree")
+    elif tick_ms is not None and tick_ms > now_ms:
+        text = f"the worker's is {ago_text(tick_ms - now_ms)} ahead of this machine's"
+        yield error("clock", text, advice)
+    elif tick_ms is not None and workers:
+        text = f"a worker runs, and its clock is {ago_text(now_ms - tick_ms)} behind this machine's"
+        yield error("clock", text, f"{advice}. If they agree, the worker waits: see its log")
+    else:
+        yield error("worker", silent.rstrip("."))
+    latest_ms = max(tick_ms or 0, now_ms) + SILENT_AFTER_MS
+    ahead = [
+        each.node for each in records.metrics.values() if (each.updated_at_ms or 0) > latest_ms
+    ]
+    if ahead:
+        text = (
+            f"metrics of {count_text(len(ahead), 'node')} are from the future, such as {ahead[0]}"
+        )
+        yield error("clock", text, "Set the clock of what measures them")
+
+
+def _judge_lag(lag: int, workers: int) -> Iterator[Finding]:
+    text = f"{count_text(workers, 'worker')} in the group" if workers else "a worker writes"
+    if lag > LAG_MAX:
+        advice = "Wait if it has just started; otherwise start another worker, or see docs/how-to/alerts.md"
+        yield warning("worker", f"{text}, {lag} records behind", advice)
+    else:
+        yield ok("worker", f"{text}, {count_text(lag, 'record')} behind")
+
+
+def _find_lag(records: ClusterRecords) -> int:
+    """Records of the cluster's partition that workers have not committed yet."""
+    lag = 0
+    for name in WORKER_GROUPS:
+        group = records.groups.get(name)
+        for (topic, partition), offset in (group.committed if group else {}).items():
+            extents = records.extents.get(topic, ())
+            if partition == records.partition and partition < len(extents):
+                lag += max(0, extents[partition].next_offset - offset)
+    return lag
+
+
+def check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+    """Find the processes between the cluster and Kafka; other producers may stand in for all of them."""
+    groups = {duty: records.groups.get(f"loadstream-{duty}-{records.cluster}") for duty in DUTIES}
+    has_duties = any(group is not None and group.has_existed for group in groups.values())
+    for duty, group in groups.items():
+        if group is None or group.members is None:
+            continue  # the broker does not tell
+        if group.members:
+            standby = len(group.members) - 1
+            yield ok(duty, f"one process is active{f', {standby} in standby' if standby else ''}")
+        elif has_duties:
+            yield _absent(duty, group, records, policy)
+
+
+def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) -> Finding:
+    what = "no process runs any more" if group.has_existed else "no process has ever run"
+    advice = (
+        f"Start `loadstream kubernetes {duty} --cluster {records.cluster}`, or see why it has ended"
+    )
+    effect = {
+        "watch": "nodes and pods are as they were",
+        "collect": "nothing is measured",
+        "bind": "pods get no node",
+        "evict": "nothing is evicted",
+    }[duty]
+    # While a policy observes, an evictor would only report; another source may measure.
+    is_needed = duty in ("watch", "bind") or (
+        not policy.dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
+    )
+    return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
+
+
+def check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+    """Find nodes that nothing measures at the moment."""
+    total, fresh = len(records.nodes), _fresh_nodes(records, policy)
+    if not total:
+        yield error(
+            "nodes",
+            f"no record names a node of cluster {records.cluster}",
+            "Start `loadstream kubernetes watch`, or check the cluster's name",
+        )
+    elif fresh < total:
+        stale = next(name for name in records.nodes if not _is_fresh(records, policy, name))
+        text = f"{fresh} of {total} nodes have a fresh metric; {stale} has none"
+        advice = f"Run `loadstream cluster why-not {records.cluster} --node {stale}`"
+        if not fresh:
+            advice = "Start `loadstream kubernetes collect` or another producer of node-usage, or see its log"
+        yield (warning if fresh else error)("measurements", text, advice)
+    else:
+        yield ok("measurements", f"all {count_text(total, 'node')} have a fresh metric")
+
+
+def _fresh_nodes(records: ClusterRecords, policy: Policy) -> int:
+    return sum(_is_fresh(records, policy, name) for name in records.nodes)
+
+
+def _is_fresh(records: ClusterRecords, policy: Policy, node: str) -> bool:
+    metric = records.metrics.get(node)
+    updated_at_ms = None if metric is None else metric.updated_at_ms
+    max_age_ms = 1_000 * policy.rebalance.node_metric_expiration_seconds
+    return updated_at_ms is not None and records.now_ms - updated_at_ms <= max_age_ms
+
+
+def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
+    """Find evictions and bindings whose time ran out although nobody reported on them."""
+    done = {
+        each.command_id
+        for each in Past(connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX).newest(
+            Looked()
+        )
+        if isinstance(each, CommandOutcome)
+    }
+    past = Past(connection, "eviction-commands", records.cluster, _COMMANDS_MAX)
+    commands = [each for each in past.newest(Looked()) if isinstance(each, EvictionCommand)]
+    until_ms = wall_clock.now_ms() - _GRACE_MS
+    lost = [
+        each for each in commands if each.expires_at_ms < until_ms and each.command_id not in done
+    ]
+    if lost:
+        yield error(
+            "commands",
+            f"{len(lost)} of the newest {count_text(len(commands), 'eviction')} ran out of time without an outcome",
+            f"Start `loadstream kubernetes evict --cluster {records.cluster}`, or see its log",
+        )

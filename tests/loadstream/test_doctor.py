@@ -1,0 +1,305 @@
+"""`loadstream doctor` names each fault of the troubleshooting page, made on purpose."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.kafka.client import connect
+from connectors.kafka.leadership import Leadership
+from connectors.kafka.produce import produce_messages
+from connectors.kafka.term import LeaderTerm
+from connectors.kubernetes.sources.prometheus import PrometheusSettings
+from connectors.process import wall_clock
+from loadstream.commands import app
+from loadstream.doctor.queries import check_source
+from schemas.base.message import Message
+from schemas.messages.clock import ClockTick
+from schemas.messages.evictions import EvictionCommand
+from schemas.messages.metrics import AggregatedUsage, NodeMetric
+from schemas.messages.nodes import NodeState
+from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pods import OwnerReference, Pod, PodLifecycle, PodRef
+from schemas.messages.policies import PolicyRecord
+from schemas.policy.validation import validated
+from schemas.settings.connection import KafkaSettings
+from schemas.topics.catalog import TOPIC_OF
+from schemas.topics.partitions import partition_for
+from tests.conftest import RunningBroker, delete_topic, eventually
+from tests.connectors.kubernetes.sources.harness import api_server, context, directory_of, playing
+from tests.connectors.kubernetes.sources.test_prometheus import Played, Series
+
+CLUSTER = "blue"
+NODES = ("n1", "n2")
+
+
+@pytest.fixture
+def kafka_settings(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    return embedded.settings
+
+
+@pytest.fixture
+def real_settings(clean_kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", clean_kafka.bootstrap_servers)
+    return clean_kafka.settings
+
+
+def examine(*arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """The exit code and the findings."""
+    result = CliRunner().invoke(app, ["doctor", *arguments, "--json"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def errors(*arguments: str) -> dict[str, str]:
+    """Text of each error by the name of its check."""
+    code, findings = examine(*arguments)
+    found = {each["check"]: each["text"] for each in findings if each["grade"] == "error"}
+    assert code == bool(found)
+    return found
+
+
+def warnings(*arguments: str) -> list[str]:
+    _, findings = examine(*arguments)
+    return [f"{each['check']}: {each['text']}" for each in findings if each["grade"] == "warning"]
+
+
+def write(settings: KafkaSettings, *messages: Message) -> None:
+    connection = connect(settings)
+    for message in messages:
+        _, refused = produce_messages(connection, TOPIC_OF[type(message)], [message])
+        assert not refused
+
+
+def metric(node: str, **fields: Any) -> NodeMetric:
+    usage = {"cpu": 1_000, "memory": 2**30}
+    now_ms = wall_clock.now_ms()
+    values = {"updated_at_ms": now_ms, "usage": usage, "memory_is": "workingSet", **fields}
+    return NodeMetric(cluster=CLUSTER, node=node, **values)
+
+
+def tick(settings: KafkaSettings, ahead_ms: int = 0) -> ClockTick:
+    partition = partition_for(CLUSTER.encode(), settings.partitions)
+    return ClockTick(partition=partition, now_ms=wall_clock.now_ms() + ahead_ms)
+
+
+def write_sound_cluster(settings: KafkaSettings, **metrics: Any) -> None:
+    """A worker ticks, and two nodes are there and measured."""
+    for node in NODES:
+        labels = {"pool": "web"}
+        write(settings, NodeState(cluster=CLUSTER, node=node, event="added", labels=labels))
+        write(settings, metric(node, **metrics))
+    write(settings, tick(settings))
+
+
+def pod(name: str, **fields: Any) -> PodLifecycle:
+    return PodLifecycle(
+        cluster=CLUSTER, event="running",
+        pod=Pod(namespace="shop", name=name, uid=f"uid-{name}", phase="Running", node="n1", scheduler="loadstream", **fields),
+    )  # fmt: skip
+
+
+def test_a_sound_installation_has_no_error_and_no_warning(kafka_settings: KafkaSettings) -> None:
+    write_sound_cluster(kafka_settings)
+    write(kafka_settings, pod("web"))
+    code, findings = examine(CLUSTER)
+    assert (code, {each["grade"] for each in findings}) == (0, {"ok"}), findings
+    assert {"brokers", "topics", "clock", "worker", "measurements", "memory", "pods"} <= {
+        each["check"] for each in findings
+    }
+
+
+def test_no_worker_is_named(kafka_settings: KafkaSettings) -> None:
+    write_sound_cluster(kafka_settings)
+    write(kafka_settings, tick(kafka_settings, ahead_ms=-3_600_000))
+    assert "No worker has written for 1h" in errors(CLUSTER)["worker"]
+
+
+def test_nodes_that_nothing_measures_are_named(kafka_settings: KafkaSettings) -> None:
+    write(kafka_settings, tick(kafka_settings))
+    assert f"no record names a node of cluster {CLUSTER}" in errors(CLUSTER)["nodes"]
+    write_sound_cluster(kafka_settings, updated_at_ms=wall_clock.now_ms() - 3_600_000)
+    assert errors(CLUSTER)["measurements"].startswith("0 of 2 nodes have a fresh metric")
+    write(kafka_settings, metric("n1"))
+    (found,) = warnings(CLUSTER)
+    assert found == "measurements: 1 of 2 nodes have a fresh metric; n2 has none"
+
+
+def test_a_clock_that_is_off_is_named(kafka_settings: KafkaSettings) -> None:
+    write_sound_cluster(kafka_settings)
+    write(kafka_settings, tick(kafka_settings, ahead_ms=630_000))
+    assert errors(CLUSTER)["clock"].startswith("the worker's is 10m")
+
+
+def test_a_broker_that_is_away_is_named() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+        patch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
+        assert "127.0.0.1:9" in errors(CLUSTER)["brokers"]
+
+
+@pytest.mark.kafka
+def test_a_missing_topic_is_named(real_settings: KafkaSettings) -> None:
+    delete_topic(connect(real_settings), "clock")
+    found = errors(CLUSTER)
+    assert "1 of 23 are missing: clock" in found["topics"]
+    assert "topic clock does not exist" in found["cluster"]
+
+
+@pytest.mark.kafka
+def test_a_topic_with_another_number_of_partitions_is_named(
+    real_settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", str(real_settings.partitions + 1))
+    assert "partitions: expected 5, found 4" in errors()["topics"]
+
+
+@contextmanager
+def running_duties(settings: KafkaSettings, *duties: str) -> Iterator[None]:
+    """Processes of these duties are in their groups, and active."""
+    loop = asyncio.new_event_loop()
+    members = [Leadership(settings, CLUSTER, duty) for duty in duties]
+
+    async def work(term: LeaderTerm) -> None:
+        await term.over.wait()
+
+    async def run() -> None:
+        await asyncio.gather(*(each.run(work) for each in members), return_exceptions=True)
+
+    task = loop.create_task(run())
+
+    def serve() -> None:
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+
+    thread = Thread(target=serve)
+    thread.start()
+    try:
+        assert eventually(lambda: all(each.term is not None for each in members))
+        yield
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.kafka
+def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
+    write_sound_cluster(real_settings)
+    now_ms = wall_clock.now_ms()
+    enforce = PolicyRecord(cluster=CLUSTER, document="mode: enforce", applied_at_ms=now_ms)
+    write(real_settings, enforce)
+    with running_duties(real_settings, "watch", "collect", "bind", "evict"):
+        assert set(errors(CLUSTER)) == {"policy"}  # no worker is there that applies it
+    with running_duties(real_settings, "watch", "collect", "bind"):
+        assert errors(CLUSTER)["evict"].startswith("no process runs any more: nothing is evicted")
+        assert not errors(CLUSTER).keys() & {"watch", "collect", "bind"}
+    with running_duties(real_settings, "bind", "evict"):
+        found = errors(CLUSTER)
+        assert found["watch"].startswith("no process runs any more: nodes and pods")
+    stale = {"updated_at_ms": wall_clock.now_ms() - 3_600_000}
+    write(real_settings, *(metric(node, **stale) for node in NODES))
+    with running_duties(real_settings, "watch", "bind", "evict"):
+        assert errors(CLUSTER)["collect"].startswith(
+            "no process runs any more: nothing is measured"
+        )
+
+
+def test_evictions_that_nobody_carries_out_are_named(kafka_settings: KafkaSettings) -> None:
+    write_sound_cluster(kafka_settings)
+    now_ms = wall_clock.now_ms()
+    commands = [
+        EvictionCommand.model_validate(
+            {
+                "command_id": f"command-{number}", "cluster": CLUSTER, "node": "n1", "reason": "hot",
+                "pod": {"namespace": "shop", "name": f"web-{number}", "uid": f"uid-{number}"},
+                "decided_at_ms": now_ms - 120_000, "expires_at_ms": now_ms - 60_000, "dry_run": False,
+                "as_of": {"partition": 0, "offsets": {}, "policy_digest": "default"},
+            }
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    write(kafka_settings, *commands)
+    outcome = CommandOutcome(
+        command_id="command-0", cluster=CLUSTER, command="evict", result="done", happened_at_ms=now_ms,
+        pod=PodRef(namespace="shop", name="web-0", uid="uid-0"),
+    )  # fmt: skip
+    write(kafka_settings, outcome)
+    assert errors(CLUSTER)["commands"].startswith("1 of the newest 2 evictions ran out of time")
+
+
+def test_pools_windows_and_memory_that_do_not_fit_the_nodes_are_named(
+    kafka_settings: KafkaSettings,
+) -> None:
+    document = """
+loadAware: {aggregated: {usageThresholds: {cpu: 70}, usageAggregationType: p95, usageAggregatedDuration: 30m}}
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  nodePools: [{name: gpu, nodeSelector: {matchLabels: {pool: gpu}}}]
+"""
+    short = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
+    write_sound_cluster(kafka_settings, aggregated=(short,))
+    write(kafka_settings, metric("n2", aggregated=(short,), memory_is="notAvailable"))
+    write(
+        kafka_settings,
+        PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=wall_clock.now_ms()),
+    )
+    found = warnings(CLUSTER)
+    assert (
+        "policy: rebalance.nodePools[gpu].nodeSelector selects none of 2 nodes; label pool has the "
+        "values web (2)"
+    ) in found
+    assert (
+        "windows: loadAware.aggregated.usageAggregatedDuration: 0 of 2 nodes report p95 over 30m; "
+        "reported windows: 5m"
+    ) in found
+    assert (
+        "memory: nodes are measured by several definitions: notAvailable and workingSet on 1, workingSet on 1"
+    ) in found
+
+
+def test_pods_that_would_be_refused_are_counted_by_requirement(
+    kafka_settings: KafkaSettings,
+) -> None:
+    write_sound_cluster(kafka_settings)
+    daemon = OwnerReference(kind="DaemonSet", name="agent", uid="uid-agent", controller=True)
+    write(
+        kafka_settings,
+        pod("a", unsupported=("topology spread",)),
+        pod("b", unsupported=("required pod anti-affinity", "topology spread")),
+        pod("c"),
+        pod("agent-1", unsupported=("topology spread",), owners=(daemon,)),
+    )
+    (found,) = warnings(CLUSTER)
+    assert found == (
+        "pods: 2 of 3 pods would be refused: topology spread 2, required pod anti-affinity 1"
+    )
+
+
+async def test_a_query_that_is_about_no_node_is_named_with_the_label_that_would_match() -> None:
+    by_target: Series = [
+        ({"instance": "exporter-1", "node": "n1"}, 1),
+        ({"instance": "exporter-2", "node": "n2"}, 1),
+    ]
+    played = Played(cpu=by_target, memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])
+    async with playing(played) as url, api_server("http://nowhere.invalid") as server:
+        settings = validated(
+            PrometheusSettings,
+            {
+                "source": "prometheus",
+                "url": url,
+                "nodes": {"cpu": "cpu", "memory": "memory", "gpu": "gpu"},
+            },
+        )
+        directory = directory_of({"n1": {}, "n2": {}})
+        cpu, memory, gpu = await check_source(settings, context(server, directory))
+    assert (cpu.grade, cpu.text) == ("error", "matches 0 of 2 nodes by label instance")
+    assert cpu.advice == "Label node would match 2: set nodeLabel: node"
+    assert (memory.grade, memory.text) == ("ok", "matches 2 of 2 nodes by label instance")
+    assert (gpu.grade, gpu.advice[:17]) == ("error", "No series matches")
