@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.messages.decisions import NodeScore, PlacementDecision, ScoreTerm
+from schemas.messages.decisions import AsOf, NodeScore, PlacementDecision, ScoreTerm
 from schemas.messages.pods import PodRef
 from simulation.closed_loop.measures import MINUTE_MS
 from simulation.cluster.cluster import Eviction
@@ -110,7 +110,7 @@ def test_a_move_is_told_with_its_reason_and_what_it_spared() -> None:
             terms=(ScoreTerm(plugin="OverutilizationRisk", score=90, weight=1),),
         ),
         runners_up=(NodeScore(node=found.scenario.machines[5].name, total=80),),
-        as_of={"partition": 0, "offsets": {}, "policy_digest": "default"},
+        as_of=AsOf(partition=0, offsets={}, policy_digest="default"),
     )
     why_evicted, why_placed = reasons(found, [command], [decision])
     assert "at 01:40 pod" in why_evicted
