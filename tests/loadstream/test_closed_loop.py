@@ -37,30 +37,6 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
     assert "filling_hours" in text
 
 
-def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
-    report = (tmp_path / "report").with_suffix(".md")
-    arguments = (
-        *_SMALL, "--load", "40,40.25", "--contenders", "least-allocated,random-choice", "--keep", str(tmp_path),
-        "--report", str(report),
-    )  # fmt: skip
-    code, out, err = call(*arguments)
-    assert code == 0, err
-    assert ["mean load 40%," in out, "mean load 40.25%," in out] == [True, True]
-    assert "40.25% load, random-choice, seed 0:" in err
-    text = report.read_text(encoding="utf-8")
-    assert [line for line in text.split("\n") if line.startswith("## ")] == [
-        "## Mean load 40 %", "## Mean load 40.25 %", "## Parameters",
-    ]  # fmt: skip
-    assert "![Hot node-minutes by contender](report.svg)" in text
-    assert "| load | 0.4, 0.4025 |" in text
-    assert "| nodes | 6 |" in text
-    chart = (tmp_path / "report.svg").read_text(encoding="utf-8")
-    assert chart.count(">random-choice<") == 2
-    assert "mean load 40.25 %<" in chart
-    code, _, err = call(*arguments)
-    assert (code, err) == (0, "")
-
-
 @pytest.mark.slow
 def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> None:
     """In two processes that hash texts differently; only what it cost differs."""
@@ -120,15 +96,6 @@ def test_what_cannot_be_run_is_said(arguments: tuple[str, ...], sentence: str) -
     assert sentence in " ".join(err.replace("│", " ").split())
 
 
-def test_a_whole_number_is_one_in_the_report() -> None:
-    names = ("--contenders", "random-choice", "--nodes", "4", "--set", "lag_s=20")
-    code, out, err = call(*_SMALL, *names, "--json")
-    assert code == 0, err
-    (document,) = json.loads(out)["comparisons"]
-    found = document["parameters"]
-    assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -147,13 +114,6 @@ def test_a_policy_that_cannot_be_compared_is_said(
     code, _, err = call(*_SMALL, "--contenders", "random-choice", "--policy", str(file))
     assert code == 2
     assert sentence in err
-
-
-def test_a_policy_file_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
-    code, _, said = call("--policy", str(tmp_path))
-    assert code == 2
-    assert f"{tmp_path} cannot be read: Is a directory; expected a policy file" in said
-    assert "Errno" not in said
 
 
 def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:

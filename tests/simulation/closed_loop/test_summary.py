@@ -1,7 +1,5 @@
 """The sentence of a comparison: ours beside what most clusters run."""
 
-from dataclasses import replace
-
 from simulation.closed_loop.comparison import Comparison
 from simulation.closed_loop.measures import Result
 from simulation.closed_loop.parameters import Parameters
@@ -28,22 +26,5 @@ def test_ours_is_held_against_what_most_clusters_run() -> None:
     )  # fmt: skip
 
 
-def test_a_load_is_said_with_its_fraction() -> None:
-    compared = replace(_compared(loadstream=(5, 0)), parameters=Parameters(load=0.285))
-    assert str(summarize(compared)).startswith("At a mean load of 28.5 %, ")
-
-
-def test_several_seeds_are_said() -> None:
-    one = _compared(loadstream=(500, 20)).results[0]
-    several = Comparison(Parameters(), (), (), (one, replace(one, seed=1)), ())
-    assert str(summarize(several)).endswith("policy, with 20 evictions. Means of 2 seeds.")
-
-
 def test_without_ours_there_is_nothing_to_say() -> None:
     assert summarize(_compared(least_allocated=(5000, 0))) is None
-
-
-def test_against_nodes_that_are_never_hot_there_is_no_share() -> None:
-    assert "more than the 0 minutes under kube-scheduler" in str(
-        summarize(_compared(loadstream=(5, 0), least_allocated=(0, 0)))
-    )
