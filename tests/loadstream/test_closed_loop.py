@@ -134,15 +134,6 @@ def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
     ]  # fmt: skip
 
 
-def test_a_whole_number_is_one_in_the_report() -> None:
-    names = ("--contenders", "random-choice", "--nodes", "4", "--set", "lag_s=20")
-    code, out, err = call(*_SMALL, *names, "--json")
-    assert code == 0, err
-    (document,) = json.loads(out)["comparisons"]
-    found = document["parameters"]
-    assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -161,13 +152,6 @@ def test_a_policy_that_cannot_be_compared_is_said(
     code, _, err = call(*_SMALL, "--contenders", "random-choice", "--policy", str(file))
     assert code == 2
     assert sentence in err
-
-
-def test_a_policy_file_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
-    code, _, said = call("--policy", str(tmp_path))
-    assert code == 2
-    assert f"{tmp_path} cannot be read: Is a directory; expected a policy file" in said
-    assert "Errno" not in said
 
 
 def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:
