@@ -87,7 +87,7 @@ class Rebalancer:
         outcome = self._round(cause)
         self._remember(outcome, cause.now_ms)
         for row in self._migrations.list_uncommanded_moves():
-            cool = _explain_cool(outcome, self._gain, row.pool, row.source_node, row.watched)
+            cool = _explain_cool(outcome, row.pool, row.source_node, row.watched)
             if cool is not None:
                 self._migrations.abort_cooled(row, cool, cause)
         begun = {row.pod.uid: row.migration_id for row in self._migrations.lifecycle.registry}
@@ -152,12 +152,6 @@ class Rebalancer:
         memory.moves.observe(outcome.hot_names, now_ms)
         memory.followed.note_round(partial(_is_hot, outcome))
 
-    @property
-    def _gain(self) -> float | None:
-        """What a move by risk must gain at least; none: no round moves pods by risk."""
-        policy = self._inventory.policy
-        return policy.risk_moves.gain if policy.plugins.balances(OVERUTILIZATION_RISK) else None
-
     # --- rows -------------------------------------------------------------------------------------
 
     def restored(self, last_round_ms: int | None, ticks_ahead: int, hot_nodes: int) -> None:
@@ -171,16 +165,14 @@ class Rebalancer:
             self.prepare(len(self._inventory.nodes))
 
 
-def _explain_cool(
-    outcome: RoundOutcome, gain: float | None, name: str, node: str, phase: Phase
-) -> str | None:
+def _explain_cool(outcome: RoundOutcome, name: str, node: str, phase: Phase) -> str | None:
     """How far a node is below its high thresholds; None: it is not, or the round has not judged it.
 
     What is measured counts alone: pods that are on their way are still part of it. Who leaves
     because of risk does so before the node is hot, as long as it costs as much as a move must gain.
     """
     if name == OVERUTILIZATION_RISK:
-        return None if gain is None else _calm(outcome, gain, node)
+        return _calm(outcome, node)
     reading = _reading(outcome, name, node, phase)
     if reading is None or reading.is_hot:
         return None
@@ -200,14 +192,13 @@ def _is_hot(outcome: RoundOutcome, pool: str, node: str, phase: Phase) -> bool |
     return None if reading is None or not reading.used else reading.is_hot
 
 
-def _calm(outcome: RoundOutcome, gain: float, node: str) -> str | None:
+def _calm(outcome: RoundOutcome, node: str) -> str | None:
     """That a node is at risk no more; None: it is, or the round has not judged it by risk."""
     by_risk = (pool for pool in outcome.pools if pool.name == OVERUTILIZATION_RISK)
     if all(pool.class_of(node) != "normal" for pool in by_risk):
         return None
     return (
-        f"node {node} is at risk no more: with all of its pods it costs less than {gain:g}, the "
-        "least that a move must gain"
+        f"node {node} is at risk no more: with all of its pods it costs less than a move must gain"
     )
 
 

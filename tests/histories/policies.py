@@ -172,7 +172,7 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "followSeconds": (2, 20, 600),
     }),
     "riskMoves": (0.8, {
-        "gain": (0.01, 0.15),
+        "minSavedMinutes": (0.1, 1),
         "minPodAgeMinutes": (0, 1),
         "maxMovesPerRound": (1, 3),
     }),

@@ -16,9 +16,8 @@ from connectors.units import duration_text
 from schemas.policy import RiskMoveArgs
 from schemas.policy.sections.plugins import OVERUTILIZATION_RISK, PluginChoice
 
-#: By how much a move by risk lowers the sum of nodes' costs at least: the default, which evicts no
-#: more in the closed loop than Koordinator does. With less more pods leave, for less each.
-GAIN = RiskMoveArgs().gain
+#: The default, with which loadstream evicts fewer pods in the closed loop than Koordinator does.
+SAVED_MINUTES = RiskMoveArgs().min_saved_minutes
 _LOW_NODE_LOAD = "LowNodeLoad"
 
 #: Less than this says little about a day.
@@ -236,9 +235,9 @@ def _target_percent(load: Load, hot: int) -> int:
 
 def _risk_moves(summary: ClusterSummary) -> Iterator[Value]:
     yield Value(
-        ("riskMoves", "gain"), GAIN,
-        "A pod leaves if that lowers the sum of nodes' costs by as much; a node that is certain to be hot "
-        "costs 1. With less of it more pods leave, for less each.",
+        ("riskMoves", "minSavedMinutes"), SAVED_MINUTES,
+        "A pod leaves if that is expected to save as many hot minutes. With fewer of them more pods leave, "
+        "for less each.",
     )  # fmt: skip
     yield Value(
         ("riskMoves", "maxMovesPerRound"), _limit(summary.nodes, _MINUTE_SHARE, _MINUTE_MAX),

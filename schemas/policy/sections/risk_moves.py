@@ -18,9 +18,10 @@ _DAY_MINUTES = 1_440
 class RiskMoveArgs(PolicyPart):
     """Arguments of the moves by risk."""
 
-    gain: Annotated[float, Field(ge=0.001, le=100)] = 0.07
-    """By how much a move must lower the sum of the nodes' costs at least. A node that is certain to
-    be hot by the resource of the largest weight costs 1, and more the further it is beyond."""
+    min_saved_minutes: Annotated[float, Field(ge=0.1, le=_DAY_MINUTES)] = 7
+    """Hot minutes that a move must be expected to save at least: the drop of the sum of the nodes'
+    costs, times the minutes for which a pod is expected to run on. Few pods of short-lived jobs
+    therefore move. A minute far beyond the hot share counts more than one minute."""
     max_moves_per_round: Annotated[int, whole(1, 250)] = 5
     """Pods that one round moves at most."""
     min_pod_age_minutes: Annotated[int, whole(0, 7 * _DAY_MINUTES)] = 10

@@ -36,7 +36,7 @@ from streams.rebalance.outcome import (
     RoundOutcome,
 )
 from streams.rebalance.risk.nodes import RiskNodes
-from streams.rebalance.risk.pods import RiskPod, RiskPods
+from streams.rebalance.risk.pods import RiskPod, RiskPods, expect_life_minutes
 from streams.rebalance.risk.record import POOL, RiskReadings, RiskRecord
 from streams.risk.overutilization import TIE
 from streams.stage.arrays import BoolArray
@@ -87,6 +87,10 @@ class _Round:
         self.names, self.place = self.readings.names, self.readings.place
         self.nodes: list[Node | None] = [columns.nodes[row].node for row in self.rows.tolist()]
         self.risk = RiskNodes(moves.score, self.nodes)
+        pods = [columns.nodes[row].pods.held for row in self.rows.tolist()]
+        self.life_minutes = expect_life_minutes(pods, given.now_ms)
+        self.gain = self.args.min_saved_minutes / self.life_minutes
+        """By how much a move must lower the sum of costs at least."""
         self.leaving = {*given.rules.leaving, *(move.held.pod.uid for move in whole.moves)}
         cooling = [
             self.place[name] for name in given.rules.list_cooling_nodes() if name in self.place
@@ -106,7 +110,7 @@ class _Round:
             self._codes(),
             targets=int(self.open.sum()),
         )
-        self.pods = RiskPods(self.risk, self.args.gain)
+        self.pods = RiskPods(self.risk, self.gain)
         compared = COSTS_MAX // max(1, self.rows.size * len(self.resources))
         self.left = min(max(compared, COMPARED_MIN), COMPARED_MAX)
         """How many pods may still be compared with all targets."""
@@ -119,7 +123,7 @@ class _Round:
         looked_at = self.given.columns.looked_at
         codes = np.full(int(looked_at.sum()), SKIPPED, dtype=np.int8)
         at = np.searchsorted(np.flatnonzero(looked_at), self.rows)
-        codes[at] = np.where(self.risk.costs >= self.args.gain, HIGH, NORMAL)
+        codes[at] = np.where(self.risk.costs >= self.gain, HIGH, NORMAL)
         return codes
 
     def _plan_ahead(self) -> None:
@@ -143,13 +147,11 @@ class _Round:
 
     def run(self) -> None:
         """Plan moves until none gains enough, or a limit is reached."""
-        at_risk = np.flatnonzero(self.risk.costs >= self.args.gain)
+        at_risk = np.flatnonzero(self.risk.costs >= self.gain)
         if not self.rows.size:
             self.record.outcome.ended = f"no node has {fresh_metric(self.resources)}"
         elif not at_risk.size:
-            self.record.outcome.ended = (
-                f"no node costs {self.args.gain:g}, the least that a move must gain"
-            )
+            self.record.outcome.ended = f"no node costs {self.gain:.3f}: {self._price}"
         for place in self._in_turn(at_risk.tolist()):
             self._look_at(place)
         self._choose()
@@ -161,6 +163,13 @@ class _Round:
             else:
                 self.later = LATER
         self._close()
+
+    @property
+    def _price(self) -> str:
+        return (
+            f"a move must save {self.args.min_saved_minutes:g} hot minutes, and pods are expected to "
+            f"run for {self.life_minutes} more"
+        )
 
     def _in_turn(self, at_risk: list[int]) -> list[int]:
         """Nodes whose pods are looked at, those that cost most first."""
@@ -199,7 +208,7 @@ class _Round:
             hot.ended = TAKES
             return
         self.pods.add(place, staying)
-        if float(self.risk.costs[place]) < self.args.gain:
+        if float(self.risk.costs[place]) < self.gain:
             hot.ended = (
                 f"it costs {float(self.risk.costs[place]):.3f} without pods that leave already"
             )
@@ -252,10 +261,10 @@ class _Round:
         order = np.where(allowed, growth + TIE * self.risk.shares(pod.figures), np.inf)
         target = int(order.argmin())
         costs = self._costs(pod, target)
-        if costs.gain < self.args.gain:
+        if costs.gain < self.gain:
             message = (
                 f"its move to {self.names[target]} would lower the sum of costs by {costs.gain:.3f}, "
-                f"asked for is {self.args.gain:g}"
+                f"asked for is {self.gain:.3f}: {self._price}"
             )
             self._stays(pod, "gain", message, costs, target)
             return
@@ -349,6 +358,6 @@ class _Round:
         """Say why no further pod leaves the nodes that had their turn."""
         why = self._over() or self.later
         for place, hot in self.record.hot.items():
-            if not hot.ended and float(self.risk.costs[place]) >= self.args.gain:
-                further = f"no further pod that may leave gains {self.args.gain:g}"
+            if not hot.ended and float(self.risk.costs[place]) >= self.gain:
+                further = f"no further pod that may leave gains {self.gain:.3f}"
                 hot.ended = TAKES if place in self.taking else why or further

@@ -6,12 +6,39 @@ is best for those that were to go to one of its two nodes: these wait to be comp
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from streams.pods.held import Held
 from streams.rebalance.outcome import Costs
 from streams.rebalance.risk.nodes import Figures, RiskNodes
+
+#: A move has little effect after an hour, since other pods have come and gone by then: in simulated
+#: days, moves saved 50 to 100 hot minutes per unit of gain.
+HORIZON_MINUTES = 60
+#: Nodes whose pods are looked at to expect how long pods run.
+AGED_NODES_MAX = 64
+
+
+def expect_life_minutes(nodes: Sequence[Iterable[Held]], now_ms: int) -> int:
+    """Return for how many minutes a pod of the cluster is expected to run on.
+
+    This is the median age of the pods, from 1 to `HORIZON_MINUTES`: in a steady cluster, ages and
+    remaining lives have the same distribution. Pods of DaemonSets, which live as long as their
+    nodes, do not count.
+
+    Args:
+        nodes: pods of each node; of many nodes a part is looked at.
+        now_ms: time of the round.
+    """
+    ages = sorted(
+        held.compute_age_minutes(now_ms)
+        for pods in nodes[:: len(nodes) // AGED_NODES_MAX + 1]
+        for held in pods
+        if held.pod.node is not None and all(owner.kind != "DaemonSet" for owner in held.pod.owners)
+    )
+    median = ages[len(ages) // 2] if ages else HORIZON_MINUTES
+    return min(max(median, 1), HORIZON_MINUTES)
 
 
 @dataclass(slots=True, eq=False)

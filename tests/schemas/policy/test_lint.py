@@ -55,7 +55,7 @@ def test_the_default_policy_has_no_warnings() -> None:
         ("resourcesFit: {scoringStrategy: {resources: [{name: cpu}]}}", "score: []"),
         ("balancedAllocation: {resources: [{name: cpu}]}", "score: []"),
         ("overutilizationRisk: {excessWeight: 1}", "score: [], balance: []"),
-        ("riskMoves: {gain: 1}", "balance: []"),
+        ("riskMoves: {minSavedMinutes: 1}", "balance: []"),
         ("rebalance: {numberOfNodes: 1}", "balance: []"),
     ],
 )

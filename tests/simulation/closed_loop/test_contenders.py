@@ -52,7 +52,7 @@ def test_pods_of_the_contender_without_estimation_say_so_themselves(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("riskMoves: {gain: 0.05}\n", "mode is observe"),
+        ("riskMoves: {minSavedMinutes: 5}\n", "mode is observe"),
         ("mode: enforce\nrebalance: {dryRun: true}\n", "a dryRun is true"),
         ("mode: enforce\n", ""),
         ("plugins: {balance: []}\n", ""),

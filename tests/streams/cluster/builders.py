@@ -352,7 +352,7 @@ rebalance:
 BY_RISK = """
 plugins: {balance: [OverutilizationRisk]}
 overutilizationRisk: {resources: [{name: cpu}]}
-riskMoves: {gain: 0.15, maxMovesPerRound: 3}
+riskMoves: {minSavedMinutes: 9, maxMovesPerRound: 3}
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.policies.draft.advice import GAIN, HISTORY_MS_MIN, advise, too_little
+from connectors.policies.draft.advice import HISTORY_MS_MIN, SAVED_MINUTES, advise, too_little
 from connectors.policies.draft.document import document
 from connectors.policies.draft.load import Load
 from connectors.policies.draft.summary import ClusterSummary
@@ -122,11 +122,14 @@ def test_moves_by_risk_take_the_place_of_thresholds() -> None:
     )
     advice = advise(summary(), both)
     found = {".".join(each.path): each.value for each in advice.values}
-    assert (found["riskMoves.gain"], found["riskMoves.maxMovesPerRound"]) == (GAIN, 5)
+    assert (found["riskMoves.minSavedMinutes"], found["riskMoves.maxMovesPerRound"]) == (
+        SAVED_MINUTES,
+        5,
+    )
     assert "rebalance" not in {each.path[0] for each in advice.values}
     policy = read_policy(document("blue", summary(), advice))
     assert policy.warnings == ()
-    assert policy.risk_moves.gain == GAIN
+    assert policy.risk_moves.min_saved_minutes == SAVED_MINUTES
 
 
 def test_a_resource_without_data_is_left_out_with_a_word() -> None:

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.messages.pods import OwnerReference
 from streams.rebalance.candidates import Gate
 from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
+from streams.rebalance.risk.pods import HORIZON_MINUTES
 from streams.stage.arrays import BoolArray
 from tests.streams.cluster.builders import BY_RISK, RAW_ALLOCATABLE, container
 from tests.streams.rebalance.harness import World, costs, risky, settled
@@ -44,9 +46,12 @@ def test_a_node_is_hot_above_its_percentage_to_the_unit(percent: int) -> None:
 
 
 def test_a_move_that_gains_too_little_is_not_made() -> None:
-    world = risky(BY_RISK.replace("0.15", "5"))
+    world = risky(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 300"))
     assert world.round() == []
-    assert world.pool.ended == "no node costs 5, the least that a move must gain"
+    assert (
+        world.pool.ended
+        == "no node costs 5.000: a move must save 300 hot minutes, and pods are expected to run for 60 more"
+    )
 
 
 def test_a_move_that_only_carries_the_risk_elsewhere_is_not_made() -> None:
@@ -139,7 +144,7 @@ def test_pods_that_save_most_and_may_go_nowhere_keep_no_others_from_a_turn(
     """A round compares four pods; four that may go nowhere save more than all others."""
     monkeypatch.setattr(risk_moves, "COMPARED_MIN", 4)
     monkeypatch.setattr(risk_moves, "COSTS_MAX", 1)
-    world = World(BY_RISK.replace("0.15", "0.05"))
+    world = World(BY_RISK.replace("minSavedMinutes: 9", "minSavedMinutes: 3"))
     world.node("pinned", system=2, labels={"pool": "own"})
     for number in range(4):
         pinned = {"node_selector": {"pool": "own"}, "containers": (container({"cpu": "2400m"}),)}
@@ -263,8 +268,8 @@ def test_a_round_is_the_same_after_a_restart_and_whatever_was_heard_of_first() -
 @st.composite
 def clusters(draw: st.DrawFn) -> World:
     """Some nodes with some pods that have been measured for a while."""
-    gain = draw(st.sampled_from(["0.02", "0.15", "0.5"]))
-    world = World(BY_RISK.replace("0.15", gain))
+    saved = draw(st.sampled_from(["1.2", "9", "30"]))
+    world = World(BY_RISK.replace("minSavedMinutes: 9", f"minSavedMinutes: {saved}"))
     for number in range(draw(st.integers(2, 5))):
         name = f"n{number}"
         world.node(name, system=draw(st.integers(0, 20)))
@@ -295,7 +300,8 @@ def test_each_planned_move_gains_enough_and_fits_with_those_before_it(world: Wor
         before = float(risk.costs.sum())
         risk.remove(names.index(move.node), figures)
         risk.add(names.index(move.target), figures)
-        assert before - float(risk.costs.sum()) >= world.policy.risk_moves.gain - 1e-9
+        gain = world.policy.risk_moves.min_saved_minutes / HORIZON_MINUTES
+        assert before - float(risk.costs.sum()) >= gain - 1e-9
         free[move.target] -= move.held.demand.requests["cpu"]
         assert free[move.target] >= 0
     assert len({move.held.pod.uid for move in world.outcome.moves}) == len(world.outcome.moves)
@@ -317,3 +323,19 @@ def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_w
     noted = {verdict.pod.uid: verdict for verdict in world.hot("risky").pods}
     assert noted["vast"].usage["cpu"] == 2**63 - 1
     assert all(each.usage["cpu"] <= 2**63 - 1 for each in noted.values())
+
+
+def test_pods_that_run_for_a_short_time_must_gain_more_and_those_of_daemon_sets_do_not_count() -> (
+    None
+):
+    world = risky(BY_RISK.replace("maxMovesPerRound: 3", "minPodAgeMinutes: 0"))
+    assert costs(world)[2] > 0.5
+    daemons = (OwnerReference(kind="DaemonSet", name="d", uid="d", controller=True),)
+    for number in range(20):
+        world.pod(f"daemon-{number}", "calm-1", 0, owners=daemons)
+    for number in range(20):
+        world.pod(f"job-{number}", "calm-1", 0, scheduled_at_ms=world.now_ms - 120_000)
+    assert world.round() == []
+    assert world.pool.ended.endswith(
+        "a move must save 9 hot minutes, and pods are expected to run for 3 more"
+    )
