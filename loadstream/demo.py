@@ -165,8 +165,8 @@ def _doubts(done: "Done") -> Iterator[str]:
     load = "published traces" if done.comparison.files else "a model of published traces"
     yield (
         f"One cluster, one day? The load is {load}. `loadstream demo --seed 2` or `--scenario web` shows "
-        "another; docs/explanation/closed-loop-report.md has all scenarios over several days, also those "
-        "in which loadstream is no better."
+        "another. docs/explanation/closed-loop.md has several days and all kinds of load, also those in which "
+        "loadstream is no better, and higher loads, at which it gains less."
     )
     yield (
         "Weak rivals? kube-scheduler's scores by requests, and Koordinator by its own defaults with "
