@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml locks/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-demo: $(STAMP) ## Place pods by real load on the embedded broker, in about three minutes; ARGS='--trace DIR' for real traces.
+demo: $(STAMP) ## Place pods by real load on the embedded broker, in about two minutes; ARGS='--trace DIR' for real traces.
 	@$(BIN)/loadstream demo $(ARGS)
 
 demo-kubernetes: $(STAMP) ## Place and rebalance pods of a real control plane here, in two to four minutes, the first time with a build by Go.

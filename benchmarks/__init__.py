@@ -38,6 +38,7 @@ What does not measure time:
     yardstick    digests of decisions: whether they are the same as when these were recorded
 
     publish      the figures of the documents, from what was measured
+    reference    the pages of docs/reference that come from the code      field_tables   their tables of fields
 
 What is computed is checked inside each benchmark against the plain way of computing it, and what
 comes through a broker record by record, before a figure is printed. Figures through a broker are

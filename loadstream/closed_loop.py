@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Most seeds of one call.
 SEEDS_MAX = 1_000
-#: Reports are HTML pages, or Markdown with a chart beside it.
-REPORT_SUFFIXES = (".html", ".md")
 #: Who is compared unless it is said.
 DEFAULT_CONTENDERS = "loadstream,least-allocated,koordinator-lownodeload-75"
 #: Parameters that `--set` leaves to their options.
@@ -109,9 +107,7 @@ _Jobs = Annotated[
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 _Report = Annotated[
     Path | None,
-    typer.Option(
-        help="Write a self-contained HTML page there; with suffix .md Markdown and its chart."
-    ),
+    typer.Option(help="Write a page of Markdown there, with suffix .md, and its chart beside it."),
 ]
 _Keep = Annotated[
     Path | None,
@@ -256,20 +252,13 @@ def _say(line: str) -> None:
 
 def _check_report(path: Path) -> None:
     """A report that cannot be written must not be found out after the runs."""
-    if path.suffix not in REPORT_SUFFIXES:
-        expected = f"a file with suffix {' or '.join(REPORT_SUFFIXES)}"
-    elif not all(_writable(file) for file in _report_files(path)):
-        expected = "a file that can be written, in a directory that exists"
-        if path.suffix == ".md":
-            expected += f", and beside it {_report_files(path)[-1].name} as well"
-    else:
-        return
-    raise typer.BadParameter(f"found {str(path)!r}; expected {expected}", param_hint="--report")
-
-
-def _report_files(path: Path) -> tuple[Path, ...]:
-    """The report, and the chart that Markdown has beside it."""
-    return (path, path.with_suffix(".svg")) if path.suffix == ".md" else (path,)
+    chart = path.with_suffix(".svg")
+    if path.suffix != ".md" or not (_writable(path) and _writable(chart)):
+        raise typer.BadParameter(
+            f"found {str(path)!r}; expected a file with suffix .md that can be written, in a directory that "
+            f"exists, and beside it {chart.name} as well",
+            param_hint="--report",
+        )
 
 
 def _writable(file: Path) -> bool:
@@ -280,12 +269,9 @@ def _writable(file: Path) -> bool:
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
     from simulation.closed_loop.chart import draw_bars
-    from simulation.closed_loop.report import format_markdown, format_page
+    from simulation.closed_loop.report import format_markdown
 
-    if path.suffix != ".md":
-        path.write_text(format_page(compared), encoding="utf-8")
-        return
-    _, chart = _report_files(path)
+    chart = path.with_suffix(".svg")
     chart.write_text(draw_bars(compared), encoding="utf-8")
     path.write_text(format_markdown(compared, chart.name, sys.argv[1:]), encoding="utf-8")
 

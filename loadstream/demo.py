@@ -50,9 +50,7 @@ Hours = Annotated[
         help="How many simulated hours nodes are measured, after two hours of filling.",
     ),
 ]
-Output = Annotated[
-    Path, typer.Option(help="Directory for the report, the decisions and the figures.")
-]
+Output = Annotated[Path, typer.Option(help="Directory for the decisions and the figures.")]
 Plain = Annotated[
     bool,
     typer.Option("--plain", help="Lines instead of the live view, as without a terminal."),
@@ -82,6 +80,8 @@ def register(app: typer.Typer) -> None:
         Exit code 0: all went as it should; 1: something did not, which is printed; 130: it was
         interrupted.
         """
+        from json import dumps as json_text
+
         from rich.console import Console
 
         from simulation.closed_loop.traces import model_traces, read_traces
@@ -99,7 +99,8 @@ def register(app: typer.Typer) -> None:
             document = {"decisions_sha256": done.digest, **done.comparison.document()}
             if json:
                 print_json(document)
-            _write_report(done, document, output)
+            summary = json_text(document, indent=2)
+            (output / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
         for line in _lines(done, output):
             display.print(line)
         problems = list(_problems(done))
@@ -130,15 +131,6 @@ def _as_exit_codes() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _write_report(done: "Done", document: dict[str, object], output: Path) -> None:
-    from json import dumps
-
-    from simulation.closed_loop.report import format_page
-
-    (output / "report.html").write_text(format_page([done.comparison]), encoding="utf-8")
-    (output / "summary.json").write_text(f"{dumps(document, indent=2)}\n", encoding="utf-8")
-
-
 def _lines(done: "Done", output: Path) -> Iterator[str]:
     """The lines that the demo prints at its end."""
     from textwrap import wrap
@@ -162,7 +154,7 @@ def _lines(done: "Done", output: Path) -> Iterator[str]:
     for doubt in _doubts(done):
         yield from wrap(doubt, WIDTH, initial_indent="- ", subsequent_indent="  ")
     yield ""
-    yield f"All figures: {output / 'report.html'}, {output / 'summary.json'}"
+    yield f"All figures: {output / 'summary.json'}"
     yield f"Decisions: {', '.join(str(output / name) for name in OUTPUT_FILES.values())}"
     yield f"Policy and log of the worker: {output / 'policy.yaml'}, {output / 'worker' / 'log'}"
 

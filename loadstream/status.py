@@ -6,6 +6,7 @@ command line is wrong; 3 nothing has ever named the cluster, or there is no clus
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,8 +81,8 @@ def _read(
     connection: "Connection", cluster: str | None
 ) -> "Iterator[tuple[str | None, list[Section]]]":
     """The brokers, then each cluster; without a name, of several clusters only the main lines."""
+    from connectors.kafka.client import BrokerUnavailable
     from connectors.queries.cluster_reading import list_clusters, read_cluster, read_kafka
-    from connectors.queries.presence import seek_cluster
     from connectors.queries.status_processes import kafka_section
     from connectors.queries.status_sections import cluster_sections, main_lines
 
@@ -94,17 +95,31 @@ def _read(
     if len(names) != 1:
         yield None, [brokers]
     if not names:
-        echo("no cluster: no record in status, node-metrics or policies names one", err=True)
-        raise typer.Exit(NOTHING_FOUND)
+        what = "no cluster: no record in status, node-state or policies names one"
+        if kafka.leaderless:
+            what = "not all partitions can be read, so clusters cannot be listed: name one"
+        echo(what, err=True)
+        raise typer.Exit(1 if kafka.leaderless else NOTHING_FOUND)
     for name in names:
-        records = read_cluster(connection, kafka, name, wall_clock.now_ms())
-        if not records.is_known and (cluster or len(names) == 1):
-            unseen = seek_cluster(connection, name).warning(f"Cluster {name}")
-            if unseen:
-                echo(one_line(unseen), err=True)
-                raise typer.Exit(NOTHING_FOUND)
+        try:
+            records = read_cluster(connection, kafka, name, wall_clock.now_ms())
+            if cluster and not records.is_known and not kafka.leaderless:
+                _stop_if_unseen(connection, cluster)
+        except BrokerUnavailable as error:
+            unread = replace(brokers, problems=(*brokers.problems, f"{error}"))
+            yield name, [unread]
+            continue
         sections = cluster_sections(records)
         yield name, [brokers, *sections] if len(names) == 1 else main_lines(sections)
+
+
+def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
+    from connectors.queries.presence import seek_cluster
+
+    unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
+    if unseen:
+        echo(one_line(unseen), err=True)
+        raise typer.Exit(NOTHING_FOUND)
 
 
 def _print(name: str | None, sections: "list[Section]", *, json: bool) -> None:

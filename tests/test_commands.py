@@ -57,11 +57,6 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    for option in ("version", "--version", "-V"):
-        assert run(option).output == f"loadstream {version('loadstream')}\n"
-
-
 def _commands(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
     for name, inner in getattr(command, "commands", {}).items():
         yield from _commands(inner, *names, name)
@@ -87,14 +82,6 @@ def test_a_program_that_is_stopped_during_its_start_ends_without_a_traceback(
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, b"Traceback" in said) == (code, False), said
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["topic"], ["topic", "tail"], ["policy", "apply"], ["worker"]]
-)
-def test_the_short_option_for_help_is_understood_everywhere(arguments: list[str]) -> None:
-    done = run(*arguments, "-h")
-    assert (done.exit_code, "Usage:" in done.output) == (0, True)
 
 
 def test_shells_can_complete_commands_and_topics() -> None:

@@ -94,5 +94,5 @@ def _result(connection: Connection, answer: Any) -> Any:
         if reason.name() == "GROUP_ID_NOT_FOUND":
             return None
         if reason.name() == "_UNSUPPORTED_FEATURE":
-            return "this broker does not tell the members of groups"
+            return "not told by this broker"
         return str(reason.str())

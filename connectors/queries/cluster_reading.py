@@ -50,6 +50,8 @@ RECORDS_MAX = {
     "policies": 5_000,
     "clock": 1_000,
 }
+#: Topics whose newest records together name every cluster, also one without a worker.
+_NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
 #: The name of the node in a metric; nothing else in a metric is a text of that name.
 _NODE = re.compile(rb'"node": ?"([^"\\]+)"')
 #: Metrics that are looked at however few nodes are known.
@@ -68,7 +70,7 @@ class KafkaState:
     leaderless: frozenset[Partition] = frozenset()
     """Partitions that can be neither read nor written: no broker leads them."""
     partly_copied: int = 0
-    """Partitions of which a copy is missing or behind."""
+    """Partitions with a leader of which a copy is missing or behind."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,8 @@ class ClusterRecords:
     """The time on this machine, from which ages are counted."""
     partition: int = 0
     """The cluster's partition of every topic."""
+    unreadable: frozenset[str] = frozenset()
+    """Topics of which no broker leads that partition."""
     tick_ms: int | None = None
     """The newest tick of the cluster's clock; None: it has never ticked."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
@@ -128,7 +132,9 @@ def read_kafka(connection: Connection) -> KafkaState:
         embedded=connection.embedded,
         verdicts={name: verdict(found) for name, found in findings.items()},
         leaderless=frozenset((topic, each.id) for topic, each in partitions if each.leader < 0),
-        partly_copied=sum(len(each.isrs) < len(each.replicas) for _, each in partitions),
+        partly_copied=sum(
+            each.leader >= 0 and len(each.isrs) < len(each.replicas) for _, each in partitions
+        ),
     )
 
 
@@ -138,11 +144,12 @@ def read_nodes(
     """Read nodes and metrics, the newest round, clock and policy. Raises BrokerUnavailable."""
     records = ClusterRecords(cluster, now_ms)
     records.partition = partition_for(cluster.encode(), connection.settings.partitions)
-    newest = _newest_of(connection, kafka, records)
+    records.unreadable = frozenset(t for t, p in kafka.leaderless if p == records.partition)
+    newest = _newest_of(connection, records)
     records.tick_ms = next((each.now_ms for each in newest("clock", ClockTick)), None)
     records.policy = next(newest("policies", PolicyRecord), None)
     _read_states(records, newest)
-    _read_metrics(connection, kafka, records)
+    _read_metrics(connection, records)
     records.round = next(newest("status", RebalanceRound), None)
     return records
 
@@ -152,12 +159,12 @@ def read_cluster(
 ) -> ClusterRecords:
     """Read everything about a cluster. Raises BrokerUnavailable."""
     records = read_nodes(connection, kafka, cluster, now_ms)
-    newest = _newest_of(connection, kafka, records)
+    newest = _newest_of(connection, records)
     _read_moves(records, newest)
     _read_decisions(records, newest)
     for outcome in newest("command-outcomes", CommandOutcome):
         records.outcomes.setdefault(outcome.command, outcome)
-        if len(records.outcomes) == len(("bind", "evict")):
+        if records.outcomes.keys() == {"bind", "evict"}:
             break
     duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
     records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
@@ -173,7 +180,7 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
     """Return the clusters that the newest records name. Raises BrokerUnavailable."""
     names: set[str] = set()
     unreadable = {topic for topic, _ in kafka.leaderless}
-    for topic in {"status", "node-metrics", "policies"} - unreadable:
+    for topic in _NAMING_TOPICS - unreadable:
         past = Past(connection, topic, None, 1_000)
         names.update(message.cluster for message in past.newest(Looked()))
     return sorted(names)
@@ -182,10 +189,10 @@ def list_clusters(connection: Connection, kafka: KafkaState) -> list[str]:
 _Newest = Callable[..., Iterator[Any]]
 
 
-def _newest_of(connection: Connection, kafka: KafkaState, records: ClusterRecords) -> _Newest:
+def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
     def newest(topic: str, *classes: type[Any], looked: Looked | None = None) -> Iterator[Any]:
         """The cluster's messages of these classes, newest first."""
-        if (topic, records.partition) in kafka.leaderless:
+        if topic in records.unreadable:
             return
         past = Past(connection, topic, records.cluster, RECORDS_MAX[topic])
         for message in past.newest(looked or Looked()):
@@ -209,14 +216,14 @@ def _read_states(records: ClusterRecords, newest: _Newest) -> None:
     records.nodes = {name: each for name, each in states.items() if each.event != "removed"}
 
 
-def _read_metrics(connection: Connection, kafka: KafkaState, records: ClusterRecords) -> None:
+def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
     """Read until every node has a metric, or twice as many metrics as there are nodes were read: a
     node without one has then not reported for two intervals.
 
     Decoding takes the longest. So only the newest metric of a node is decoded, and without its pods,
     which are only counted: 150,000 of them would take seconds.
     """
-    if ("node-metrics", records.partition) in kafka.leaderless:
+    if "node-metrics" in records.unreadable:
         return
     past = Past(connection, "node-metrics", records.cluster, RECORDS_MAX["node-metrics"])
     names: set[bytes] = set()
@@ -284,4 +291,4 @@ def _read_decisions(records: ClusterRecords, newest: _Newest) -> None:
         if decision.decided_at_ms < since_ms:
             return
         records.decisions.setdefault(decision.pod.uid, decision)
-    records.decisions_cut = not looked.whole
+    records.decisions_cut = bool(looked.records) and not looked.whole

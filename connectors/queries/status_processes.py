@@ -18,7 +18,7 @@ from schemas.topics.catalog import CLUSTER_INPUTS
 
 #: More records than this that wait for the worker are a problem; its `/readyz` has the same default.
 LAG_MAX = 20_000
-#: What each duty carries out.
+#: What two of the duties read and carry out.
 _COMMAND_TOPICS = {"bind": "placement-decisions", "evict": "eviction-commands"}
 
 
@@ -56,16 +56,17 @@ def kafka_section(kafka: KafkaState) -> Section:
             f"{count_text(grades['differs'], 'topic')} not as expected: run `loadstream topic check`."
         )
     if kafka.leaderless:
-        places = ", ".join(f"{topic} {number}" for topic, number in sorted(kafka.leaderless)[:5])
+        more = ", ..." if len(kafka.leaderless) > 3 else ""
+        places = (
+            ", ".join(f"{topic} {number}" for topic, number in sorted(kafka.leaderless)[:3]) + more
+        )
         problems.append(
-            f"{count_text(len(kafka.leaderless), 'partition')} without a leader, so nobody can read or "
-            f"write it ({places}): a broker is down. Below, what is in them is left out."
+            f"Nobody can read or write {count_text(len(kafka.leaderless), 'partition')} ({places}): no broker leads "
+            "them, so one is down. What is in them is missing below."
         )
     if kafka.partly_copied:
-        problems.append(
-            f"{count_text(kafka.partly_copied, 'partition')} with a copy missing or behind: a broker is "
-            "down or slow."
-        )
+        copied = count_text(kafka.partly_copied, "partition")
+        problems.append(f"Of {copied} a copy is missing or behind: a broker is down or slow.")
     brokers = f"{count_text(kafka.brokers, 'broker')} at {kafka.servers}"
     kind = " (embedded)" if kafka.embedded else ""
     data = {"servers": kafka.servers, "brokers": kafka.brokers, "embedded": kafka.embedded, "topics": kafka.verdicts,
@@ -138,7 +139,7 @@ def _duty(records: ClusterRecords, duty: str) -> Section:
     members = group.members or ()
     active = next((member.host for member in members if home in member.partitions), None)
     topic = _COMMAND_TOPICS.get(duty)
-    waiting = _lag(records, [group], {(topic, records.partition)}) if topic else None
+    behind = _lag(records, [group], {(topic, records.partition)}) if topic else None
     problems = []
     if group.members is None:
         text = f"unknown: {group.reason}"
@@ -156,15 +157,15 @@ def _duty(records: ClusterRecords, duty: str) -> Section:
     else:
         text = "never ran here"
     parts = [text]
-    if waiting:
-        parts.append(f"{count_text(waiting, 'command')} to carry out")
+    if behind:
+        parts.append(f"{count_text(behind, 'record')} of {topic} to read")
     outcome = records.outcomes.get(duty)
     if outcome is not None:
         parts.append(f"newest outcome: {outcome.result}, {ago(records, outcome.happened_at_ms)}")
     data = {
         "running": None if group.members is None else len(members),
         "active_at": active,
-        "commands_to_carry_out": waiting,
+        "records_to_read": behind,
         "newest_outcome_ms": outcome.happened_at_ms if outcome else None,
     }
     return Section(duty, (f"{duty:8}{'; '.join(parts)}",), data, tuple(problems))

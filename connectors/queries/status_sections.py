@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
+from connectors.queries.presence import silence
 from connectors.queries.rebalancing_wording import classes_text, outcome_text, pod_text
 from connectors.queries.status_processes import Section, ago, duties_section, worker_section
 from connectors.queries.whynot.wording import strategy_text
@@ -26,16 +27,23 @@ _MODES = {
 
 
 def cluster_sections(records: ClusterRecords) -> list[Section]:
-    """Everything about one cluster, the most general part first."""
+    """Everything about one cluster, the most general part first. A section whose records no broker can
+    give says so, instead of taking them for missing."""
     rows = list_node_usage(records)
+    sections = (
+        ("policies", _policy(records)),
+        ("clock", worker_section(records)),
+        ("", duties_section(records)),
+        ("node-metrics", _usage(records, rows)),
+        ("node-state", _nodes(records, rows)),
+        ("placement-decisions", _pods(records)),
+        ("status", _moves(records)),
+    )
     return [
-        _policy(records),
-        worker_section(records),
-        duties_section(records),
-        _usage(records, rows),
-        _nodes(records, rows),
-        _pods(records),
-        _moves(records),
+        Section(each.name, (f"unknown: partition {records.partition} of {topic} cannot be read",))
+        if topic in records.unreadable
+        else each
+        for topic, each in sections
     ]
 
 
@@ -95,10 +103,11 @@ def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
         )
         data[source] = {"nodes": len(own), "stale": stale, "freshest_node": newest.node, "freshest_ms": newest.updated_at_ms,
                         "oldest_node": oldest.node, "oldest_ms": oldest.updated_at_ms}  # fmt: skip
-        if stale == len(own):
+        if stale == len(own) and silence(records.tick_ms, records.now_ms) is None:
             problems.append(
                 f"Usage source {source} is silent: its freshest node, {newest.node}, was measured "
-                f"{ago_text(newest.age_ms or 0)} ago. See the log of `loadstream kubernetes collect`."
+                f"{ago_text(newest.age_ms or 0)} ago. See the logs of `loadstream kubernetes collect` "
+                "and of the workers, which make metrics of samples."
             )
     unmeasured = [row.node for row in rows if not row.usage]
     if unmeasured:
@@ -106,7 +115,8 @@ def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
         lines.append(f"{count_text(len(unmeasured), 'node')} without a metric: {named}")
     if rows and not measured:
         problems.append(
-            "No node has a metric: nothing measures the cluster, or no worker aggregates."
+            "No node has a metric: nothing measures the cluster, no worker aggregates, or the "
+            "first report interval (60 s) has not passed."
         )
     data_all = {"sources": data, "nodes_without_metric": len(unmeasured)}
     return Section("usage", tuple(lines) or ("nothing is measured",), data_all, tuple(problems))

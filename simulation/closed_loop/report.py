@@ -1,14 +1,12 @@
-"""The result of comparisons: sentences and tables, as lines, as Markdown or as a page of HTML."""
+"""The result of comparisons: sentences and tables, as lines or as a page of Markdown."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from html import escape
 from statistics import median
 from textwrap import fill, wrap
 
 from connectors.units import count_text
-from simulation.closed_loop.chart import draw_bars
 from simulation.closed_loop.comparison import (
     CPU_SECONDS,
     Comparison,
@@ -55,11 +53,6 @@ LEGEND = (
 )
 #: Columns at which prose wraps.
 WIDTH = 100
-_STYLE = (
-    "body{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
-    "table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
-    "td:first-child,th:first-child{text-align:left}"
-)
 
 
 def summarize(comparison: Comparison) -> str | None:
@@ -235,22 +228,3 @@ def _markdown(rows: Table) -> str:
     heads, *others = rows
     lines = [heads, ["---", *(["---:"] * (len(heads) - 1))], *others]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def format_page(comparisons: Sequence[Comparison], picture: str = "") -> str:
-    """A page of HTML that needs nothing else; `picture`: an SVG that stands at its top."""
-    parts = ["<h1>Closed loop: the report</h1>", picture, draw_bars(comparisons)]
-    for heading, contents in _sections(comparisons):
-        parts.append(f"<h2>{escape(heading)}</h2>")
-        parts += (f"<p>{escape(e)}</p>" if isinstance(e, str) else _html(e) for e in contents)
-    head = f'<meta charset="utf-8"><title>Closed loop</title><style>{_STYLE}</style>'
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
-
-
-def _html(rows: Table) -> str:
-    heads, *others = rows
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"

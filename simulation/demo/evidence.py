@@ -18,7 +18,7 @@ from simulation.cluster.cluster import Eviction
 
 #: An eviction is in time if its node was hot so many minutes before it, or would have been hot so many
 #: minutes after it with the pod.
-BEFORE, AFTER = 10, 60
+BEFORE, AFTER = 30, 60
 #: Size of the picture, in characters.
 _ROWS, _COLUMNS = 16, 72
 #: Characters from these shares of a node's CPU on.
@@ -114,7 +114,7 @@ def sentence(comparison: Comparison) -> str:
 
 
 def picture(evidence: Evidence) -> Iterator[str]:
-    """Nodes over time, with a mark for each eviction: as many nodes as fit, most evictions first."""
+    """Nodes over time, with a mark for each eviction: the nodes with most evictions, and the hottest ones."""
     scenario = evidence.scenario
     first = evidence.minute(scenario.measured_ms)
     demand = evidence.demand[first:]
@@ -122,7 +122,8 @@ def picture(evidence: Evidence) -> Iterator[str]:
     counts = [0] * len(scenario.machines)
     for eviction in evidence.evictions:
         counts[evidence.node(eviction.node)] += 1
-    shown = sorted(range(len(counts)), key=lambda node: (-counts[node], node))[:_ROWS]
+    heat = (demand > HOT_CPU).sum(axis=0).tolist()
+    shown = sorted(range(len(counts)), key=lambda node: (-counts[node], -heat[node]))[:_ROWS]
     lines = {
         node: [
             _shade(part.max()) for part in np.split(demand[:, node], range(step, len(demand), step))
@@ -143,10 +144,14 @@ def picture(evidence: Evidence) -> Iterator[str]:
     for node, cells in lines.items():
         yield f"{scenario.machines[node].name:>9} {''.join(cells)}"
     timely = sum(map(evidence.is_in_time, evidence.evictions))
+    evictions = count_text(len(evidence.evictions), "eviction")
     yield (
-        f"{_IN_TIME} {timely} of {count_text(len(evidence.evictions), 'eviction')}: the node was hot at most "
-        f"{BEFORE} minutes before, or would have become hot within {AFTER} minutes with the pod. {_IN_VAIN} the "
-        f"others. (Of all nodes at those times, {evidence.chance():.0%} were hot.)"
+        f"{_IN_TIME} {timely} of {evictions}: the node was hot in the {BEFORE} minutes before, or would have become "
+        f"hot within {AFTER} minutes with the pod"
+    )
+    yield (
+        f"{_IN_VAIN} the others: the worker saw a risk, which did not come true. Of all nodes at the times of the "
+        f"evictions {evidence.chance():.0%} were hot."
     )
 
 

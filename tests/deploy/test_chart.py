@@ -1,13 +1,11 @@
 """The chart with each file of values: what it names is there, and who is given what."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
 from connectors.kubernetes.sources.known import known_settings
@@ -40,14 +38,6 @@ def _environment(container: dict[str, Any]) -> dict[str, Any]:
 @_each_values
 def test_helm_finds_no_fault(values: Path) -> None:
     assert "0 chart(s) failed" in run("lint", "--strict", str(CHART), "--values", str(values))
-
-
-@_each_values
-def test_names_are_given_once(values: Path) -> None:
-    names = [
-        (e["kind"], e["metadata"].get("namespace"), e["metadata"]["name"]) for e in render(values)
-    ]
-    assert len(names) == len(set(names))
 
 
 @_each_values
@@ -125,16 +115,6 @@ def test_probes_ask_where_the_process_answers(values: Path) -> None:
         monitored = any(e["kind"] == "PodMonitor" for e in render(values))
         scraped = None if monitored else str(port["containerPort"])
         assert annotations.get("prometheus.io/port") == scraped
-
-
-@_each_values
-def test_selectors_select_the_pods_of_one_object(values: Path) -> None:
-    labels = {name: pod["metadata"]["labels"] for name, pod in pods(render(values))}
-    for each in render(values):
-        if each["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "PodDisruptionBudget"):
-            wanted = each["spec"]["selector"]["matchLabels"].items()
-            selected = [name for name, given in labels.items() if wanted <= given.items()]
-            assert selected == [each["metadata"]["name"]]
 
 
 def test_processes_that_stand_by_are_kept_apart_and_not_drained_together() -> None:
@@ -216,20 +196,6 @@ def test_kafka_is_reached_with_the_identity_of_each_process_and_passwords_are_fi
     assert identities.keys() == {"topics", "policies", *_DUTIES, "agent"}
 
 
-def test_the_trial_kafka_is_where_all_processes_look_for_it() -> None:
-    objects = render(_TRIAL)
-    address = "loadstream-kafka.loadstream:9092"
-    for container, _ in _containers(_TRIAL):
-        environment = _environment(container)
-        assert environment["LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"] == address
-        assert environment["LOADSTREAM_KAFKA_REPLICATION_FACTOR"] == "1"
-    kafka = find(objects, "StatefulSet", "loadstream-kafka")["spec"]["template"]
-    (container,) = kafka["spec"]["containers"]
-    assert _environment(container)["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{address}"
-    service = find(objects, "Service", "loadstream-kafka")["spec"]
-    assert service["selector"].items() <= kafka["metadata"]["labels"].items()
-
-
 def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     before = render(_PRODUCTION)
     after = render(_PRODUCTION, "--set", "clusters.blue.policy=mode: observe")
@@ -244,14 +210,6 @@ def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
     (mount,) = (e for e in spec["containers"][0]["volumeMounts"] if e["name"] == "policy")
     assert file == f"{mount['mountPath']}/policy.yaml"
     assert {"name": "policy", "configMap": {"name": config["metadata"]["name"]}} in spec["volumes"]
-
-
-def test_a_changed_source_restarts_collect_alone() -> None:
-    before = render(_PRODUCTION)
-    text = "sources: [{source: kubelet_resource}]"
-    after = render(_PRODUCTION, "--set-json", f'clusters.blue.sources="{text}"')
-    changed = sorted(each["metadata"]["name"] for each in after if each not in before)
-    assert changed == ["loadstream-collect-blue", "loadstream-sources-blue"]
 
 
 def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
@@ -298,15 +256,6 @@ def test_the_network_lets_metrics_in_and_only_what_is_needed_out() -> None:
     assert opened("loadstream-sources") == {10250}
 
 
-def test_alerts_and_dashboard_are_those_of_the_repository() -> None:
-    objects, deploy = render(_PRODUCTION), CHART.parent
-    rules = yaml.safe_load((deploy / "prometheus/alerts.yml").read_text(encoding="utf-8"))
-    assert find(objects, "PrometheusRule", "loadstream")["spec"] == rules
-    dashboard = (deploy / "grafana/dashboards/loadstream.json").read_text(encoding="utf-8")
-    found = find(objects, "ConfigMap", "loadstream-dashboard")
-    assert found["data"]["loadstream.json"] == dashboard
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -324,9 +273,3 @@ def test_alerts_and_dashboard_are_those_of_the_repository() -> None:
 def test_values_that_cannot_work_are_refused(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(HelmFailed, match=re.escape(message)):
         render(_TRIAL, *arguments)
-
-
-def test_the_version_is_the_package_s() -> None:
-    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    assert chart["version"] == chart["appVersion"] == project["project"]["version"]

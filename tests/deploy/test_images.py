@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -46,28 +45,6 @@ def _known_variables() -> set[str]:
     }
 
 
-def test_the_image_is_built_in_two_stages_from_a_pinned_base() -> None:
-    base, _ = _arguments("ARG")
-    assert re.match(r"BASE=python:3\.11\.\d+-slim-\w+$", base)
-    assert _arguments("FROM") == ["${BASE} AS build", "${BASE}"]
-
-
-def test_the_image_has_all_packages_of_the_wheel() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    copied = {word for arguments in _arguments("COPY") for word in shlex.split(arguments)}
-    assert set(packages) <= copied
-
-
-def test_the_image_fetches_nothing_by_itself_and_runs_as_nobody_special() -> None:
-    assert _arguments("ADD") == []
-    names = [name for name, _ in _instructions()]
-    assert _arguments("USER") == ["10001:10001"]
-    assert names.index("USER") < names.index("ENTRYPOINT")
-    after = _instructions()[names.index("USER") :]
-    assert not [name for name, _ in after if name in ("RUN", "COPY")]
-
-
 def test_everything_that_is_copied_is_in_the_build_context() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert "*" in ignored
@@ -78,13 +55,6 @@ def test_everything_that_is_copied_is_in_the_build_context() -> None:
         for source in sources:
             assert f"!{source}" in ignored
             assert (ROOT / source).exists()
-
-
-def test_the_image_has_a_health_check_on_the_port_that_it_opens() -> None:
-    (health,) = _arguments("HEALTHCHECK")
-    (port,) = _arguments("EXPOSE")
-    assert f"127.0.0.1:{port}/healthz" in health
-    assert f"LOADSTREAM_WORKER_METRICS_PORT={port}" in " ".join(_arguments("ENV"))
 
 
 def test_settings_of_the_image_and_the_services_exist() -> None:

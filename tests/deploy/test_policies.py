@@ -15,10 +15,10 @@ from tests.streams.cluster.builders import (
     node,
     pod_metric,
     policy_record,
+    replica,
     tick,
 )
 from tests.streams.cluster.harness import Run
-from tests.streams.migration.builders import replica
 
 POLICIES = Path(__file__).parents[2] / "deploy/policies"
 

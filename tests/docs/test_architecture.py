@@ -92,10 +92,3 @@ def test_every_package_is_on_the_page() -> None:
         if f"`{each}" not in text and f"`{each.name}" not in text and f"/{each.name}" not in text
     ]  # fmt: skip
     assert [str(each) for each in inner] == []
-
-
-def test_a_word_of_the_glossary_has_one_entry() -> None:
-    text = _GLOSSARY.read_text(encoding="utf-8")
-    words = re.findall(r"^- \*\*([^*]+)\*\*: ", text, re.MULTILINE)
-    assert len(words) > 25
-    assert sorted({word for word in words if words.count(word) > 1}) == []

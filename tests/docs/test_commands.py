@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,25 +206,3 @@ def test_a_closed_loop_of_a_page_runs_in_small(
     result = CliRunner().invoke(app, [*(values.get(word, word) for word in words[1:]), *_SMALL])
     assert result.exit_code == (2 if "--trace" in words else 0), (place, result.output)
     assert "Usage: loadstream" not in result.output
-
-
-def test_the_makefile_lists_every_target_with_a_word_about_it() -> None:
-    phony = re.search(r"^\.PHONY: (.*)$", _MAKEFILE, re.MULTILINE)
-    assert phony is not None
-    listed = subprocess.run(
-        ["make", "--no-print-directory", "help"],  # noqa: S607
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\n")  # fmt: skip
-    assert sorted(phony[1].split()) == sorted(line.split()[0] for line in listed if line.split())
-
-
-def test_the_reading_of_a_line_finds_what_is_wrong_with_it() -> None:
-    for line, problem in [
-        ("loadstream polcy check f", "there is no command polcy"),
-        ("loadstream policy check f --clusters c", "check has no option --clusters"),
-        ("loadstream policy check f g", "check takes 1 values"),
-        ("sh x.sh | loadstream topic produce node-usage --on-errors skip", "no option --on-errors"),
-    ]:
-        words = next(each for each in _pieces(line) if each[0] == "loadstream")
-        assert problem in _problems(words[1:], _COMMANDS)[0]
-    assert list(_pieces("A=b loadstream x & y=$!   # z")) == [["loadstream", "x"], ["y=$!"]]

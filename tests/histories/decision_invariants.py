@@ -35,6 +35,17 @@ def check_decided_again(
         require(is_over, "a placed pod waits again without a reason", decision)
 
 
+def check_figures(cluster: ClusterModel, state: ClusterState, decision: PlacementDecision) -> None:
+    """The figures by which a decision explains itself add up."""
+    refused = sum(decision.refused_by.values())
+    require(decision.stale_nodes <= decision.nodes, "more nodes are stale than there are", decision)
+    require(refused <= decision.nodes, "more nodes refuse a pod than there are", decision)
+    if decision.outcome == "waiting":
+        reasons = sum(reason.nodes for reason in decision.reasons)
+        require(reasons == refused, "the reasons are not those of the refusals", decision)
+        require(decision.attempt > 0, "a failed attempt is not counted", decision)
+
+
 # --- placements -----------------------------------------------------------------------------------------
 
 
@@ -61,6 +72,26 @@ def check_reservation(
     found = state.inventory.held(placed.pod.uid)
     same = found and (found[0].name, found[1].expires_at_ms) == (placed.node, placed.expires_at_ms)
     require(bool(same), "a placed pod takes no room", placed)
+
+
+def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
+    """A placed pod goes to the winner, which no runner-up surpasses; totals are sums of terms."""
+    require(placed.winner is not None and placed.winner.node == placed.node, "no winner", placed)
+    scores = [score for score in (placed.winner, *placed.runners_up) if score is not None]
+    totals = [score.total for score in scores]
+    require(totals == sorted(totals, reverse=True), "a runner-up surpasses the winner", placed)
+    for score in scores:
+        total = sum(term.score * term.weight for term in score.terms)
+        require(score.total == total, "a score is not the sum of its terms", placed)
+
+
+def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
+    """No pod is placed on a node that its owner left because it was hot."""
+    found = state.inventory.held(placed.pod.uid)
+    if found:
+        owner = found[1].pod.owner_key
+        avoided = state.memory.moves.forbidden_nodes(owner, placed.decided_at_ms)
+        require(placed.node not in avoided, "a pod returns to a node that it left hot", placed)
 
 
 def check_drained(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
@@ -198,9 +229,10 @@ def check_hot_rounds(cluster: ClusterModel, state: ClusterState, round_: Rebalan
             require(is_counted, "hot rounds of a node are counted wrongly", f"{known}, then {hot}")
 
 
-DECISION = (check_decided_again,)
+DECISION = (check_decided_again, check_figures)
 PLACEMENT = (
     check_placed_while_paused, check_placed_once, check_reservation, check_drained, check_room,
+    check_figures, check_scores, check_left_hot,
 )  # fmt: skip
 EVICTION = (
     check_mode,

@@ -5,10 +5,43 @@ from typing import Any
 
 import pytest
 
+from streams.cluster import placement, rebalancer
 from streams.cluster.state import ClusterState
+from streams.migration import arbitration, drains, execution, tracking
+from streams.rebalance import balancer
+from streams.rebalance.thresholds import evictions
 from tests.histories.__main__ import main
 from tests.histories.history import draw_history, load, save
 from tests.histories.run import run
+
+#: Limits of what one record or tick may do, which short histories reach.
+_SMALL: dict[Any, dict[str, int]] = {
+    arbitration: {"ARBITRATED_PER_TICK_MAX": 2},
+    drains: {"PODS_PER_TICK_MAX": 2},
+    placement: {"UNITS_PER_TICK_MAX": 9},
+    execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
+    tracking: {"ENDED_PER_TICK_MAX": 1},
+    balancer: {"PODS_PER_ROUND_MAX": 3},
+    evictions: {"ORDERED_PER_CHECKED": 2},
+    rebalancer: {"PACKED_PER_TICK_MAX": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4, 12))
+def test_invariants_hold_after_every_event_of_a_history(seed: int) -> None:
+    assert run(draw_history(seed, 250)).failure is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_invariants_hold_where_ticks_leave_work_to_the_next_ones(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, limits in _SMALL.items():
+        for limit, value in limits.items():
+            monkeypatch.setattr(module, limit, value)
+    assert run(draw_history(seed, 200)).failure is None
 
 
 @pytest.mark.slow

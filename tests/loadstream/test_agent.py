@@ -52,16 +52,6 @@ def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -
     assert done.stderr.startswith("files: /nowhere: found the folder of none of 1 pods; expected ")
 
 
-def test_a_host_application_of_which_there_is_nothing_is_named(
-    options: list[str], cache: Path
-) -> None:
-    done = _run(*options, "--host-application", "proxy=system.slice/mistyped", "--once")
-    assert (done.returncode, json.loads(done.stdout)["host_applications"]) == (0, [])
-    assert done.stderr == (
-        "host application proxy: found nothing in its cgroup system.slice/mistyped\n"
-    )
-
-
 def test_samples_go_to_the_broker_until_it_is_ended(
     options: list[str], embedded: RunningBroker
 ) -> None:
@@ -96,20 +86,6 @@ def test_samples_go_to_the_broker_until_it_is_ended(
     finally:
         agent.kill()
     assert (agent.returncode, said) == (0, "stopped by SIGTERM\n")
-
-
-def test_without_a_broker_s_address_it_says_so(options: list[str], cache: Path) -> None:
-    done = _run(*options)
-    assert done.returncode == 1
-    assert "no broker is known" in done.stderr
-
-
-def test_a_machine_without_cgroups_says_what_was_looked_for(
-    options: list[str], tmp_path: Path
-) -> None:
-    done = _run(*options, "--cgroup", str(tmp_path / "proc"), "--once")
-    assert done.returncode == 1
-    assert f"{tmp_path}/proc: found neither cgroup.controllers" in done.stderr
 
 
 @pytest.mark.parametrize(

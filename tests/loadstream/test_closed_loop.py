@@ -23,7 +23,7 @@ def call(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
+    page = (tmp_path / "report").with_suffix(".md")
     code, out, err = call(
         *_SMALL, "--contenders", "least-allocated,random-choice", "--seeds", "2", "--report", str(page)
     )  # fmt: skip
@@ -32,10 +32,9 @@ def test_a_table_has_a_line_for_each_contender_and_the_page_a_chart(tmp_path: Pa
     assert rows == ["least-allocated", "random-choice"]
     assert "1 day with 2 seeds" in out
     assert "day model, least-allocated, seed 0: 0 of 0.5 h" in err
-    text = page.read_text(encoding="utf-8")
-    assert text.count(">random-choice</text>") == 1
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
-    assert "filling_hours" in text
+    assert page.read_text(encoding="utf-8").count("| random-choice |") == 1
+    chart = page.with_suffix(".svg").read_text(encoding="utf-8")
+    assert chart.count(">random-choice</text>") == 1
 
 
 def test_several_loads_have_a_section_each_beside_one_chart(tmp_path: Path) -> None:
@@ -106,10 +105,10 @@ def test_the_same_call_gives_the_same_figures_whatever_the_order_of_sets() -> No
         (("--set", "memory_start=0.5,11"), "expected two numbers from 0 to 10"),
         (("--contenders", ""), "found no contender; expected"),
         (
-            ("--report", "/nowhere/page.html"),
-            "expected a file that can be written, in a directory that exists",
+            ("--report", "/nowhere/page"),
+            "expected a file with suffix .md that can be written, in a directory that exists",
         ),
-        (("--report", "page.pdf"), "expected a file with suffix .html or .md"),
+        (("--report", "page.pdf"), "found 'page.pdf'; expected a file with suffix .md"),
         (("--keep", "/etc/passwd"), "/etc/passwd is a file; expected a directory"),
         (("--interval", "15"), "--interval: found 15; expected a multiple of step_s, 10"),
         (("--nodes", "1"), "expected a whole number of nodes, 2 to 20000"),
@@ -135,15 +134,6 @@ def test_each_scenario_runs_under_a_policy_at_its_own_load() -> None:
     ]  # fmt: skip
 
 
-def test_a_whole_number_is_one_in_the_report() -> None:
-    names = ("--contenders", "random-choice", "--nodes", "4", "--set", "lag_s=20")
-    code, out, err = call(*_SMALL, *names, "--json")
-    assert code == 0, err
-    (document,) = json.loads(out)["comparisons"]
-    found = document["parameters"]
-    assert (repr(found["nodes"]), repr(found["lag_s"])) == ("4", "20")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
@@ -162,13 +152,6 @@ def test_a_policy_that_cannot_be_compared_is_said(
     code, _, err = call(*_SMALL, "--contenders", "random-choice", "--policy", str(file))
     assert code == 2
     assert sentence in err
-
-
-def test_a_policy_file_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
-    code, _, said = call("--policy", str(tmp_path))
-    assert code == 2
-    assert f"{tmp_path} cannot be read: Is a directory; expected a policy file" in said
-    assert "Errno" not in said
 
 
 def test_a_chart_that_cannot_be_written_is_found_out_before_the_runs(tmp_path: Path) -> None:

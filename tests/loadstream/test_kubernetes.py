@@ -50,17 +50,6 @@ def ended(broker: str, *options: str) -> tuple[int, str]:
     return process.returncode, said
 
 
-@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
-def test_a_kubeconfig_that_is_not_there_is_said(
-    embedded: RunningBroker, tmp_path: Path, duty: str
-) -> None:
-    missing = str(tmp_path / "missing")
-    code, said = ended(embedded.bootstrap_servers, duty, "--cluster", "c1", "--kubeconfig", missing)
-    assert code == 1
-    assert f"error: kubeconfig {missing}: there is no such file; name a kubeconfig" in said
-    assert "Traceback" not in said
-
-
 def test_a_broker_that_is_away_at_the_start_is_said(kubeconfig: Path) -> None:
     away = f"127.0.0.1:{free_port(set())}"
     code, said = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
@@ -79,22 +68,6 @@ def test_a_wrong_file_of_sources_is_said_with_its_lines(tmp_path: Path, kubeconf
     assert code == 2
     assert "sources.yaml" in said
     assert "Traceback" not in said
-
-
-def test_files_that_cannot_be_read_are_said_in_words(tmp_path: Path, kubeconfig: Path) -> None:
-    text = tmp_path / "latin"
-    text.write_bytes(b"\xff")
-    for sources, words in ((tmp_path, "cannot be read: Is a directory"), (text, "the byte 0xff")):
-        result = CliRunner().invoke(
-            app,
-            ["kubernetes", "collect", "--cluster", "c1", "--kubeconfig", str(kubeconfig),
-             "--sources", str(sources)],
-            env={"COLUMNS": "1000"},
-        )  # fmt: skip
-        assert result.exit_code == 2
-        assert words in result.output
-        assert "Errno" not in result.output
-        assert "codec" not in result.output
 
 
 @pytest.mark.parametrize("duty", ["all", "bind"])
@@ -131,21 +104,3 @@ def test_another_number_of_partitions_than_the_topics_have_ends_it(
     assert result.exit_code == 1
     said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
     assert said in result.output
-
-
-@pytest.mark.parametrize("duty", ["watch", "collect", "bind", "evict", "all"])
-def test_an_address_for_metrics_without_a_port_is_refused(duty: str) -> None:
-    options = ["--cluster", "c1", "--metrics-host", "127.0.0.1"]
-    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
-    result = CliRunner().invoke(app, ["kubernetes", duty, *options], env=away)
-    assert result.exit_code == 2
-    assert "--metrics-host: found '127.0.0.1' and no port; give --metrics-port" in result.output
-
-
-@pytest.mark.parametrize("names", [[""], ["loadstream", ""]])
-def test_a_scheduler_without_a_name_is_refused(names: list[str]) -> None:
-    options = [each for name in names for each in ("--scheduler", name)]
-    away = {"LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "COLUMNS": "1000"}
-    result = CliRunner().invoke(app, ["kubernetes", "watch", "--cluster", "c1", *options], env=away)
-    assert result.exit_code == 2
-    assert "'--scheduler': found an empty name; expected the name" in result.output

@@ -189,39 +189,6 @@ def test_drain_and_undrain_name_the_node(running: RunningBroker) -> None:
     assert first.request_id != second.request_id
 
 
-def test_requests_are_printed_as_json_where_that_is_asked_for(
-    running: RunningBroker, write: Write
-) -> None:
-    write("pod-lifecycle", seen("first"))
-    write("status", status(2), status(4, paused=True))
-    asked = (
-        ("node", "drain", "blue", "worker-9"),
-        ("node", "undrain", "blue", "worker-9"),
-        ("migration", "start", "blue", "shop/web-1"),
-        ("migration", "pause", "blue", "migration-2"),
-        ("migration", "resume", "blue", "migration-4"),
-        ("migration", "abort", "blue", "migration-2"),
-    )
-    printed = [json.loads(run(*arguments, "--json").stdout) for arguments in asked]
-    assert printed == [each.payload() for each in requests(running)]
-
-
-def test_an_answer_that_is_waited_for_is_json_too(running: RunningBroker, write: Write) -> None:
-    write("status", status(2))
-
-    def work() -> None:
-        assert eventually(lambda: bool(requests(running)))
-        write("status", status(2, "Aborted"))
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    result = run("migration", "abort", "blue", "migration-2", "--wait", "--json")
-    worker.join()
-    request, answer = (json.loads(line) for line in result.stdout.splitlines())
-    assert answer["request_id"] == request["request_id"]
-    assert (answer["done"], answer["failed"]) == (True, False)
-
-
 @pytest.mark.parametrize("action", ["pause", "resume", "abort"])
 def test_a_migration_is_meant_by_its_id_or_by_its_pod(
     running: RunningBroker, write: Write, action: str
@@ -298,11 +265,6 @@ def test_what_goes_on_is_shown_however_long_ago_it_has_changed(write: Write) -> 
     assert lines[3:] == ["2 under way; ended within 1d: none; 1 node takes no new pods"]
 
 
-@pytest.mark.usefixtures("running")
-def test_a_cluster_without_migrations_has_none() -> None:
-    assert run("migration", "list", "blue").output == "0 under way; ended within 1d: none\n"
-
-
 def test_what_is_done_already_is_not_asked_for(running: RunningBroker, write: Write) -> None:
     write("status", status(1, paused=True), status(2), drained("Undrained", 3))
     for arguments, problem in (
@@ -364,22 +326,6 @@ def test_the_drain_of_a_node_that_was_removed_can_be_taken_back(
     assert run("node", "undrain", "blue", "worker-9").exit_code == 0
     (request,) = requests(running)
     assert (request.action, request.node) == ("undrain", "worker-9")
-
-
-def test_a_node_of_which_there_are_metrics_alone_is_drained(
-    running: RunningBroker, write: Write
-) -> None:
-    write("node-metrics", NodeMetric(cluster="blue", node="worker-5", updated_at_ms=NOW_MS))
-    assert run("node", "drain", "blue", "worker-5").exit_code == 0
-    (request,) = requests(running)
-    assert request.node == "worker-5"
-
-
-@pytest.mark.usefixtures("running")
-def test_migrations_of_a_cluster_that_was_never_seen_end_with_a_code_of_their_own() -> None:
-    result = run("migration", "list", "bleu")
-    assert result.exit_code == 3
-    assert "Cluster bleu has never been seen" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -497,13 +443,3 @@ def test_what_cannot_be_asked_is_refused_before_anybody_connects(
 ) -> None:
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     assert run(*arguments).exit_code == 2
-
-
-def test_without_a_broker_it_is_said_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
-    result = run("node", "drain", "blue", "worker-9")
-    assert result.exit_code == 1
-    assert result.output.startswith("error: ")

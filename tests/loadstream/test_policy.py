@@ -6,21 +6,17 @@ import socket
 import threading
 from base64 import urlsafe_b64encode
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from connectors.kafka.applied import Applied
-from connectors.kafka.client import BrokerUnavailable, connect
+from connectors.kafka.client import connect
 from connectors.kafka.tail import Entry, read_entries
 from connectors.kafka.topics import changelog_name
-from connectors.policies import unmet
 from connectors.process import wall_clock
 from loadstream.commands import app
 from loadstream.policy import records as policy_records
-from loadstream.policy.records import wait_until_applied
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
@@ -138,13 +134,6 @@ def test_check_prints_a_policy_that_reads_back_to_the_same_one(tmp_path: Path) -
     assert result.stdout.splitlines()[-1] == f"# digest: {policy.digest}"
 
 
-def test_check_warns_of_a_section_whose_plugin_is_not_enabled() -> None:
-    result = run("check", "-", text="resourceLimits: {resources: [{name: cpu}]}")
-    assert result.exit_code == 0
-    assert "line 1: resourceLimits" in result.stderr
-    assert "NodeResourceLimitsAware is not enabled" in result.stderr
-
-
 def test_check_prints_every_error_with_file_line_and_path(tmp_path: Path) -> None:
     file = policy_file(tmp_path, "mode: on\nloadAware:\n  usageThreshold: {cpu: 70}\n")
     result = run("check", file)
@@ -172,19 +161,6 @@ def test_check_refuses_files_that_are_no_text(tmp_path: Path, content: bytes, me
     assert message in result.stderr
 
 
-def test_check_says_that_a_file_cannot_be_read(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
-        result = run("check", str(path))
-        assert result.exit_code == 1
-        assert reason in result.stderr
-
-
-def test_no_text_of_a_file_reaches_the_terminal_as_a_control_sequence(tmp_path: Path) -> None:
-    result = run("check", policy_file(tmp_path, '"\\e[2J": 1\nmode: "\\e[31m"\n'))
-    assert result.exit_code == 1
-    assert "\x1b" not in result.stderr
-
-
 def test_apply_writes_the_document_as_it_was_written(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
@@ -195,22 +171,6 @@ def test_apply_writes_the_document_as_it_was_written(
     assert "observe: evictions are marked dry" in result.stdout
     (record,) = records(policies, "east")
     assert (record.document, record.reason, record.paused) == (DOCUMENT, "night shift", False)
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ("mode: enforce", "(enforce: evictions are commands)"),
-        ("mode: enforce\nmigration: {dryRun: true}", "(enforce: evictions are marked dry)"),
-        (
-            "mode: enforce\nrebalance: {dryRun: true}",
-            "(enforce: evictions of rounds are marked dry, those that are asked for are commands)",
-        ),
-    ],
-)
-@pytest.mark.usefixtures("policies")
-def test_apply_says_which_evictions_are_commands(document: str, said: str, tmp_path: Path) -> None:
-    assert said in run("apply", "east", policy_file(tmp_path, document)).stdout
 
 
 def test_apply_writes_nothing_of_a_file_with_errors(
@@ -245,14 +205,6 @@ def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> No
     assert run("pause", "east").exit_code == 0
     assert run("pause", "east").stdout == "cluster east is paused already; nothing was written\n"
     assert [(r.document, r.paused) for r in records(policies, "east")] == [("", True)]
-
-
-def test_pause_and_resume_as_json_say_what_was_written(policies: KafkaSettings) -> None:
-    paused = {"cluster": "east", "paused": True, "written": True, "applied": False}
-    assert json.loads(run("pause", "east", "--json").stdout) == paused
-    again = {**paused, "written": False}
-    assert json.loads(run("pause", "east", "--json").stdout) == again
-    assert json.loads(run("resume", "east", "--json").stdout) == {**paused, "paused": False}
 
 
 def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
@@ -336,62 +288,6 @@ def test_apply_that_waits_reports_a_refusal(policies: KafkaSettings, tmp_path: P
     worker.join()
     assert result.exit_code == 1
     assert result.stderr == "error: refused: the policy was not applied: thresholds\n"
-
-
-def test_a_broker_that_goes_while_a_pause_is_waited_for_leaves_the_pause_written(
-    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(applied: Applied) -> None:
-        raise BrokerUnavailable("no usable broker at kafka:9092")
-
-    monkeypatch.setattr(Applied, "look", gone)
-    result = run("pause", "east", "--wait")
-    assert result.exit_code == 1
-    assert result.stderr == (
-        "error: the record is written; whether a worker has applied it is not known: "
-        "no usable broker at kafka:9092\n"
-    )
-    assert records(policies, "east")[-1].paused
-
-
-def test_a_pause_that_is_there_already_is_waited_for(
-    policies: KafkaSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run("pause", "east")
-    write_dead_letter(policies, 0, "the policy was not applied")
-    run("pause", "east")
-    waits = threading.Event()
-
-    def told(*places: Any) -> None:
-        waits.set()
-        wait_until_applied(*places)
-
-    monkeypatch.setattr("loadstream.cluster.wait_until_applied", told)
-
-    def work() -> None:
-        assert waits.wait(60)  # refused before, it would be no pause that is there already
-        write_dead_letter(policies, 1, "the policy was not applied: later")
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    result = run("pause", "east", "--wait")
-    worker.join()
-    assert result.exit_code == 1
-    assert result.stderr.endswith("error: refused: the policy was not applied: later\n")
-
-
-@pytest.mark.parametrize(
-    ("document", "meant"),
-    [
-        ("LowNodeUtilization: {}", '"rebalance"'),
-        ("plugins: {balance: [LowNodeUtilization]}", '"LowNodeLoad"'),
-        ("plugins: {score: [TargetLoadPacking]}", '"LoadAwareScheduling"'),
-    ],
-)
-def test_a_name_of_another_scheduler_is_answered_with_ours(
-    tmp_path: Path, document: str, meant: str
-) -> None:
-    assert f"did you mean {meant}?" in run("check", policy_file(tmp_path, document)).stderr
 
 
 def sent(settings: KafkaSettings, *messages: Message) -> None:
@@ -515,36 +411,6 @@ def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
     assert warned("mode: enforce") == [of_budgets]
 
 
-def test_what_may_have_been_sent_before_the_records_that_are_looked_at_is_said_to(
-    policies: KafkaSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n")
-    there = PriorityClassState(cluster="east", name="high", value=5)
-    sent(policies, there, there.model_copy(update={"removed": True}))
-    gone = run("check", file, "--cluster", "east").stderr
-    assert "on pod-lifecycle names it as one that is there: no pod is evicted" in gone
-    sent(policies, there, NamespaceState(cluster="east", name="shop"))
-    assert run("check", file, "--cluster", "east").stderr == ""
-    monkeypatch.setattr(unmet, "RECORDS_MAX", 1)
-    assert "among the newest 1 on pod-lifecycle names it as one that is there: unless sent" in (
-        run("check", file, "--cluster", "east").stderr
-    )
-
-
-@pytest.mark.parametrize(
-    "lifted",
-    [
-        "migration: {evictSystemCriticalPods: true}\n",
-        "migration: {skipEvictionGates: [PriorityThreshold]}\n",
-    ],
-)
-def test_a_priority_class_that_nothing_goes_by_is_not_warned_of(
-    policies: KafkaSettings, tmp_path: Path, lifted: str
-) -> None:
-    file = policy_file(tmp_path, "evictor: {priorityThreshold: {name: high}}\n" + lifted)
-    assert "names class" not in run("check", file, "--cluster", "east").stderr
-
-
 def test_check_and_apply_answer_in_json(policies: KafkaSettings, tmp_path: Path) -> None:
     file = policy_file(tmp_path, DOCUMENT)
     digest = read_policy(DOCUMENT).digest
@@ -653,23 +519,6 @@ def test_without_a_broker_the_command_says_what_to_do(
     result = run(command, "east", *file)
     assert result.exit_code == 1
     assert "loadstream broker" in result.stderr
-
-
-def test_a_broker_that_does_not_answer_is_reported_by_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-    monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "1")
-    result = run("pause", "east")
-    assert result.exit_code == 1
-    assert "127.0.0.1:9" in result.stderr
-
-
-@pytest.mark.parametrize("cluster", ["a/b", "", "a b", "x" * 254])
-def test_a_name_that_cannot_be_a_key_is_refused(cluster: str) -> None:
-    result = run("pause", cluster)
-    assert result.exit_code == 2
-    assert "Invalid value" in result.stderr
 
 
 def test_a_warning_names_line_and_field(policies: KafkaSettings, tmp_path: Path) -> None:

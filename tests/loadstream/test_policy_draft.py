@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 from connectors.process import wall_clock
 from loadstream.policy.commands import app
 from schemas.messages.clock import ClockTick
-from schemas.messages.metrics import NodeMetric, PodMetric
+from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Container, Pod, PodLifecycle
+from schemas.messages.pods import Pod, PodLifecycle
 from schemas.policy import read_policy
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
@@ -148,46 +148,6 @@ def test_what_happened_before_the_first_metric_is_not_counted(broker: RunningBro
     assert (summary["pods"], summary["started_per_hour"]) == (2, 1.0)
 
 
-def test_usage_is_a_share_of_what_a_node_has_and_not_of_what_pods_may_request(
-    broker: RunningBroker,
-) -> None:
-    key, hour_ms = CLUSTER.encode(), 3_600_000
-    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 3_000})
-    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
-    node = NodeState(
-        cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "8"},
-        annotations={"node.koordinator.sh/raw-allocatable": '{"cpu": "4"}'},
-    )  # fmt: skip
-    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
-    write(broker, [*records, ("node-state", key, encode(node))])
-    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
-    assert summary["loads"]["cpu"]["mean"] == 0.75
-
-
-def test_only_pods_that_request_cpu_say_what_is_used_of_it(broker: RunningBroker) -> None:
-    key = CLUSTER.encode()
-    used = tuple(PodMetric(namespace="a", name=f"p{n}", usage={"cpu": 400}) for n in range(25))
-    metric = NodeMetric(
-        cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100}, pods=used
-    )
-    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + 3_600_000})
-    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "40"})
-    records = [("node-state", key, encode(node))]
-    records += [("node-metrics", key, encode(each)) for each in (metric, later)]
-    for number in range(25):
-        requests = {"cpu": "1"} if number == 0 else {"memory": "1Gi"}
-        pod = Pod(
-            namespace="a", name=f"p{number}", uid=f"u{number}", node="n1",
-            containers=(Container(requests=requests),),
-        )  # fmt: skip
-        seen = PodLifecycle(cluster=CLUSTER, event="running", pod=pod)
-        records.append(("pod-lifecycle", key, encode(seen)))
-    write(broker, records)
-    document = json.loads(init(CLUSTER, "--json").stdout)
-    assert (document["summary"]["measured_pods"], document["summary"]["pods"]) == (1, 25)
-    assert "usagePriorPercent" not in document["policy"], "one pod says little"
-
-
 def test_a_look_back_that_finds_too_little_in_any_case_is_refused(broker: RunningBroker) -> None:
     result = init(CLUSTER, "--back", "1h")
     assert result.exit_code == 2
@@ -209,10 +169,3 @@ def test_too_little_history_is_said_and_what_to_do(broker: RunningBroker) -> Non
     assert result.stdout == ""
     assert "its metrics span 10 min; expected at least 60 min" in result.stderr
     assert "deploy/policies/observe.yaml" in result.stderr
-
-
-def test_a_cluster_that_nothing_names_is_said(broker: RunningBroker) -> None:
-    result = init("nowhere")
-    assert result.exit_code == 3
-    assert "Cluster nowhere has never been seen" in result.stderr
-    assert "no metric of its nodes was found" in result.stderr

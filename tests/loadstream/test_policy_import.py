@@ -42,12 +42,6 @@ def test_what_is_written_to_a_file_passes_the_check_and_no_file_is_overwritten(
     assert "cannot be written" in again.stderr
 
 
-def test_a_file_that_is_not_there_is_reported() -> None:
-    result = CliRunner().invoke(app, ["import", "no-such-file.yaml"])
-    assert result.exit_code == 1
-    assert "cannot be read" in result.stderr
-
-
 def test_a_file_that_is_too_long_is_not_read_in_part() -> None:
     imported = import_text(_TEXT + "# more\n" * 700_000)
     assert (imported.exit_code, imported.text) == (1, "")

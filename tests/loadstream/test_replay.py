@@ -8,10 +8,8 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer.testing import CliRunner
 
 from connectors.kafka.client import connect
-from loadstream.commands import app
 from schemas.messages.clock import ClockTick
 from schemas.messages.journal import JournalRecord
 from schemas.topics.codec import decode_as, encode
@@ -41,11 +39,6 @@ def _newest(broker: RunningBroker, topic: str, partition: int) -> tuple[int, byt
     assert message is not None
     assert message.error() is None
     return int(message.offset()), message.value()
-
-
-def test_json_is_one_object_per_partition(embedded: RunningBroker) -> None:
-    result = replay(embedded, "--json")
-    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()] == ["empty"] * 4
 
 
 async def test_what_a_killed_worker_has_left_is_equal_until_it_is_forged(
@@ -133,12 +126,6 @@ def _forged(batch: JournalRecord, later: int, content: bytes, run: dict[str, int
     return b"\n".join((encode(head), orjson.dumps(of_batch), values))
 
 
-def test_an_empty_journal_is_not_equal(embedded: RunningBroker) -> None:
-    done = replay(embedded)
-    assert done.exit_code == 3
-    assert "nothing was compared" in done.output
-
-
 @pytest.mark.kafka
 def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: RunningBroker) -> None:
     connection = connect(clean_kafka.settings)
@@ -169,13 +156,3 @@ def test_what_is_asked_for_wrongly_is_an_error(
     done = replay(embedded, *arguments)
     assert done.exit_code == 2
     assert words in " ".join(done.output.replace("│", " ").split())
-
-
-def test_without_a_broker_nothing_is_known() -> None:
-    environment = {
-        "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
-        "LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S": "1",
-    }
-    done = CliRunner().invoke(app, ["replay", "verify"], env=environment)
-    assert done.exit_code == 1
-    assert "no usable broker at 127.0.0.1:1" in done.output

@@ -75,12 +75,6 @@ def test_a_policy_that_somebody_applied_survives_a_restart_of_the_simulation(
     assert list(Past(connection, "policies", "c", 10).newest(Looked())) == [applied]
 
 
-def test_without_a_broker_it_says_so(cache: Path) -> None:
-    done = subprocess.run(_COMMAND, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-    assert done.returncode == 1
-    assert "no broker is known" in done.stderr
-
-
 @pytest.mark.parametrize("cluster", ["", "a/b", "a" * 254])
 def test_a_cluster_name_that_no_record_takes_is_an_error_of_the_command_line(
     cluster: str, embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch

@@ -1,8 +1,6 @@
 """No command lets a character through that a terminal does not just show, whatever is in names, keys and values."""
 
-import ast
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,13 +135,3 @@ def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: s
     assert json.loads(escaped) == {text: [text]}
     quoted = yaml_text(json.dumps(text, ensure_ascii=False))
     _check(quoted)
-
-
-def test_no_command_prints_past_echo() -> None:
-    for folder in ("connectors", "streams"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            if file.name != "terminal.py":
-                for call in ast.walk(ast.parse(file.read_text())):
-                    if isinstance(call, ast.Attribute):
-                        named = f"{getattr(call.value, 'id', '')}.{call.attr}"
-                        assert not re.fullmatch(r"typer\.(echo|secho)", named), file

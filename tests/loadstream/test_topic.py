@@ -19,12 +19,8 @@ from connectors.process import wall_clock
 from connectors.process.local_ports import free_port
 from loadstream.commands import app
 from schemas.base.message import Message
-from schemas.base.refusals import Refusal
-from schemas.examples import EXAMPLES
-from schemas.messages.dead_letters import dead_letter
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
-from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage, PodUsage
 from schemas.settings.announcement import announced
 from schemas.topics.codec import encode
@@ -186,25 +182,6 @@ def test_tail_shows_what_is_about_a_pod(embedded: RunningBroker) -> None:
     )
 
 
-def test_tail_shows_records_of_one_kind(embedded: RunningBroker) -> None:
-    _run("topic", "produce", "status", stdin=_lines(*EXAMPLES["status"]))
-    shown = _run("topic", "tail", "status", "--kind", "round", "--json")[1].splitlines()
-    kinds = [json.loads(line)["value"]["kind"] for line in shown]
-    assert kinds == ["round"] * sum(isinstance(each, RebalanceRound) for each in EXAMPLES["status"])
-
-
-def test_tail_shows_the_dead_letters_of_a_cluster(embedded: RunningBroker) -> None:
-    letters = [
-        dead_letter(topic, 0, n, None, key, b"", Refusal("invalid", "why"))
-        for n, (topic, key) in enumerate(
-            (("node-usage", b"blue/n1"), ("node-state", b"blue"), ("node-state", b"red"), ("clock", None))
-        )
-    ]  # fmt: skip
-    _run("topic", "produce", "dead-letters", stdin=_lines(*letters))
-    shown = _run("topic", "tail", "dead-letters", "--cluster", "blue", "--json")[1].splitlines()
-    assert sorted(json.loads(line)["value"]["offset"] for line in shown) == [0, 1]
-
-
 def test_tail_says_of_a_policy_whether_it_was_applied(embedded: RunningBroker) -> None:
     record = PolicyRecord(cluster="blue", document="mode: observe", applied_at_ms=NOW_MS)
     _run("topic", "produce", "policies", stdin=_lines(record, record))
@@ -247,19 +224,6 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
     assert "clock 4 1 1 0..0 0..0 0..1 0..0" in [
         " ".join(line.split()) for line in out.splitlines()
     ]
-
-
-def test_a_changed_partition_count_ends_with_an_error(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_PARTITIONS", "8")
-    code, out, err = _run("topic", "create")
-    assert (code, out) == (1, "")
-    assert "clock: partitions: expected 8, found 4. This is refused" in err
-    code, out, _ = _run("topic", "check")
-    assert code == 1
-    assert "clock: partitions: expected 8, found 4" in out
-    assert f"{TOPICS} topics: {TOPICS} differs" in out
 
 
 @pytest.mark.parametrize(
@@ -314,24 +278,6 @@ def test_without_a_broker_each_command_says_so_within_its_time(
     assert (code, out) == (1, "")
     assert f"error: no usable broker at {address}" in err
     assert "`loadstream broker` starts a local one" in err
-
-
-def test_the_option_for_brokers_outweighs_the_setting(
-    embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", f"127.0.0.1:{free_port(set())}")
-    monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "60")
-    code, out, _ = _run("topic", "check", "--bootstrap", embedded.bootstrap_servers)
-    assert (code, f"{TOPICS} topics" in out) == (0, True)
-
-
-def test_the_commands_cost_nothing_until_they_run() -> None:
-    script = "import sys, loadstream.broker, loadstream.topic; print(*sys.modules)"
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert loaded & {"confluent_kafka", "pydantic", "faust", "numpy", "orjson", "rich"} == set()
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ class RiskResource(PolicyPart):
     weight: PositivePercent = 1
     """Its weight in the cost."""
     hot_percent: PositivePercent | None = None
-    """Percentage of a node from which it is hot; none: 75 of cpu, 80 of all else."""
+    """Percentage of a node above which it is hot; none: 75 for cpu, 80 for other resources."""
 
     @property
     def percent(self) -> int:
@@ -59,21 +59,23 @@ class OverutilizationRiskArgs(PolicyPart):
     excess_weight: Annotated[int, whole(0, 1_000)] = 4
     """Weight of the expected usage beyond the hot share, against the probability of being hot."""
     mean_prior_minutes: Annotated[int, whole(1, 10_080)] = 3
-    """How many minutes of a pod's own usage count as much as the cluster's for its mean."""
+    """Minutes of a pod's own usage that weigh as much as the usage of the cluster's pods, for its
+    mean."""
     variance_prior_minutes: Annotated[int, whole(1, 10_080)] = 30
     """The same for its variance."""
     usage_prior_percent: PositivePercent = 85
-    """Percentage of its request that a pod is expected to use before pods have been measured."""
+    """Percentage of its request that a pod is expected to use before pods were measured."""
     usage_prior_pods: Annotated[int, whole(1, 100_000)] = 20
-    """How many pods count as much as that."""
+    """Number of measured pods that weigh as much as `usagePriorPercent`."""
     deviation_prior_percent: PositivePercent = 20
-    """Standard deviation of a pod's usage, as a percentage of its request, until measured."""
+    """Standard deviation of a pod's usage until it is measured, in percent of its request."""
     spread_prior_percent: PositivePercent = 55
-    """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
+    """Standard deviation of mean usage among pods until they are measured, in percent of their
+    requests."""
 
     recent_minutes: Annotated[int, whole(0, 1_440)] = 30
-    """What was used lately beyond the mean of a lifetime counts, as far as it was seen to last: the
-    minutes within which usage is forgotten; 0: by the mean of the lifetime alone."""
+    """Minutes after which recent usage beyond a pod's lifetime mean is forgotten; 0: only the
+    lifetime mean counts."""
 
     @field_validator("resources")
     @classmethod

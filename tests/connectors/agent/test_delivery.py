@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.agent import delivery as module
 from connectors.agent.delivery import SAMPLES_MAX, Delivery
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
@@ -63,15 +62,6 @@ def test_without_a_broker_the_newest_wait_and_the_oldest_are_dropped() -> None:
     assert delivery.dropped == 100
     delivery.stop()
     assert not any(each.name == "delivery" for each in threading.enumerate())
-
-
-def test_bytes_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BYTES_MAX", 1_000)
-    delivery = Delivery(_nowhere())
-    for second in range(100):
-        delivery.put(_sample(second))
-    assert 0 < delivery.backlog < 20
-    assert delivery.dropped == 100 - delivery.backlog
 
 
 @pytest.mark.broker

@@ -1,28 +1,13 @@
-import pytest
-
 from connectors.agent.memory import (
     Memory,
     cgroup_readings,
     node_readings,
-    parse_memory,
     parse_memory_stat,
 )
-from tests.connectors.agent.trees import MEMINFO
 
 _V2 = (
     "anon 1\ninactive_anon 10\nactive_anon 20\ninactive_file 300\nactive_file 400\nunevictable 5\n"
 )
-
-
-def test_memory_is_reported_in_bytes() -> None:
-    assert parse_memory(MEMINFO) == Memory(
-        total=1_024_000_000, available=614_400_000, free=204_800_000
-    )
-
-
-def test_a_missing_field_is_named() -> None:
-    with pytest.raises(ValueError, match="MemAvailable not found"):
-        parse_memory("MemTotal: 1000 kB\nMemFree: 100 kB\n")
 
 
 def test_a_node_has_the_readings_of_the_collect_policies() -> None:
@@ -45,7 +30,3 @@ def test_a_cgroup_of_v1_has_those_of_all_below_it() -> None:
     assert readings is not None
     assert readings.usage_without_page_cache_bytes == 35
     assert readings.usage_with_page_cache_bytes == 735
-
-
-def test_without_all_lists_there_is_no_reading() -> None:
-    assert cgroup_readings(parse_memory_stat("anon 5\nfile 6\n")) is None

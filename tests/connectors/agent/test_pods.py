@@ -42,14 +42,3 @@ def test_a_kubelet_with_a_cgroup_root_of_its_own_has_them_one_folder_deeper(tmp_
     path = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/{folder}"
     (tmp_path / path).mkdir(parents=True)
     assert PodCgroups(Files(), (str(tmp_path),)).look() == {UID_A: path}
-
-
-def test_a_tree_without_pods_leaves_it_to_the_next(tmp_path: Path) -> None:
-    (tmp_path / "cpuacct" / "kubepods").mkdir(parents=True)
-    (tmp_path / "memory" / "kubepods" / f"pod{UID_A}").mkdir(parents=True)
-    pods = PodCgroups(Files(), (str(tmp_path / "cpuacct"), str(tmp_path / "memory")))
-    assert pods.look() == {UID_A: f"kubepods/pod{UID_A}"}
-
-
-def test_a_node_without_pods_has_none(tmp_path: Path) -> None:
-    assert PodCgroups(Files(), (str(tmp_path),)).look() == {}

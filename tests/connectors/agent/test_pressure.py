@@ -15,10 +15,6 @@ def test_shares_are_in_hundredths_of_a_percent() -> None:
     )
 
 
-def test_old_kernels_have_no_full_line_for_the_cpu() -> None:
-    assert parse_pressure(PRESSURE.splitlines()[0] + "\n").full is None
-
-
 @pytest.mark.parametrize("text", ["", "some avg10=x\n", "full avg10=0.00\n"])
 def test_another_file_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a line that begins with some"):
@@ -39,13 +35,3 @@ def test_a_kernel_without_pressure_has_none_and_that_is_no_failure(tmp_path: Pat
     files = Files()
     assert node_pressure(files, str(tmp_path)) is None
     assert not files.failures
-
-
-def test_one_resource_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
-    node = NodeFiles(tmp_path, "v2", "systemd")
-    (node.proc / "pressure" / "io").write_text("?")
-    files = Files()
-    found = node_pressure(files, str(node.proc))
-    assert found is not None
-    assert (found.io, found.memory is not None) == (None, True)
-    assert files.failures["pressure"] == 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import sys
 from pathlib import Path
 from shutil import rmtree
 
@@ -107,20 +106,6 @@ def test_pods_that_come_have_no_cpu_at_first_and_those_that_go_are_left_out(tmp_
     assert not agent.files.failures
 
 
-def test_a_pod_that_comes_again_with_its_counter_at_zero_has_no_cpu(tmp_path: Path) -> None:
-    node = _Node(tmp_path)
-    path = node.files.pod_path(UID_A, "")
-    node.files.name(UID_A, "shop", "a")
-    node.files.write(path, 50 * _S, 8 * MIB, 4 * MIB)
-    agent = node.agent()
-    node.clock.now_ns += _S
-    node.files.write(path, _S, 8 * MIB, 4 * MIB)
-    assert "cpu" not in _pods(agent.sample())[UID_A].usage
-    node.clock.now_ns += _S
-    node.files.write(path, 2 * _S, 8 * MIB, 4 * MIB)
-    assert _pods(agent.sample())[UID_A].usage["cpu"] == 1_000
-
-
 def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: Path) -> None:
     node = _Node(tmp_path)
     path = node.files.pod_path(UID_A, "")
@@ -136,17 +121,6 @@ def test_a_rate_is_over_the_time_between_the_two_readings_that_worked(tmp_path: 
     counter.write_text(text)
     node.clock.now_ns += _S
     assert "cpu" not in _pods(agent.sample())[UID_A].usage
-
-
-def test_a_pod_without_a_name_is_counted_and_not_invented(tmp_path: Path) -> None:
-    node = _Node(tmp_path)
-    node.files.write(node.files.pod_path(UID_A, ""), _S, 8 * MIB, 4 * MIB)
-    agent = node.agent()
-    assert agent.sample().pods == ()
-    assert agent.unnamed == 1
-    node.files.name(UID_A, "shop", "a")
-    assert [pod.name for pod in agent.sample().pods] == ["a"]
-    assert agent.unnamed == 0
 
 
 def test_host_applications_are_cgroups_by_name(tmp_path: Path) -> None:
@@ -168,13 +142,6 @@ def test_what_cannot_be_read_of_a_node_is_missing(tmp_path: Path) -> None:
     sample = agent.sample()
     assert (dict(sample.usage), sample.interval_ms) == ({"memory": 400_000 * 1024}, 0)
     assert agent.files.failures["node"] == 1
-
-
-def test_a_folder_that_is_no_proc_is_named(tmp_path: Path) -> None:
-    node = _Node(tmp_path)
-    places = Places(tmp_path / "nothing", node.files.cgroup, node.files.pod_logs)
-    with pytest.raises(OSError, match=r"found neither stat nor meminfo in .*nothing; expected"):
-        AgentSource("c", "n", places)
 
 
 def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
@@ -233,16 +200,6 @@ def test_a_pod_has_cpu_only_between_two_looks_at_one_counter(
             if known:
                 assert abs(pod.usage["cpu"] - (spent_ns - before[uid]) / 1_000_000) <= 0.5
         before = {uid: spent_ns // 1_000 * 1_000 for uid, spent_ns in counters.items()}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-def test_this_machine_can_be_measured(tmp_path: Path) -> None:
-    cgroup = NodeFiles(tmp_path, "v2", "systemd").cgroup
-    agent = AgentSource("c", "n", Places(cgroup=cgroup))
-    while "cpu" not in (sample := agent.sample()).usage:
-        pass  # the kernel's clock moves
-    assert sample.usage["memory"] > 0
-    assert agent.files.failures["node"] == agent.files.failures["pressure"] == 0
 
 
 class _World(UsageSourceWorld):

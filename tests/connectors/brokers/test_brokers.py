@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
-from connectors.brokers.embedded import EmbeddedBroker
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection, connect
@@ -77,29 +76,6 @@ def test_a_broker_gives_back_what_it_was_given_in_order(broker: RunningBroker) -
     assert _read(broker.settings, "journal", 3, len(values)) == values
 
 
-@pytest.mark.broker
-def test_embedded_brokers_do_not_share_anything() -> None:
-    with EmbeddedBroker() as one, EmbeddedBroker(brokers=3) as three:
-        _write(one.settings, "clock", 0, [b"one"])
-        assert one.bootstrap_servers not in three.bootstrap_servers
-        assert connect(three.settings).brokers == 3
-        found = find_topics(connect(three.settings), ["clock"])
-        extents = read_extents(connect(three.settings), found.values())
-        assert [e.next_offset for e in extents["clock"]] == [0, 0, 0, 0]
-
-
-@pytest.mark.broker
-def test_an_embedded_broker_that_does_not_run_has_no_address() -> None:
-    broker = EmbeddedBroker()
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = broker.bootstrap_servers
-    broker.start()
-    broker.stop()
-    broker.stop()
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = broker.settings
-
-
 def _programs(directory: Path, *names: str) -> str:
     """A search path on which only these programs are found; they are never run."""
     directory.mkdir(parents=True)
@@ -142,16 +118,6 @@ def test_those_who_want_the_jars_at_the_same_time_fetch_them_once(
     assert directories[0].is_dir()
     assert len(set(directories)) == 1
     assert calls.read_text().split() == ["called"]
-
-
-def test_a_download_that_fails_leaves_nothing_that_could_pass_for_jars(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = f"{_programs(tmp_path / 'bin', 'java', 'mvn')}:{os.environ['PATH']}"
-    monkeypatch.setenv("PATH", path)
-    with pytest.raises(KafkaUnavailable, match="could not fetch"):
-        fetch_jars()
-    assert [entry for entry in cache.iterdir() if entry.is_dir()] == []
 
 
 def test_without_maven_a_real_kafka_is_skipped_or_fails_where_all_is_required(

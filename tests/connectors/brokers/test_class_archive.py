@@ -1,20 +1,16 @@
 """The class archive: made once, and nobody waits for it or depends on it."""
 
 import os
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 
-from connectors.brokers.class_archive import SILENT, archived_classes
-from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
-from connectors.brokers.server import KafkaServer, _train
-from connectors.kafka.client import BrokerUnavailable
-from connectors.process.child_process import ChildProcess
-from tests.conftest import running, skipped_where_unavailable
+from connectors.brokers.class_archive import archived_classes
+from connectors.brokers.distribution import fetch_jars
+from connectors.brokers.server import KafkaServer
+from tests.conftest import running
 
 _MADE_WITH = "-XX:ArchiveClassesAtExit="
 
@@ -61,15 +57,6 @@ def test_an_archive_is_made_once() -> None:
     assert len(calls) == 1
 
 
-def test_another_jar_needs_another_archive(jars: Path) -> None:
-    calls: list[str] = []
-    train = _writing(b"classes", calls)
-    first = archived_classes(train)
-    (jars / "kafka.jar").write_bytes(b"other classes")
-    assert archived_classes(train) != first
-    assert len(calls) == 2
-
-
 @pytest.mark.usefixtures("jars")
 def test_who_comes_while_it_is_made_goes_without() -> None:
     begun, end = threading.Event(), threading.Event()
@@ -90,83 +77,12 @@ def test_who_comes_while_it_is_made_goes_without() -> None:
 
 
 @pytest.mark.usefixtures("jars")
-def test_a_java_that_makes_none_is_asked_once() -> None:
-    calls: list[str] = []
-
-    def fail(option: str) -> None:
-        calls.append(option)
-        raise KafkaUnavailable("Unrecognized VM option")
-
-    assert archived_classes(fail) == ()
-    assert archived_classes(fail) == ()
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    "error",
-    [KafkaUnavailable("it ended"), BrokerUnavailable("no answer"), KafkaException("no broker")],
-)
-def test_a_java_of_which_no_archive_came_is_asked_again_a_day_later(
-    jars: Path, error: Exception
-) -> None:
-    def fail(option: str) -> None:
-        raise error
-
-    assert archived_classes(fail) == ()
-    (empty,) = jars.parent.glob("*.jsa")
-    os.utime(empty, (0, 0))
-    calls: list[str] = []
-    assert _archive(archived_classes(_writing(b"classes", calls))).read_bytes() == b"classes"
-    assert archived_classes(fail)
-
-
-@pytest.mark.usefixtures("jars")
 def test_a_cache_that_takes_no_archive_does_not_stop_a_broker() -> None:
     def full(option: str) -> None:
         raise OSError(28, "No space left on device")
 
     assert archived_classes(full) == ()
     assert archived_classes(_writing(b"classes", []))
-
-
-@pytest.mark.usefixtures("jars")
-def test_a_run_that_was_killed_leaves_nothing_that_could_pass_for_an_archive() -> None:
-    def killed(option: str) -> None:
-        _writing(b"half", [])(option)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        archived_classes(killed)
-    calls: list[str] = []
-    assert _archive(archived_classes(_writing(b"whole", calls))).read_bytes() == b"whole"
-
-
-@pytest.mark.kafka
-def test_what_a_broker_wrote_that_was_killed_before_its_end_is_no_archive(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with skipped_where_unavailable():
-        fetch_jars()
-    # Asked to stop, it might come to its end before it is killed.
-    monkeypatch.setattr(ChildProcess, "ask_to_stop", lambda process: None)
-    monkeypatch.setattr(ChildProcess, "wait_for_end", ChildProcess.kill)
-    with pytest.raises(KafkaUnavailable, match="killed before"):
-        _train("-Xlog:disable")
-
-
-@pytest.mark.kafka
-def test_an_archive_that_does_not_fit_is_passed_over_silently(tmp_path: Path) -> None:
-    with skipped_where_unavailable():
-        fetch_jars()
-    wrong = tmp_path / "wrong.jsa"
-    wrong.write_bytes(b"no archive" * 1000)
-    done = subprocess.run(  # noqa: S603 - Java's version
-        ["java", f"-XX:SharedArchiveFile={wrong}", SILENT, "-version"],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "warning" not in done.stdout + done.stderr
 
 
 def _try_again() -> None:

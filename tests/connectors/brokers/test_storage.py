@@ -59,16 +59,6 @@ def test_the_tool_runs_once_and_each_broker_has_an_id_of_its_own(
     assert [_meta(member)["node.id"] for member in members[1:]] == ["2", "3"]
 
 
-def test_storage_that_is_formatted_stays_as_it_is(calls: Path, tmp_path: Path) -> None:
-    first, second = _broker(tmp_path, 1), _broker(tmp_path, 2)
-    format_storage(first, {})
-    format_storage(second, {})
-    before = _meta(second)
-    format_storage(second, {})
-    assert _meta(second) == before
-    assert len(calls.read_text().splitlines()) == 1
-
-
 def test_a_cache_on_a_read_only_file_system_does_not_stop_a_broker(
     calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,13 +73,3 @@ def test_a_cache_on_a_read_only_file_system_does_not_stop_a_broker(
     member = _broker(tmp_path, 1)
     format_storage(member, {})
     assert _meta(member) == {"directory.id": "formatted"}
-
-
-def test_users_of_one_broker_do_not_come_to_another(calls: Path, tmp_path: Path) -> None:
-    format_storage(_broker(tmp_path, 1), {"alice": "secret"})
-    format_storage(_broker(tmp_path, 2), {})
-    format_storage(_broker(tmp_path, 3), {"bob": "secret"})
-    with_alice, without, with_bob = calls.read_text().splitlines()
-    assert "name=alice" in with_alice
-    assert "--add-scram" not in without
-    assert "name=bob" in with_bob

@@ -84,16 +84,6 @@ def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
     assert _states(embedded, 3) == [True, True, False]
 
 
-def test_a_batch_says_how_far_it_has_come_when_it_is_whole(
-    embedded: RunningBroker, writer: Writer
-) -> None:
-    first, last = writer.batch(0, long=True)
-    writer.append(first)
-    assert _states(embedded, 1) == [False]
-    writer.append(last)
-    assert _states(embedded, 1) == [True]
-
-
 def _letter(embedded: RunningBroker, offset: int) -> None:
     """The dead letter of a record that was not applied."""
     letter = dead_letter(_TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet"))
@@ -128,12 +118,3 @@ def test_a_record_is_refused_before_its_dead_letter_is_written(
         each.look()
         assert each.state(_PARTITION, 0) == "refused: it is wrong"
         assert each.state(_PARTITION, 1) == APPLIED
-
-
-def test_a_batch_that_cannot_be_read_stops_nobody_who_asks(
-    embedded: RunningBroker, writer: Writer
-) -> None:
-    (whole,) = writer.batch(0, refused="it is wrong")
-    head, _, content = whole.partition(b"\n")
-    writer.append(head + b"\n" + content.replace(b'"outputs":[', b'"outputs":[1,'))
-    assert _states(embedded, 1) == [True]

@@ -114,20 +114,6 @@ async def test_one_is_active_and_another_takes_over_when_it_leaves(broker: Runni
     assert_alone(log)
 
 
-async def test_members_that_come_and_go_never_write_at_the_same_time(
-    clean_kafka: RunningBroker,
-) -> None:
-    """On a real Kafka alone: the embedded broker refuses a group of more than two."""
-    log: list[str] = []
-    workers = [_Worker(f"w{number}", log) for number in range(4)]
-    async with joined(clean_kafka, workers[0]), joined(clean_kafka, workers[1]):
-        await until(lambda: len(log) > 10)
-        for each in workers[2:]:
-            async with joined(clean_kafka, each):
-                await grown(log)
-    assert_alone(log)
-
-
 async def test_a_turn_goes_on_where_it_was_if_the_partition_comes_back(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

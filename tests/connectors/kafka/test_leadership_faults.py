@@ -182,16 +182,6 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
     assert f"of {_TOPIC} is another member's, though that of {LOCK} is ours" in str(error)
 
 
-async def test_work_that_ends_early_ends_the_membership(broker: RunningBroker) -> None:
-    async def ends(term: LeaderTerm) -> None:
-        async with term.writing():
-            pass
-
-    member = Leadership(broker.settings, _CLUSTER, "test")
-    with pytest.raises(RuntimeError, match="the work has ended before its term"):
-        await asyncio.wait_for(member.run(ends), 60)
-
-
 #: A member in a process of its own; it writes a line whenever it may, and stands still after some of
 #: them: between two, as what it was about to write when it stopped it may write when it goes on.
 _CHILD = """

@@ -39,19 +39,6 @@ async def ids(broker: RunningBroker) -> list[str]:
     return [each.command_id for each in found if isinstance(each, CommandOutcome)]
 
 
-async def test_what_was_delivered_is_there(broker: RunningBroker) -> None:
-    async with Outbox(broker.settings) as outbox:
-        await outbox.deliver(_TOPIC, [outcome(number) for number in range(3)])
-        assert await ids(broker) == ["command-0000", "command-0001", "command-0002"]
-        assert outbox.sent == 3
-
-
-async def test_what_is_under_way_at_the_end_is_sent(broker: RunningBroker) -> None:
-    async with Outbox(broker.settings, linger_ms=5_000) as outbox:
-        await outbox.send(_TOPIC, outcome(1))
-    assert await ids(broker) == ["command-0001"]
-
-
 async def test_a_record_that_no_reader_takes_is_refused_by_name_and_stops_nothing(
     embedded: RunningBroker,
 ) -> None:
@@ -144,10 +131,3 @@ async def test_a_record_that_a_broker_refuses_is_an_error_also_without_another_r
         with pytest.raises(BrokerUnavailable, match="a record was refused"):
             await outbox.send(_TOPIC, outcome(3))
         del outbox._producer.client.send
-
-
-async def test_no_broker_is_said_at_the_start(embedded: RunningBroker) -> None:
-    away = embedded.settings.local("127.0.0.1:1")
-    with pytest.raises(BrokerUnavailable, match="no broker answers"):
-        async with Outbox(away):
-            pass

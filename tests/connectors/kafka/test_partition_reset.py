@@ -211,10 +211,3 @@ def test_the_embedded_broker_is_not_reset(embedded: RunningBroker) -> None:
     refused = _reset(embedded, "0", "--yes")
     assert refused.exit_code == 1
     assert "the embedded broker keeps nothing" in refused.stderr
-
-
-@pytest.mark.kafka
-def test_a_partition_that_there_is_not_is_refused(clean_kafka: RunningBroker) -> None:
-    refused = _reset(clean_kafka, "4", "--yes")
-    assert refused.exit_code == 1
-    assert refused.stderr == "error: found partition 4; allowed are 0 to 3\n"

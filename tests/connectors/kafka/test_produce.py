@@ -7,23 +7,20 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.produce import Rejection, produce_lines, produce_messages, read_lines
+from connectors.kafka.produce import Rejection, produce_lines, produce_messages
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from tests.conftest import RunningBroker, delete_topic
+from tests.conftest import RunningBroker
 from tests.connectors.kafka.messages import NOW_MS, usage
 
 USAGE = TOPIC_BY_NAME["node-usage"]
-CLOCK = TOPIC_BY_NAME["clock"]
 
 
 def _stream(lines: Iterable[bytes]) -> io.BytesIO:
@@ -56,14 +53,6 @@ async def test_every_line_becomes_a_record_in_its_place(broker: RunningBroker) -
         assert record.timestamp == sample.sampled_at_ms
         assert record.partition == partition_for(record.key, 4)
     assert len({record.partition for record in found.values()}) == 4
-
-
-async def test_a_clock_record_goes_to_the_partition_that_it_names(broker: RunningBroker) -> None:
-    lines = [b'{"partition": %d, "now_ms": %d}' % (n % 4, NOW_MS + n) for n in range(8)]
-    produce_lines(connect(broker.settings), CLOCK, _stream(lines))
-    for record in await _records(broker.settings, "clock", 8):
-        assert record.key == str(record.partition).encode()
-        assert json.loads(record.value)["partition"] == record.partition
 
 
 LINES = [
@@ -105,13 +94,6 @@ def test_refused_lines_can_be_skipped_and_all_are_reported_by_number(
     assert [rejection.line for rejection in refused] == [4, 6, 7]
 
 
-def test_a_partition_that_the_topic_does_not_have_is_refused(embedded: RunningBroker) -> None:
-    refused: list[Rejection] = []
-    line = b'{"partition": 4, "now_ms": %d}' % NOW_MS
-    produce_lines(connect(embedded.settings), CLOCK, _stream([line]), on_rejection=refused.append)
-    assert refused == [Rejection(1, "partition: found 4; the topic has the partitions 0 to 3")]
-
-
 def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(embedded: RunningBroker) -> None:
     refused: list[Rejection] = []
     long = b"[" + b" " * (3 * VALUE_BYTES_MAX) + b"]"
@@ -134,11 +116,6 @@ def test_messages_are_written_at_known_places_and_the_others_refused_by_name(
     assert refused == ["partition: found 9; the topic has the partitions 0 to 3"]
 
 
-def test_nothing_to_write_is_no_error(broker: RunningBroker) -> None:
-    summary = produce_lines(connect(broker.settings), USAGE, io.BytesIO())
-    assert (summary.lines, summary.produced, summary.rejected, summary.stopped) == (0, 0, 0, False)
-
-
 def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: RunningBroker) -> None:
     connection = connect(embedded.settings)
     old = encode(usage(sampled_at_ms=1_500_000_000_000))
@@ -146,14 +123,6 @@ def test_records_that_the_broker_would_delete_at_once_are_counted(embedded: Runn
     policy = b'{"cluster": "blue", "document": "", "applied_at_ms": 1500000000000}'
     compacted = produce_lines(connection, TOPIC_BY_NAME["policies"], _stream([policy]))
     assert (compacted.produced, compacted.expired) == (1, 0)
-
-
-@pytest.mark.kafka
-def test_a_missing_topic_is_not_made_by_accident(clean_kafka: RunningBroker) -> None:
-    connection = connect(clean_kafka.settings)
-    delete_topic(connection, "node-usage")
-    with pytest.raises(BrokerUnavailable, match="`loadstream topic create`"):
-        produce_lines(connection, USAGE, _stream([encode(usage())]))
 
 
 @pytest.mark.broker
@@ -178,10 +147,3 @@ def test_a_broker_that_goes_away_is_reported_with_the_first_line_that_was_lost(
     text = str(caught.value)
     assert "records were not acknowledged, from line " in text
     assert connection.settings.bootstrap_servers in text
-
-
-@given(st.lists(st.binary(max_size=50).filter(lambda line: b"\n" not in line)))
-def test_lines_are_numbered_as_an_editor_does(lines: list[bytes]) -> None:
-    stream = io.BytesIO(b"".join(line + b"\n" for line in lines))
-    found = list(read_lines(stream))
-    assert found == [(number, line + b"\n") for number, line in enumerate(lines, 1)]

@@ -41,23 +41,6 @@ def test_each_record_comes_once_and_only_when_it_was_asked_for(broker: RunningBr
         cursor.close()
 
 
-def test_an_empty_partition_ends_at_once(broker: RunningBroker) -> None:
-    cursor = Cursor(connect(broker.settings), "clock", 0)
-    assert list(cursor.through(10)) == []
-    cursor.close()
-
-
-def test_bytes_come_as_they_are(broker: RunningBroker) -> None:
-    producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
-    written = ((None, None), (b"", b"\xff"), (b"c", None))
-    for key, value in written:
-        producer.produce("node-state", value, key=key, partition=2)
-    assert producer.flush(30) == 0
-    cursor = Cursor(connect(broker.settings), "node-state", 2)
-    assert [(each.key, each.value) for each in cursor.through(10)] == list(written)
-    cursor.close()
-
-
 def test_records_of_aborted_transactions_are_read_as_workers_read_them(
     clean_kafka: RunningBroker,
 ) -> None:
@@ -113,23 +96,6 @@ def test_what_the_embedded_broker_has_dropped_is_passed_over(embedded: RunningBr
         cursor.close()
     assert offsets == list(range(offsets[0], 1_000))
     assert offsets[0] > 0
-
-
-@pytest.mark.kafka
-def test_records_deleted_under_the_reader_are_passed_over(clean_kafka: RunningBroker) -> None:
-    connection = connect(clean_kafka.settings)
-    _ticks(connection, 0, 10)
-    cursor = Cursor(connection, "clock", 1)
-    assert [record.offset for record in cursor.through(3)] == [0, 1, 2, 3]
-    _ticks(connection, 10, 20_000)
-    gone = connection.admin.delete_records([TopicPartition("clock", 1, 15_000)])
-    for answer in gone.values():
-        answer.result()
-    offsets = [record.offset for record in cursor.through(20_009)]
-    cursor.close()
-    assert offsets == sorted(set(offsets))
-    kept = [offset for offset in offsets if offset >= 15_000]
-    assert kept == list(range(15_000, 15_000 + len(kept)))
 
 
 PLACE = ("clock", 1)

@@ -20,7 +20,6 @@ from connectors.kafka.topics import (
     ExpectedTopic,
     FoundTopic,
     compare,
-    compare_all,
     expected_names,
     expected_topics,
     verdict,
@@ -78,19 +77,6 @@ def test_three_copies_that_the_brokers_give_by_default_are_two_acknowledged_ones
     assert finding.remedy == "Set it with `loadstream topic create --mend`."
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_topic_as_it_must_be_gives_nothing_to_say(name: str) -> None:
-    assert compare(EXPECTED[name], _found(EXPECTED[name])) == []
-
-
-def test_a_missing_topic_says_how_to_make_it() -> None:
-    [finding] = compare(EXPECTED["clock"], None)
-    assert finding.verdict == "missing"
-    assert str(finding) == (
-        "clock: topic: expected to exist, found none. Make it with `loadstream topic create`."
-    )
-
-
 def test_another_partition_count_is_reported_with_both_numbers_and_the_danger() -> None:
     [finding] = compare(EXPECTED["clock"], _found(EXPECTED["clock"], partitions=6))
     assert "clock: partitions: expected 4, found 6. This is refused" in str(finding)
@@ -129,27 +115,6 @@ def test_exactly_the_settings_that_differ_are_named(name: str, data: st.DataObje
     assert {finding.setting for finding in findings} == wrong
     assert all(finding.expected == expected.config[finding.setting] for finding in findings)
     assert verdict(findings) == ("differs" if wrong else "ok")
-
-
-def test_the_gravest_finding_is_the_verdict() -> None:
-    expected = list(EXPECTED.values())[:2]
-    report = compare_all(expected, {})
-    unknown = compare(expected[0], _found(expected[0], config=None))
-    differs = compare(expected[0], _found(expected[0], partitions=1))
-    missing = report[expected[0].name]
-    assert verdict([*unknown, *differs, *missing]) == "missing"
-    assert verdict([*unknown, *differs]) == "differs"
-    assert verdict(unknown) == "unknown"
-    assert verdict([]) == "ok"
-
-
-def test_creating_twice_makes_nothing_the_second_time(broker: RunningBroker) -> None:
-    connection = connect(broker.settings)
-    made, report = create_topics(connection, expected_topics(broker.settings))
-    assert made == []
-    # A real Kafka confirms every setting; the embedded one none, and that is not the same as right.
-    wanted = "ok" if broker.kind == "kafka" else "unknown"
-    assert {verdict(findings) for findings in report.values()} == {wanted}
 
 
 def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(

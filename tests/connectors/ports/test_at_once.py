@@ -1,6 +1,5 @@
 """Asynchronous work that never waits, without an event loop."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -20,11 +19,6 @@ async def _numbers() -> AsyncIterator[int]:
 def test_work_that_never_waits_has_its_result_at_once() -> None:
     assert at_once(_doubled(3)) == 6
     assert all_at_once(_numbers()) == [0, 2, 4]
-
-
-def test_work_that_waits_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="event loop"):
-        at_once(asyncio.sleep(0))
 
 
 def test_errors_of_the_work_are_raised() -> None:

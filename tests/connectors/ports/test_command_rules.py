@@ -79,13 +79,6 @@ def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
     assert len(sink.asked) == 1
 
 
-def test_a_reason_is_cut_to_what_an_outcome_has_room_for() -> None:
-    rules = CommandRules(CLUSTER, _Sink(SinkError("x" * 5000)), NOW_MS)
-    outcome = at_once(rules.carry_out(decision(_pod("a"), "n")))
-    assert outcome is not None
-    assert outcome.reason == "x" * 2000
-
-
 @pytest.mark.parametrize("outcome", ["waiting", "refused", "withdrawn", "expired"])
 def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
     sink = _Sink()
@@ -192,26 +185,6 @@ async def test_each_attempt_is_made_within_the_gate_and_only_the_last_is_reporte
     assert steps == ["in", "out", "in", "out", "in", "done", "out"]
 
 
-async def test_a_report_that_waits_for_its_acknowledgement_holds_up_no_attempt() -> None:
-    acknowledged = asyncio.Event()
-
-    async def report(outcome: CommandOutcome) -> None:
-        await acknowledged.wait()
-
-    sink = _Sink()
-    rules = CommandRules(CLUSTER, sink, NOW_MS, report=report)
-    count = 2 * IN_FLIGHT_MAX
-    tasks = [
-        asyncio.create_task(rules.carry_out(eviction(_pod(str(n)), "n"))) for n in range(count)
-    ]
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert len(sink.asked) == count
-    assert not any(task.done() for task in tasks)
-    acknowledged.set()
-    assert all(await asyncio.gather(*tasks))
-
-
 @pytest.mark.usefixtures("_no_pauses")
 async def test_a_turn_that_is_over_between_attempts_leaves_the_command_to_the_next_owner() -> None:
     sink = _Sink(None, AGAIN, DONE)
@@ -275,14 +248,6 @@ def test_a_stray_time_far_ahead_lets_commands_expire_for_a_few_ticks_and_not_for
     outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS + 1000 * TICKS_BEHIND)
-
-
-def test_a_tick_of_a_worker_that_stood_still_takes_the_time_nowhere() -> None:
-    rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
-    for second in range(10):
-        rules.clock(NOW_MS + 1000 * second)
-        rules.clock(NOW_MS - MINUTE_MS)
-        assert rules.now_ms == NOW_MS + 1000 * second
 
 
 async def test_a_command_that_expires_while_it_waits_for_its_pod_is_not_carried_out() -> None:

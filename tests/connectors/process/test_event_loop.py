@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 import uvloop
 
 from connectors.process import event_loop
@@ -13,11 +12,3 @@ def test_work_runs_in_uvloop_and_its_result_comes_back() -> None:
         return type(asyncio.get_running_loop()).__module__
 
     assert event_loop.run(work()) == uvloop.Loop.__module__
-
-
-def test_what_the_work_raises_comes_through() -> None:
-    async def work() -> None:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        event_loop.run(work())

@@ -49,14 +49,6 @@ def test_extras_are_fields_and_a_traceback_is_in_the_same_line() -> None:
     assert "KeyError: 'gone'" in str(event["exception"])
 
 
-def test_for_readers_an_event_is_text_without_colours_away_from_a_terminal() -> None:
-    stream = _configured(format="console")
-    logging.getLogger("streams").warning("read records")
-    assert "read records" in stream.getvalue()
-    assert not stream.getvalue().startswith("{")
-    assert "\x1b" not in stream.getvalue()
-
-
 @pytest.mark.parametrize(("level", "reported"), [("info", []), ("debug", ["debug"] * 5)])
 def test_what_libraries_tell_at_info_is_for_debugging(level: str, reported: list[str]) -> None:
     stream = _configured(level=level)
@@ -67,13 +59,6 @@ def test_what_libraries_tell_at_info_is_for_debugging(level: str, reported: list
     logging.getLogger("mode.services").info("ready")
     logging.getLogger("streams.worker.tables").info("[^_NamedTable: nodes]: Starting...")
     assert [event["level"] for event in _events(stream)] == reported
-
-
-def test_what_libraries_warn_of_and_what_is_ours_is_reported() -> None:
-    stream = _configured()
-    logging.getLogger("faust.tables.recovery").warning("[^---Recovery]: two\nlines")
-    logging.getLogger("streams").info("two\nlines of ours")
-    assert len(_events(stream)) == 2
 
 
 def _record(name: str, at_s: float, *arguments: object) -> logging.LogRecord:
@@ -99,13 +84,6 @@ def test_other_messages_of_a_library_and_all_of_ours_are_reported() -> None:
     logging.root.handle(_record("aiokafka", 1_000.0, 1))
     logging.root.handle(_record("aiokafka.conn", 1_000.0, 1))
     assert len(_events(stream)) == 3 + 1 + 2
-
-
-def test_a_clock_that_is_set_back_silences_nobody() -> None:
-    stream = _configured()
-    logging.root.handle(_record("aiokafka", 1_000.0, 1))
-    logging.root.handle(_record("aiokafka", 10.0, 1))
-    assert len(_events(stream)) == 2
 
 
 @pytest.mark.parametrize(("level", "least"), [("debug", "INFO"), ("info", "WARNING")])
@@ -138,18 +116,6 @@ def test_no_secret_comes_through_whatever_its_characters(secret: str, around: st
     logging.getLogger("streams").warning("%s", f"<{around}{secret}{around}>")
     (event,) = _events(stream)
     assert secret not in str(event["event"]).replace(BLOT, "")
-
-
-def test_a_text_that_is_no_utf8_is_logged_all_the_same() -> None:
-    stream = _configured()
-    logging.getLogger("streams").warning("key \udc80", extra={"offsets": {("clock", 0): 1}})
-    assert _events(stream)[0]["event"] == "key \udc80"
-
-
-def test_without_a_secret_nothing_is_blotted_out() -> None:
-    stream = _configured("")
-    logging.getLogger("streams").warning("all is well")
-    assert _events(stream)[0]["event"] == "all is well"
 
 
 def test_settings_name_all_their_secrets(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_workers_that_are_far_behind_are_a_problem() -> None:
 def test_the_copy_with_the_clusters_partition_is_the_active_one() -> None:
     found = section("duties", records(groups={BINDER: Group((STANDBY, ACTIVE), {})}))
     assert found.data["bind"] == {
-        "running": 2, "active_at": "10.0.0.1", "commands_to_carry_out": None, "newest_outcome_ms": None,
+        "running": 2, "active_at": "10.0.0.1", "records_to_read": None, "newest_outcome_ms": None,
     }  # fmt: skip
     assert not found.problems
 
@@ -111,7 +111,7 @@ def test_a_duty_that_ran_before_and_does_not_run_is_a_problem_with_its_backlog()
     gone = Group((), {("placement-decisions", 0): 40})
     extents = {"placement-decisions": (Extent(0, 0, 47), Extent(1, 0, 900))}
     found = section("duties", records(groups={BINDER: gone}, extents=extents))
-    assert found.data["bind"]["commands_to_carry_out"] == 7
+    assert found.data["bind"]["records_to_read"] == 7
     (problem,) = found.problems
     assert "loadstream kubernetes bind --cluster blue" in problem
 
@@ -219,6 +219,12 @@ def state(**more: Any) -> KafkaState:
 def test_brokers_and_topics_that_are_not_as_they_must_be_are_a_problem(wrong: Any) -> None:
     assert not kafka_section(state()).problems
     assert kafka_section(state(**wrong)).problems
+
+
+def test_what_no_broker_can_give_is_not_taken_for_missing() -> None:
+    dark = records(tick_ms=None, metrics={}, unreadable=frozenset({"clock", "node-metrics"}))
+    assert problems(dark) == []
+    assert "cannot be read" in section("workers", dark).lines[0]
 
 
 def test_the_screen_begins_with_the_problems() -> None:

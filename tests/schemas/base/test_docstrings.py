@@ -4,54 +4,8 @@ import subprocess
 import sys
 
 from schemas.base.contract import json_schema
-from schemas.base.docstrings import field_docstrings
 from schemas.storage.tables import ROW_CLASSES
 from schemas.topics.catalog import TOPICS
-
-
-class _Base:
-    kept: int
-    """Said
-    by the base."""
-    said_anew: int
-    """Said by the base."""
-    silent: int
-    """Said by the base."""
-
-    class Inner:
-        deep: int
-        """Said inside."""
-
-
-class _Derived(_Base):
-    said_anew: int = 2
-    """Said anew."""
-    silent: int = 3
-    unsaid: int
-    other = 4
-    """Below no field."""
-
-
-def test_the_string_below_a_field_belongs_to_it() -> None:
-    assert field_docstrings(_Base)["kept"] == "Said\nby the base."
-    assert field_docstrings(_Base.Inner) == {"deep": "Said inside."}
-
-
-def test_a_field_that_is_written_anew_keeps_no_string_of_the_base() -> None:
-    assert field_docstrings(_Derived) == {"kept": "Said\nby the base.", "said_anew": "Said anew."}
-
-
-def test_two_classes_of_one_name_are_told_apart() -> None:
-    class _Base:
-        kept: int
-        """Said by the one inside."""
-
-    assert field_docstrings(_Base) == {"kept": "Said by the one inside."}
-
-
-def test_a_class_without_source_has_no_strings() -> None:
-    assert field_docstrings(type("Made", (), {"__annotations__": {"one": int}})) == {}
-
 
 _UNBUILT = """
 from schemas.base.message import Message, Part

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.policy import PolicyError, effective_yaml, read_policy
+from schemas.policy import PolicyError, read_policy
 
 _AGGREGATED = """
 loadAware:
@@ -68,10 +68,6 @@ def test_the_section_of_a_plugin_that_is_not_enabled_is_warned_of(
     assert _warned(f"{enabled}{section}\n") == []
 
 
-def test_the_printed_default_policy_has_no_warnings() -> None:
-    assert _warned(effective_yaml(read_policy(""))) == []
-
-
 def test_a_window_that_is_not_recorded_is_warned_of_with_those_that_are() -> None:
     (warning,) = read_policy(_AGGREGATED).warnings
     assert (warning.path, warning.line) == ("loadAware.aggregated.usageAggregatedDuration", 6)
@@ -96,18 +92,6 @@ collect:
     assert "collect.pools[web].metricAggregatePolicy" in warning.message
 
 
-def test_the_longest_window_is_always_recorded() -> None:
-    assert _warned(_AGGREGATED.replace("15m", "0s")) == []
-
-
-def test_a_window_that_no_enabled_plugin_asks_for_is_not_warned_of() -> None:
-    asked = _AGGREGATED.replace("10m", "20m")
-    score = "loadAware.aggregated.scoreAggregatedDuration"
-    assert _warned(asked) == ["loadAware.aggregated.usageAggregatedDuration", score]
-    without = asked.replace("    usageThresholds: {cpu: 70}\n", "")
-    assert _warned(without) == [score]
-
-
 def test_a_metric_that_expires_before_the_next_one_is_warned_of() -> None:
     by_thresholds = "plugins: {balance: [LowNodeLoad]}\n"
     assert _warned(_SLOW + by_thresholds) == ["loadAware.nodeMetricExpirationSeconds"]
@@ -120,17 +104,6 @@ def test_a_metric_that_expires_before_the_next_one_is_warned_of() -> None:
         for section in ("loadAware", "rebalance")
     )
     assert _warned(_SLOW + older) == []
-
-
-def test_an_expiration_that_no_enabled_plugin_reads_is_not_warned_of() -> None:
-    for unread in (
-        "plugins: {filter: [], balance: []}\n",
-        "plugins: {balance: []}\nloadAware: {filterExpiredNodeMetrics: false}\n",
-    ):
-        assert _warned(_SLOW + unread) == []
-    scored = "plugins: {balance: [], score: [LoadAwareScheduling]}\n"
-    unfiltered = "loadAware: {filterExpiredNodeMetrics: false}\n"
-    assert _warned(_SLOW + scored + unfiltered) == ["loadAware.nodeMetricExpirationSeconds"]
 
 
 @pytest.mark.parametrize(
@@ -270,11 +243,3 @@ def test_an_unknown_name_is_refused_with_what_was_probably_meant(
     document: str, path: str, text: str
 ) -> None:
     assert text in _refused(document)[path]
-
-
-def test_a_pattern_in_place_of_a_namespace_is_warned_of() -> None:
-    listed = "{include: [shop, kube-*]}"
-    assert _warned(f"rebalance: {{evictableNamespaces: {listed}}}") == [
-        "rebalance.evictableNamespaces.include[1]"
-    ]
-    assert _warned(f"migration: {{namespaces: {listed}}}") == ["migration.namespaces.include[1]"]

@@ -149,38 +149,6 @@ def test_thresholds_of_prod_pods_are_not_checked() -> None:
     assert args.prod_usage_thresholds == {"cpu": 150}
 
 
-def test_every_problem_is_told_at_once_with_what_was_found_and_what_is_allowed() -> None:
-    found = problems(
-        load_aware_args,
-        {
-            "usageThresholds": {"cpu": 101, "memory": "95"},
-            "nodeMetricExpirationSeconds": True,
-            "resourceWeights": {"example.com/gpu": 1},
-            "aggregated": {"scoreAggregationType": "P95", "scoreAggregatedDuration": 300},
-            "filterExpiredNodeMetrics": 1,
-            "supportedResources": "cpu",
-        },
-    )
-    assert found == {
-        "usageThresholds.cpu": "found 101; allowed is an integer from 0 to 100",
-        "usageThresholds.memory": 'found "95" (text); allowed is an integer',
-        "nodeMetricExpirationSeconds": "found true; allowed is an integer",
-        'resourceWeights["example.com/gpu"]': "the resource has a weight and no scaling factor; give "
-        'estimatedScalingFactors["example.com/gpu"] or take the weight away',
-        "aggregated.scoreAggregationType": 'found "P95" (text); '
-        "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p95\"?",
-        "aggregated.scoreAggregatedDuration": "found 300; "
-        'allowed is a duration such as "30s", "5m" or "1h30m"',
-        "filterExpiredNodeMetrics": "found 1; allowed is true or false",
-        "supportedResources": 'found "cpu" (text); allowed is a list',
-    }
-
-
-def test_a_rule_between_fields_says_nothing_while_one_of_them_is_wrong() -> None:
-    raw = {"resourceWeights": {"gpu": 1}, "estimatedScalingFactors": {"gpu": "a lot"}}
-    assert list(problems(load_aware_args, raw)) == ["estimatedScalingFactors.gpu"]
-
-
 @pytest.mark.parametrize(
     ("raw", "path", "message"),
     [

@@ -3,7 +3,6 @@
 import pytest
 
 from schemas.policy import PolicyError, read_policy
-from schemas.policy.sections.migration import EVICTION_GATES, GATES
 from tests.schemas.policy.harness import lines
 
 #: 2026-11-16 00:00 UTC, a Monday.
@@ -44,20 +43,9 @@ def test_without_windows_it_is_always_open() -> None:
     assert read_policy("").maintenance.closed("web", "shop", MONDAY_MS) is None
 
 
-def test_a_pool_has_one_entry() -> None:
-    with pytest.raises(PolicyError, match=r"maintenance.pools\[1\].name: found 'a' a second time"):
-        read_policy("maintenance: {pools: [{name: a}, {name: a}]}")
-
-
 def test_a_gate_that_is_not_known_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"migration.skipEvictionGates\[0\].*NoSuchGate"):
         read_policy("migration: {skipEvictionGates: [NoSuchGate]}")
-
-
-def test_every_gate_says_what_it_lifts() -> None:
-    assert set(GATES) == set(EVICTION_GATES)
-    policy = read_policy(f"migration: {{skipEvictionGates: [{', '.join(EVICTION_GATES)}]}}")
-    assert policy.migration.skip_eviction_gates == EVICTION_GATES
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])

@@ -35,8 +35,3 @@ def test_a_wait_cannot_end_below_its_beginning() -> None:
 def test_what_is_outside_of_the_bounds_or_unknown_is_refused(given: str) -> None:
     with pytest.raises(PolicyError, match="moves"):
         read_policy(f"moves: {{{given}}}")
-
-
-def test_two_policies_that_differ_in_it_have_different_digests() -> None:
-    assert read_policy("moves: {coolingMetrics: 3}").digest != Policy().digest
-    assert read_policy("moves: {coolingMetrics: 2}").digest == Policy().digest

@@ -6,7 +6,6 @@ import pytest
 
 from schemas.policy import (
     BUILT_IN,
-    KnownPlugins,
     Policy,
     PolicyError,
     effective_yaml,
@@ -143,19 +142,6 @@ def test_at_most_a_named_number_of_problems_is_reported() -> None:
     assert found[-1] == f"there are further problems; the first {PROBLEMS_MAX} are named"
 
 
-def test_a_section_that_is_null_is_not_given() -> None:
-    text = "loadAware:\nplugins:\nrebalance: ~\ndescheduling:\n  dryRun:\n"
-    assert read_policy(text) == Policy()
-
-
-def test_names_of_plugins_come_from_the_registry_that_is_passed_in() -> None:
-    text = "plugins: {filter: [Mine]}"
-    with pytest.raises(PolicyError, match="found 'Mine'"):
-        read_policy(text)
-    known = KnownPlugins(filter=("Mine",), score=BUILT_IN.score, balance=BUILT_IN.balance)
-    assert [plugin.name for plugin in read_policy(text, known).plugins.filter] == ["Mine"]
-
-
 def test_plugins_run_in_the_order_given_and_may_be_none() -> None:
     policy = read_policy(
         "plugins: {filter: [LoadAwareScheduling, {name: NodeName}], score: [], balance: []}"
@@ -195,14 +181,6 @@ def test_a_changed_copy_has_a_digest_of_its_own() -> None:
     copied = policy.model_copy(update={"mode": "enforce"}) if policy.digest else policy
     assert copied.digest == read_policy("mode: enforce").digest
     assert copied == read_policy("mode: enforce")
-
-
-def test_text_that_looks_like_something_else_is_printed_in_quotes() -> None:
-    text = (
-        'migration: {schedulerNames: ["1e3", "on", "012", "0o17", "null", "", "a: b", "#", "\\x85"]}'
-    ).replace('"", ', "")
-    policy = read_policy(text)
-    assert read_policy(effective_yaml(policy)) == policy
 
 
 def test_every_default_is_printed_and_changes_no_digest() -> None:

@@ -68,11 +68,6 @@ def test_missing_counts_of_rounds_get_defaults(
     assert anomaly(low_node_load_args({"anomalyCondition": given}, compat)) == expected
 
 
-def test_koordinator_refuses_an_anomaly_condition_without_any_count() -> None:
-    found = problems(low_node_load_args, {"anomalyCondition": {"timeout": "2m"}}, "koordinator")
-    assert list(found) == ["anomalyCondition.consecutiveNormalities"]
-
-
 def test_weights_are_completed_for_every_resource_with_a_threshold() -> None:
     raw = {
         "lowThresholds": {"cpu": 30, "pods": 10},
@@ -129,42 +124,6 @@ def test_the_default_pool_comes_first_upstream_and_last_here() -> None:
 @pytest.mark.parametrize(
     ("raw", "path"),
     [
-        ({"lowThresholds": {"cpu": 70}, "highThresholds": {"cpu": 60}}, "lowThresholds.cpu"),
-        (
-            {**BOTH, "prodHighThresholds": {"cpu": 61}, "prodLowThresholds": {"cpu": 1}},
-            "prodHighThresholds.cpu",
-        ),
-        (
-            {**BOTH, "prodHighThresholds": {"cpu": 20}, "prodLowThresholds": {"cpu": 21}},
-            "prodLowThresholds.cpu",
-        ),
-        (
-            {**BOTH, "nodePools": [{"name": "a", "highThresholds": {"cpu": 29.5}}]},
-            "nodePools[0].highThresholds.cpu",
-        ),
-        ({"lowThresholds": {"cpu": -1}}, "lowThresholds.cpu"),
-        ({"highThresholds": {"cpu": "75"}}, "highThresholds.cpu"),
-        ({"numberOfNodes": -1}, "numberOfNodes"),
-        ({"detectorCacheTimeout": "-1s"}, "detectorCacheTimeout"),
-        (
-            {"evictableNamespaces": {"include": ["a"], "exclude": ["b"]}},
-            "evictableNamespaces.exclude",
-        ),
-        ({"nodePools": [{"nodeFit": False}]}, "nodePools[0].nodeFit"),
-        (
-            {"anomalyCondition": {"consecutiveAbnormalities": -1}},
-            "anomalyCondition.consecutiveAbnormalities",
-        ),
-    ],
-)
-def test_refuses_in_both_modes_what_upstream_refuses(raw: dict[str, Any], path: str) -> None:
-    assert path in problems(low_node_load_args, raw, "koordinator")
-    assert path in problems(low_node_load_args, raw, "loadstream")
-
-
-@pytest.mark.parametrize(
-    ("raw", "path"),
-    [
         ({"highThresholds": {"cpu": 60}}, "highThresholds.cpu"),
         ({"lowThresholds": {"cpu": 60}}, "lowThresholds.cpu"),
         ({**BOTH, "prodHighThresholds": {"cpu": 50}}, "prodHighThresholds.cpu"),
@@ -194,17 +153,3 @@ def test_zero_deviation_is_accepted_as_a_threshold() -> None:
         "highThresholds": {"cpu": 10},
     }
     assert low_node_load_args(raw).low_thresholds == {"cpu": 0.0}
-
-
-def test_a_rule_inside_a_part_does_not_hide_rules_of_the_whole() -> None:
-    raw = {
-        "evictableNamespaces": {"include": ["a"], "exclude": ["b"]},
-        "lowThresholds": {"cpu": 70},
-        "highThresholds": {"cpu": 60},
-        "numberOfNodes": "3",
-    }
-    assert set(problems(low_node_load_args, raw)) == {
-        "evictableNamespaces.exclude",
-        "lowThresholds.cpu",
-        "numberOfNodes",
-    }

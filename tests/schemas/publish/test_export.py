@@ -16,8 +16,7 @@ from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
 from schemas.messages.policies import PolicyRecord
 from schemas.policy import read_policy
-from schemas.publish.export import ASYNCAPI_FILE, KEYWORDS, PUBLISHED, differences, documents, write
-from schemas.storage.tables import TABLES
+from schemas.publish.export import ASYNCAPI_FILE, PUBLISHED, differences, documents, write
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS, Topic, key_of
 from schemas.topics.codec import decode
 from tests.strategies import json_values, mutated, payloads
@@ -47,52 +46,11 @@ def test_what_is_checked_in_is_what_the_code_says() -> None:
     assert differences() == [], "run `loadstream schema export` and check the result in"
 
 
-def test_there_is_a_document_for_every_topic_and_table() -> None:
-    names = [topic.name for topic in TOPICS] + [table.name for table in TABLES]
-    assert sorted(f"{name}.json" for name in names) == NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_document_is_json_schema(name: str) -> None:
     schema = published(name)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     Draft202012Validator.check_schema(schema)
-
-
-#: Keywords of JSON Schema, draft 2020-12, that the documents use.
-_OF_JSON_SCHEMA = {
-    "$schema", "$id", "$ref", "$defs", "$comment", "title", "description", "default", "examples", "type", "const",
-    "enum", "anyOf", "oneOf", "properties", "required", "additionalProperties", "propertyNames", "items", "prefixItems",
-    "minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength", "pattern", "minimum",
-    "maximum", "exclusiveMinimum", "exclusiveMaximum",
-}  # fmt: skip
-
-
-def keywords_in(schema: dict[str, Any]) -> set[str]:
-    """Every keyword of a schema and of those in it."""
-    found = set(schema)
-    for name in ("properties", "$defs"):
-        for inner in schema.get(name, {}).values():
-            found |= keywords_in(inner)
-    for name in ("items", "additionalProperties", "propertyNames"):
-        if isinstance(schema.get(name), dict):
-            found |= keywords_in(schema[name])
-    for name in ("anyOf", "oneOf"):
-        for inner in schema.get(name, []):
-            found |= keywords_in(inner)
-    return found
-
-
-def test_the_keywords_that_are_ours_are_those_that_are_declared() -> None:
-    found = {keyword for name in NAMES for keyword in keywords_in(published(name))}
-    assert found - _OF_JSON_SCHEMA == set(KEYWORDS)
-
-
-def test_the_documents_name_none_of_our_modules_and_functions() -> None:
-    texts = [(PUBLISHED / name).read_text() for name in (*NAMES, ASYNCAPI_FILE)]
-    for text in texts:
-        assert not re.search(r"`(schemas|streams|connectors)\.", text)
-        assert not re.search(r"`[\w ]+\(", text.replace("` (", ""))
 
 
 def fields_in(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -211,13 +169,6 @@ def test_the_asyncapi_document_has_all_topics_with_keys_and_partitioner() -> Non
         assert kafka["topicConfiguration"]["cleanup.policy"] == policy
 
 
-def test_every_topic_is_read_or_written_by_a_stage() -> None:
-    used = {operation["channel"]["$ref"] for operation in ASYNCAPI["operations"].values()}
-    assert used == {f"#/channels/{name}" for name in TOPIC_BY_NAME}
-    for name, operation in ASYNCAPI["operations"].items():
-        assert name.startswith(operation["action"])
-
-
 @pytest.mark.parametrize("name", sorted(ASYNCAPI["components"]["messages"]))
 def test_messages_of_the_asyncapi_document_are_draft_07_and_fit_their_examples(name: str) -> None:
     message = ASYNCAPI["components"]["messages"][name]
@@ -241,13 +192,3 @@ def test_writing_mends_exactly_what_differs(tmp_path: Path) -> None:
     assert write(tmp_path) == [ASYNCAPI_FILE, "clock.json", "gone.json"]
     assert differences(tmp_path) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*documents(), "notes.txt"])
-
-
-def test_files_of_others_in_the_directory_are_left_alone(tmp_path: Path) -> None:
-    others = {"package.json": b"{}", "policy.yaml": b"mode: enforce\n", "latin.json": b"\xe4"}
-    for name, content in others.items():
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "folder.json").mkdir()
-    assert sorted(write(tmp_path)) == sorted(documents())
-    assert differences(tmp_path) == []
-    assert {name: (tmp_path / name).read_bytes() for name in others} == others

@@ -38,17 +38,6 @@ def test_partitions_are_those_of_the_default_producer(key: bytes, partitions: in
     assert partition_for(key, partitions) == DefaultPartitioner()(key, numbers, numbers)
 
 
-def test_no_partitions_are_an_error() -> None:
-    with pytest.raises(ValueError, match="at least one partition; got 0"):
-        partition_for(b"key", 0)
-
-
-@given(st.binary(max_size=40), st.integers(1, 16), st.integers(0, 15))
-def test_exactly_the_own_partition_is_right(key: bytes, partitions: int, partition: int) -> None:
-    refusal = misplaced(key, partition, partitions)
-    assert (refusal is None) == (partition_for(key, partitions) == partition)
-
-
 def test_says_where_a_record_belongs() -> None:
     home = partition_for(b"prod-eu", 4)
     refusal = misplaced(b"prod-eu", home ^ 1, 4)

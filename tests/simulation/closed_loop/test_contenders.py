@@ -25,11 +25,6 @@ def test_policies_and_rules_are_found_by_their_names() -> None:
     assert isinstance(made["least-allocated"], RuleContender)
 
 
-def test_a_contender_is_made_anew_for_each_run() -> None:
-    make = contenders(["loadstream"], [], LocalPipeline)["loadstream"]
-    assert make() is not make()
-
-
 @pytest.mark.parametrize(
     ("name", "factors"),
     [("koordinator-no-estimation", '{"cpu": 0, "memory": 0}'), ("koordinator", None)],
@@ -79,10 +74,3 @@ def test_a_policy_whose_evictions_are_dry_is_said_to_move_nothing(
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(UnknownContender, match=r"'mine'; expected one or more of .*loadstream"):
         contenders(["mine"], [], LocalPipeline)
-
-
-def test_two_contenders_of_one_name_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("mode: enforce\n")
-    with pytest.raises(UnknownContender, match="mine twice"):
-        contenders([], [file, file], LocalPipeline)

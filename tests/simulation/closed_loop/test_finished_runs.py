@@ -11,7 +11,6 @@ from simulation.closed_loop.contenders import MakeContender, contenders
 from simulation.closed_loop.finished_runs import FinishedRuns, Task, UnreadableRun
 from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.runs import InTurn
-from simulation.closed_loop.system_usage import model_system_usage
 from simulation.closed_loop.traces import model_traces
 from streams.in_process.pipeline import LocalPipeline
 
@@ -53,13 +52,6 @@ def test_a_directory_that_cannot_be_written_is_found_out_before_the_runs(
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     with pytest.raises(OSError, match=f"^{tmp_path} cannot be written; expected one for finished"):
         _kept(tmp_path)
-
-
-def test_what_nodes_use_themselves_is_part_of_the_traces_where_it_was_read(tmp_path: Path) -> None:
-    _compared(_kept(tmp_path))
-    measured = replace(_TRACES, system=model_system_usage())
-    kept = FinishedRuns(tmp_path, [measured], {"random-choice": "rule"}, "1")
-    assert kept.find(_TASK) is None
 
 
 def test_another_version_definition_seed_or_parameter_is_another_run(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Measures: hot minutes, waiting and evictions."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,16 +24,6 @@ def recorded(drawn: Scenario, shares: np.ndarray) -> Recorder:
         at_ms = drawn.measured_ms + minute * MINUTE_MS
         recorder.minute(Moment(at_ms, np.array([]), np.empty((0, 2)), demand, demand))
     return recorder
-
-
-def test_the_page_names_every_figure() -> None:
-    drawn = scenario()
-    page = (Path(__file__).parents[3] / "docs" / "explanation" / "closed-loop.md").read_text(
-        encoding="utf-8"
-    )
-    figures = recorded(drawn, flat(drawn, 1)).result({}).figures
-    assert {type(each) for each in figures.values()} <= {int, float}
-    assert [name for name in figures if f"`{name}`" not in page] == []
 
 
 def flat(drawn: Scenario, minutes: int) -> np.ndarray:
@@ -103,22 +92,6 @@ def test_a_pod_that_comes_back_has_bounced_unless_the_cluster_was_still_filling(
     recorder.asked(again)
     recorder.happened(PodEvent(at_ms, "bound", again.pod.model_copy(update={"node": node})))
     assert recorder.result({}).figures["bounces"] == bounces
-
-
-def test_a_move_whose_pod_comes_back_and_is_evicted_again_has_bounced_once() -> None:
-    drawn = scenario(hours=4)
-    recorder = recorded(drawn, flat(drawn, 200))
-    plan, node = drawn.plans[0], drawn.machines[0].name
-    pods = [plan.pod.model_copy(update={"uid": f"{plan.pod.uid}.{n}"}) for n in (1, 2)]
-    back, again = (replace(plan, pod=pod) for pod in pods)
-    at_ms = drawn.measured_ms + MINUTE_MS
-    recorder.evicted(Eviction(plan.pod, node, at_ms, back))
-    recorder.asked(back)
-    bound = back.pod.model_copy(update={"node": node})
-    recorder.happened(PodEvent(at_ms + MINUTE_MS, "bound", bound))
-    recorder.evicted(Eviction(back.pod, node, at_ms + 2 * MINUTE_MS, again))
-    figures = recorder.result({}).figures
-    assert (figures["evictions"], figures["bounces"]) == (2, 1)
 
 
 def test_a_pod_waits_from_asking_to_its_binding_or_to_the_end() -> None:

@@ -23,17 +23,6 @@ def steps(world: World, ruled: RuleContender, seconds: int) -> None:
         ruled.step(now_ms)
 
 
-def test_requests_are_known_at_once_and_go_with_their_pods() -> None:
-    world, ruled, rule = begun()
-    steps(world, ruled, 3600)
-    view = rule.views[-1]
-    for index, machine in enumerate(world.scenario.machines):
-        really = world.cluster.kubelets.requested(machine.name)
-        assert view.requested[index].tolist() == [really.get("cpu", 0), really.get("memory", 0)]
-        assert view.pods[index] == len(world.cluster.kubelets.pods_on(machine.name))
-    assert view.requested.sum() > 0
-
-
 def test_usage_is_unknown_before_the_first_report_and_then_that_of_five_minutes() -> None:
     world, ruled, rule = begun()
     steps(world, ruled, 10)
@@ -70,14 +59,6 @@ def test_a_report_knows_the_pods_that_were_bound_a_minute_before_it() -> None:
         if rule.views:
             assert rule.views[-1].unreported.tolist() == missing.tolist()
     assert between
-
-
-def test_the_future_has_a_row_for_each_node_and_one_for_the_pod() -> None:
-    world, ruled, rule = begun()
-    steps(world, ruled, 1800)
-    future = rule.views[-1].future
-    assert future is not None
-    assert future(3600).shape == (len(world.scenario.machines) + 1, 12)
 
 
 def test_a_pod_without_room_waits_and_is_tried_again() -> None:

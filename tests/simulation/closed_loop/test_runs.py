@@ -60,16 +60,6 @@ def test_a_process_that_is_killed_ends_the_runs_with_a_sentence() -> None:
         next(found)
 
 
-@pytest.mark.slow
-def test_runs_that_nobody_waits_for_any_more_are_ended() -> None:
-    long = [replace(task, parameters=replace(_SMALL, hours=200.0)) for task in _TASKS]
-    found = _side_by_side(2)([_TASKS[0], *long])
-    next(found)
-    assert active_children()
-    found.close()  # type: ignore[attr-defined]  # a generator: as an interrupt would end it
-    assert not active_children()
-
-
 def test_ctrl_c_while_processes_begin_ends_all_without_a_traceback() -> None:
     options = ["--nodes", "50", "--jobs", "2", "--contenders", "least-allocated,random-choice"]
     process = subprocess.Popen(  # noqa: S603 - our own command

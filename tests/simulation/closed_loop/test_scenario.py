@@ -71,14 +71,6 @@ def test_a_share_of_the_owners_has_a_budget_and_their_replicas_differ() -> None:
     assert max(replicas.values()) > 4 * np.median(list(replicas.values()))
 
 
-def test_pods_of_an_owner_use_the_same_machine_if_they_are_to_be_alike() -> None:
-    drawn = scenario(alike_share=1.0)
-    of_owner: dict[str, set[int]] = {}
-    for plan, machine in zip(drawn.plans, drawn.demands.machine.tolist(), strict=True):
-        of_owner.setdefault(plan.pod.owners[0].name, set()).add(machine)
-    assert {len(machines) for machines in of_owner.values()} == {1}
-
-
 @pytest.mark.parametrize("spread_hours", [0.0, 12.0])
 def test_pods_want_most_at_the_noon_of_their_owner_and_least_at_its_midnight(
     spread_hours: float,
@@ -104,36 +96,8 @@ def test_a_step_of_the_trace_is_held_and_not_interpolated() -> None:
     assert set(np.diff(changes) % (STEP_S // 10)) == {0}
 
 
-def test_memory_grows_from_its_start_towards_a_bound() -> None:
-    demands = scenario().demands
-    ages_ms = np.array([0.0, HOUR_MS, 100 * HOUR_MS])
-    pod = np.zeros(3, dtype=np.int64)
-    start, later, end = demands.memory(pod, ages_ms) / demands.memory_bytes[0]
-    assert start == pytest.approx(demands.memory_start[0])
-    assert start < later < end
-    assert end == pytest.approx(demands.memory_start[0] + demands.memory_growth[0])
-
-
 def test_a_load_that_leaves_nothing_for_pods_is_refused() -> None:
     with pytest.raises(
         ImpossibleScenario, match=r"system_share: found 0\.35, .* of seed 2 .* a load of 40% leaves"
     ):
         scenario(2, nodes=6, hours=0.5, load=0.4, system_share=0.35)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_nodes_are_filled_also_where_one_pod_of_a_thousand_is_a_thousand_times_larger(
-    seed: int,
-) -> None:
-    sizes = np.array([[40, 2**20]] * 999 + [[4_000_000, 2**20]])
-    given = Parameters(nodes=2, hours=0.5)
-    drawn = draw_scenario(given, seed, replace(model_traces(), pods=sizes))
-    early = [each for each in drawn.plans if each.at_ms < drawn.measured_ms]
-    cores = sum(machine.millicores for machine in drawn.machines)
-    assert sum(each.requests["cpu"] for each in early) >= given.fill * cores
-
-
-def test_pods_are_not_divided_until_nothing_is_left() -> None:
-    small = replace(model_traces(), pods=np.array([[100, 2**30], [4000, 2**30]]))
-    with pytest.raises(ImpossibleScenario, match="pod_divisor: found 101; expected at most 100"):
-        draw_scenario(Parameters(nodes=6, hours=0.5, pod_divisor=101), 0, small)

@@ -25,16 +25,6 @@ class Evictions(Observer):
         self.healthy_left.append(self.world.cluster.owners.allowed(eviction.pod))
 
 
-def test_pods_are_placed_and_nothing_is_refused() -> None:
-    ours = streamed()
-    result = run(scenario(), ours, quiet)
-    assert ours.complaints == []
-    assert result.figures["placed_pods"] > 10
-    assert result.figures["waiting_pods"] == 0
-    assert result.counts["records"] > 1000
-    assert "bind_failed" not in result.counts
-
-
 def test_what_the_stages_know_is_what_there_is() -> None:
     """Requests, pods and usage of every node, after an hour of changes."""
     drawn = scenario(load=0.5)
@@ -90,13 +80,3 @@ def test_a_pod_that_no_node_may_take_is_refused_and_counted() -> None:
     result = run(replace(drawn, plans=plans), streamed(), quiet)
     assert result.figures["refused_pods"] == 1
     assert result.figures["waiting_pods"] == 1
-
-
-def test_in_turns_the_stages_get_the_same_samples_later() -> None:
-    """A minute's samples, pods and outcomes come together; nothing is lost or refused."""
-    policy = "mode: enforce\nmetricFutureSeconds: 600\nreservationSeconds: 600\n"
-    ours = streamed(policy)
-    result = run(scenario(step_s=10, turn_s=60), ours, quiet)
-    assert ours.complaints == []
-    assert result.counts["bind_done"] >= result.figures["placed_pods"] > 10
-    assert "bind_failed" not in result.counts

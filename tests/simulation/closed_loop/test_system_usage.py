@@ -6,19 +6,16 @@ import numpy as np
 import orjson
 import pytest
 
-from simulation.closed_loop.parameters import Parameters
 from simulation.closed_loop.samples import Samples
 from simulation.closed_loop.scenario import BEGIN_MS
 from simulation.closed_loop.system_usage import (
     STEP_S,
     STEPS,
-    has_system_usage,
     model_system_usage,
     read_system_usage,
 )
 from simulation.closed_loop.world import World
 from simulation.cluster.alibaba import COLUMNS
-from simulation.cluster.tracefiles import TraceError
 from tests.simulation.closed_loop.days import scenario
 
 _FILE = "alibaba-machine-usage.csv"
@@ -42,22 +39,6 @@ def test_readings_are_held_and_relative_to_the_mean_of_all_machines(tmp_path: Pa
     assert cpu[0, :4] == pytest.approx([0.5, 1.5, 0.5, 1.5])
     assert cpu[1] == pytest.approx(1.0)
     assert memory == pytest.approx(1.0)
-
-
-def test_rows_beyond_those_that_are_read_are_named(tmp_path: Path) -> None:
-    rows = [("a", STEP_S * step, 10, 50) for step in range(4)]
-    directory = written(tmp_path, rows)
-    assert read_system_usage(directory, rows_max=4).complaints == ()
-    assert read_system_usage(directory, rows_max=3).complaints == (
-        f"{_FILE}: rows after the first 3",
-    )
-
-
-def test_a_directory_without_machines_has_no_such_trace(tmp_path: Path) -> None:
-    assert not has_system_usage(tmp_path)
-    with pytest.raises(TraceError, match="machine usage"):
-        read_system_usage(tmp_path)
-    assert has_system_usage(written(tmp_path, []))
 
 
 def test_the_model_is_one_list_whose_machines_differ_and_change() -> None:
@@ -114,19 +95,3 @@ def test_a_saturated_node_takes_from_its_own_part_as_from_its_pods() -> None:
     share = moment.given[0, 0] / moment.demand[0, 0]
     wanted = moment.demand[0, 0] - drawn.system.at(at_ms - BEGIN_MS)[0, 0]
     assert moment.pods[:, 0].sum() == pytest.approx(wanted * share)
-
-
-def test_what_is_ahead_of_a_node_includes_its_own_part() -> None:
-    drawn = scenario(system_share=0.2)
-    world = World(drawn)
-    times = BEGIN_MS + np.arange(0, 3_600_000, 1000 * STEP_S)
-    ahead = world.usage.cpu_ahead(BEGIN_MS, times, 0, 0)
-    assert drawn.system is not None
-    assert ahead[:-1] == pytest.approx(drawn.system.cpu(times - BEGIN_MS))
-    assert (ahead[-1] == 0).all()
-
-
-def test_nodes_cannot_use_all_of_the_load_themselves() -> None:
-    assert Parameters(system_share=0.39).wrong() is None
-    wrong = Parameters(system_share=0.4).wrong()
-    assert wrong == "system_share: found 0.4; expected from 0 to less than load, 0.4"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulation.closed_loop.scenario import BEGIN_MS
-from simulation.closed_loop.usage import Usage, work_of
+from simulation.closed_loop.usage import work_of
 from simulation.closed_loop.world import World
 from simulation.cluster.kubelet import GRACE_MS, START_MS
 from tests.simulation.closed_loop.days import scenario
@@ -31,12 +31,6 @@ def test_a_node_wants_what_its_pods_want_together() -> None:
     assert moment.demand[0, 0] == pytest.approx(wanted.sum())
     assert (moment.demand[1:] == 0).all()
     assert sorted(moment.pods[:, 0].tolist()) == pytest.approx(sorted(wanted.tolist()))
-
-
-def test_a_pod_uses_nothing_before_it_has_started() -> None:
-    world = World(scenario())
-    placed(world, 3)
-    assert world.usage.moment(BEGIN_MS + START_MS - 1).demand.sum() == 0
 
 
 def test_a_saturated_node_gives_what_it_has_to_all_pods_alike() -> None:
@@ -68,20 +62,6 @@ def test_an_evicted_pod_uses_what_it_used_until_it_is_gone() -> None:
     moment = world.usage.moment(world.cluster.now_ms)
     assert moment.demand[0, 0] == 0
     assert moment.demand[1, 0] > 0
-
-
-def test_there_is_a_slot_for_each_pod_however_many_there_are() -> None:
-    drawn = scenario(nodes=200, load=0.55)
-    world = World(drawn)
-    for number, plan in enumerate(drawn.plans[:1500]):
-        world.cluster.ask(plan)
-        world.cluster.place(plan, drawn.machines[number % 200].name)
-    world.advance(BEGIN_MS + START_MS)
-    usage: Usage = world.usage
-    held = np.flatnonzero(usage.node >= 0)
-    assert len(held) > 1024
-    assert len(set(usage.work[held].tolist())) == len(held)
-    assert sum(len(each) for each in usage.on_node) == len(held)
 
 
 def test_what_comes_is_what_will_have_been_if_nothing_is_moved() -> None:

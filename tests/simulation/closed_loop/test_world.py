@@ -1,8 +1,5 @@
 """Whole runs: what all contenders have in common, and that the same seed is the same run."""
 
-import pytest
-
-from simulation.closed_loop.measures import Result
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.rules import greedy_oracle, least_allocated, random_choice
 from simulation.closed_loop.rules.view import Rule
@@ -10,7 +7,7 @@ from simulation.closed_loop.scenario import BEGIN_MS, Scenario
 from simulation.closed_loop.world import Contender, World, run
 from simulation.cluster.cluster import Observer
 from simulation.cluster.pods import PodPlan
-from tests.simulation.closed_loop.days import EAGER, FirstWithRoom, quiet, scenario, streamed
+from tests.simulation.closed_loop.days import FirstWithRoom, quiet, scenario, streamed
 
 
 class Asked(Observer):
@@ -42,33 +39,12 @@ def test_all_contenders_meet_the_same_pods_at_the_same_times() -> None:
     assert len(ours) > 50
 
 
-def _short(seed: int) -> Scenario:
-    return scenario(seed, load=0.6, filling_hours=0.25, hours=0.25)
-
-
-@pytest.mark.slow
-def test_the_same_seed_is_the_same_run() -> None:
-    def once() -> Result:
-        return run(_short(2), streamed(EAGER), quiet)
-
-    first = once()
-    assert first.figures["evictions"] > 0
-    assert once() == first
-    assert run(_short(3), streamed(EAGER), quiet) != first
-
-
 def test_nodes_are_sampled_in_turns_and_each_once_in_an_interval() -> None:
     drawn = scenario()
     world = World(drawn)
     turns = [list(world.sampled(BEGIN_MS + 10_000 * step)) for step in range(6)]
     assert sorted(node for turn in turns for node in turn) == list(range(len(drawn.machines)))
     assert max(map(len, turns)) == 2
-
-
-def test_progress_is_said_once_an_hour() -> None:
-    hours: list[float] = []
-    run(scenario(hours=1.5), RuleContender("first", FirstWithRoom()), hours.append)
-    assert hours == [0.0, 1.0]
 
 
 def test_who_knows_more_keeps_nodes_cooler() -> None:

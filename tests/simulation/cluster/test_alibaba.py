@@ -32,18 +32,6 @@ def test_an_invalid_reading_of_either_resource_is_left_out_and_counted(
     assert usage.malformed.count == 0
 
 
-def test_zero_and_one_hundred_percent_are_readings(tmp_path: Path) -> None:
-    write_alibaba(tmp_path, ["m_1,10,0,100"])
-    assert read_machine_usage(tmp_path).machines[0].cpu_percent.tolist() == [0]
-
-
-def test_a_second_reading_of_one_second_is_left_out_and_counted(tmp_path: Path) -> None:
-    write_alibaba(tmp_path, ["m_1,10,20,30", "m_1,10,99,30"])
-    usage = read_machine_usage(tmp_path)
-    assert usage.machines[0].cpu_percent.tolist() == [20]
-    assert usage.repeated == 1
-
-
 def test_malformed_rows_are_told_with_file_and_line(tmp_path: Path) -> None:
     write_alibaba(tmp_path, ["m_1,10,20,30", "m_1,soon,20,30", "m_1,20,much,30"])
     malformed = read_machine_usage(tmp_path).malformed
@@ -54,19 +42,7 @@ def test_malformed_rows_are_told_with_file_and_line(tmp_path: Path) -> None:
     assert "line 4: cpu_util_percent: found 'much'" in malformed.reported[1]
 
 
-def test_reading_stops_at_the_limit_and_says_so(tmp_path: Path) -> None:
-    write_alibaba(tmp_path, [f"m_1,{time},20,30" for time in range(10)])
-    assert read_machine_usage(tmp_path, rows_max=10).cut is False
-    usage = read_machine_usage(tmp_path, rows_max=9)
-    assert (usage.rows, usage.cut) == (9, True)
-
-
 def test_a_file_without_a_valid_reading_is_an_error(tmp_path: Path) -> None:
     write_alibaba(tmp_path, ["m_1,10,-1,30"])
     with pytest.raises(TraceError, match="no valid reading in 1 rows"):
-        read_machine_usage(tmp_path)
-
-
-def test_a_directory_without_the_trace_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="machine usage of the Alibaba 2018 trace"):
         read_machine_usage(tmp_path)

@@ -49,13 +49,6 @@ def test_what_a_node_cannot_take_is_refused_in_a_sentence(
     assert kubelets.requested("n1") == before
 
 
-def test_a_pod_limit_holds_as_well() -> None:
-    kubelets = Kubelets([Machine("n1", 1_000_000, 1 << 50)])
-    answers = [kubelets.admit(pod(f"p{n}", cores=1), "n1", NOW_MS) for n in range(111)]
-    assert all(isinstance(answer, PodEvent) for answer in answers[:110])
-    assert "too little pods free" in str(answers[110])
-
-
 _STEPS = st.lists(
     st.tuples(
         st.integers(0, 5), st.integers(1, 10), st.integers(1, 4_000_000),

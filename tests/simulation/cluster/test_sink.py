@@ -81,38 +81,6 @@ def test_an_evicted_pod_terminates_and_its_controller_makes_another_one() -> Non
     assert replacement.requests == plan.requests
 
 
-def test_the_replacement_of_a_replacement_has_a_name_of_its_own() -> None:
-    world = World()
-    plan = world.residents[0]
-    names = [plan.pod.name]
-    for _ in range(3):
-        assert world.evict(plan) == "done"
-        plan = world.replacement()
-        world.pass_time(GRACE_MS)
-        world.place(plan, world.hot.name)
-        names.append(plan.pod.name)
-    assert names == [names[0], *(f"{names[0]}.{number}" for number in (1, 2, 3))]
-
-
-def test_a_pod_that_terminates_is_not_evicted_again() -> None:
-    world = World()
-    plan = world.residents[0]
-    assert world.evict(plan) == "done"
-    assert world.evict(plan) == "refused"
-    assert "terminates" in world.of("command-outcomes")[-1].reason
-    assert len(world.of("scheduling-requests")) == 1
-
-
-def test_a_budget_lets_one_pod_go_at_a_time() -> None:
-    world = World(budgeted=True)
-    one, two = world.residents[:2]
-    assert [world.evict(one), world.evict(two)] == ["done", "refused"]
-    replacement = world.replacement()
-    world.pass_time(GRACE_MS)
-    world.place(replacement, world.hot.name)
-    assert world.evict(two) == "done"
-
-
 def test_a_placement_that_a_node_has_no_room_for_fails() -> None:
     cluster = _World().cluster
     assert cluster.place(pod("large", cores=2000), "n1") == (

@@ -111,14 +111,6 @@ def test_a_name_that_is_used_again_is_another_pod(log: Path) -> None:
     assert judge(found.pods) == []
 
 
-def test_a_binding_written_down_before_the_creation_that_it_overtook_is_of_that_pod(
-    log: Path,
-) -> None:
-    """A watch shows a pod before the answer to its creation is out."""
-    found = _read(log, _bound(1.005, "web"), _created(1, "web", "u1"))
-    assert [(pod.uid, len(pod.bindings)) for pod in found.pods] == [("u1", 1)]
-
-
 @pytest.mark.parametrize(
     ("twice", "said"),
     [
@@ -162,18 +154,6 @@ def test_refused_requests_and_dry_runs_are_nothing_that_was_done(log: Path) -> N
         ("loadstream-bind", "bindings", 409): 2,
         ("loadstream-evict", "evictions", 429): 1,
     }
-
-
-def test_what_lost_its_client_on_the_way_is_counted_apart(log: Path) -> None:
-    found = _read(log, _created(1, "web", "u1"), _bound(2, "web", status=504))
-    (pod,) = found.pods
-    assert (pod.bindings, found.refused, found.unclear) == ([], {}, {"bindings": 1})
-
-
-def test_a_pod_that_was_there_before_the_log_is_known_by_its_name(log: Path) -> None:
-    (pod,) = _read(log, _bound(1, "old")).pods
-    assert str(pod) == "shop/old (uid unknown)"
-    assert pod.created is None
 
 
 def test_a_line_that_is_not_complete_yet_waits_and_one_that_broke_off_is_counted(

@@ -12,8 +12,6 @@ import pytest
 
 from connectors.kubernetes.api.errors import ApiError, ApiUnreachable
 from simulation.control_plane import cluster
-from simulation.control_plane.build import ControlPlaneUnavailable
-from simulation.control_plane.process import Health, Part
 from simulation.control_plane.server import ControlPlane
 from simulation.control_plane.users import DUTIES
 from tests.conftest import eventually
@@ -94,20 +92,6 @@ async def test_a_user_of_a_duty_may_do_its_duty_and_nothing_else(
         "loadstream-bind": {"read a pod", "bind"},
         "loadstream-evict": {"read a pod", "evict"},
     }
-
-
-async def test_an_unknown_user_is_refused_by_name(control_plane: ControlPlane) -> None:
-    with pytest.raises(KeyError, match="no user 'nobody'; there are admin, kwok"):
-        control_plane.api("nobody")
-
-
-async def test_a_part_that_does_not_start_shows_its_log(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    unready = Health("http://127.0.0.1:9/none")
-    part = Part(tmp_path, control_plane.binary, "kwok", ("--nonsense=1",), unready)
-    with pytest.raises(ControlPlaneUnavailable, match=r"kwok ended(.|\n)*--nonsense"):
-        part.start()
 
 
 _STARTS = """

@@ -78,15 +78,15 @@ def test_the_picture_marks_each_eviction_where_it_was(pod_share: float, mark: st
     demand = flat()
     demand[_MINUTE + 5 : _MINUTE + 20, 3] = 0.9
     found = evidence(demand, pod_share)
-    head, *rows, foot = picture(found)
+    head, *rows, in_time, others = picture(found)
     assert "of 8 nodes" in head
     first = next(row for row in rows if found.scenario.machines[0].name in row)
     fourth = next(row for row in rows if found.scenario.machines[3].name in row)
     assert first.count(mark) == "".join(rows).count("▼") + "".join(rows).count("?") == 1
     assert "█" in fourth
     assert "█" not in first
-    assert f"{int(mark == '▼')} of 1 eviction:" in foot
-    assert "12% were hot" in foot
+    assert f"{int(mark == '▼')} of 1 eviction:" in in_time
+    assert "12% were hot" in others
 
 
 def test_a_move_is_told_with_its_reason_and_what_it_spared() -> None:
@@ -123,4 +123,4 @@ def test_a_move_is_told_with_its_reason_and_what_it_spared() -> None:
 def test_without_evictions_there_is_nothing_to_tell() -> None:
     found = replace(evidence(flat()), evictions=())
     assert list(reasons(found, [], [])) == []
-    assert "0 of 0 evictions" in list(picture(found))[-1]
+    assert "0 of 0 evictions" in list(picture(found))[-2]

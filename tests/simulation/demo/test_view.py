@@ -9,7 +9,7 @@ from schemas.messages.pods import PodRef
 from schemas.topics.codec import encode
 from simulation.closed_loop.rule_contender import RuleContender
 from simulation.closed_loop.world import World
-from simulation.demo.view import Display, Moment, render
+from simulation.demo.view import Moment, render
 from tests.connectors.ports.sink_contract import eviction
 from tests.simulation.closed_loop.days import FirstWithRoom, scenario
 
@@ -51,18 +51,3 @@ def test_text_of_others_is_neither_markup_nor_moves_the_cursor(moment: Moment) -
     drawn = _draw(moment, 200, 60)
     assert "[red]" in drawn
     assert "\x1b" not in drawn
-
-
-def test_where_not_all_nodes_fit_the_busiest_are_shown(moment: Moment) -> None:
-    drawn = _draw(moment, 60, 18)
-    assert "the busiest 4 of 12 nodes" in drawn
-    assert "node-012" not in drawn
-
-
-def test_without_a_terminal_it_prints_a_line_every_few_seconds(moment: Moment) -> None:
-    console = Console(file=StringIO(), record=True)
-    with Display(console, plain=False) as display:
-        display.show(moment)
-        display.show(moment)
-    (line,) = console.export_text().splitlines()
-    assert line == moment.line

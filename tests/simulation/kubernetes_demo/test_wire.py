@@ -27,12 +27,6 @@ def test_what_is_sent_is_received(embedded: RunningBroker) -> None:
         assert _received(wire, 5) == sent
 
 
-def test_nothing_received_takes_no_longer_than_was_asked_for(embedded: RunningBroker) -> None:
-    with Wire(embedded.settings, ("clock",)) as wire:
-        assert list(wire.receive(0.0)) == []
-        assert list(wire.receive(0.05)) == []
-
-
 def test_a_record_that_cannot_be_read_is_an_error(embedded: RunningBroker) -> None:
     producer = Producer({**embedded.settings.librdkafka_options(), "log_level": 0})
     producer.produce("clock", b"nonsense", key=b"1", partition=1)

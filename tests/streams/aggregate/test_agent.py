@@ -66,22 +66,6 @@ async def test_a_killed_worker_goes_on_with_the_windows_that_it_had(
             assert windows == {0, 2}, "some metrics reach back over the restart"
 
 
-async def test_a_worker_that_is_killed_again_and_again_loses_nothing(
-    broker: RunningBroker, tmp_path: Path
-) -> None:
-    async with observer(broker.settings) as kafka:
-        with AggregateWorker(broker.settings, tmp_path) as worker:
-            for minute in range(0, 12, 4):
-                await kafka.send(minutes(minute, minute + 4))
-                enough = kafka.applied() + NODES
-                await kafka.until(lambda least=enough: kafka.applied() >= least, worker)  # type: ignore[misc]
-                worker.kill()
-                worker.start()
-            await settled(kafka, worker)
-            await kafka.until(lambda: len(kafka.published()) >= NODES * 11, worker)
-            assert_complete(kafka)
-
-
 @pytest.mark.kafka
 async def test_another_worker_takes_over_with_the_windows_of_the_first(
     clean_kafka: RunningBroker, tmp_path: Path

@@ -220,17 +220,6 @@ def test_whatever_is_new_or_unusual_is_left_to_its_class(fields: dict[str, Any])
     assert decoded(orjson.dumps(common(**fields)), known_node()) is None
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b"{}", b"[" * 5_000, b"1"])
-def test_what_is_no_sample_is_left_to_its_class(value: bytes | None) -> None:
-    assert decoded(value, known_node()) is None
-
-
-def test_an_amount_that_is_given_twice_is_left_to_its_class() -> None:
-    value = orjson.dumps(common()).replace(b'"cpu":', b'"cpu":-1,"cpu":', 1)
-    assert by_contract(value) is None
-    assert decoded(value, known_node()) is None
-
-
 def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
     node = known_node()
     value = orjson.dumps(common())

@@ -73,23 +73,6 @@ def test_mean_and_deviation_are_those_of_all_samples() -> None:
     assert deviation == pytest.approx(spread, abs=1)
 
 
-def _restart_after(minutes: int, restart: Callable[[_Node], None]) -> None:
-    """A node that is restarted after so many minutes says what one does that is not."""
-    steady, restarted = _Node(), _Node()
-    for node in (steady, restarted):
-        node.measure(minutes, a=lambda minute: 7 * minute, b=lambda _: 90)
-        if node is restarted:
-            restart(node)
-        node.measure(14, a=lambda minute: 7 * minute, b=lambda _: 90)
-    assert steady.said == restarted.said
-    assert len(_lifetimes(steady)) >= 6
-
-
-@pytest.mark.parametrize("minutes", [3, 5, 6, 13])
-def test_a_restart_changes_no_life(minutes: int) -> None:
-    _restart_after(minutes, _Node.restart)
-
-
 def test_a_pod_that_comes_later_is_younger_and_one_that_comes_back_begins_anew() -> None:
     node = _Node()
     node.measure(8, a=lambda _: 100)

@@ -12,11 +12,6 @@ def test_no_number_changes(numbers: list[int]) -> None:
     assert unpacked(packed(numbers), len(numbers)) == numbers
 
 
-def test_large_numbers_take_half_as_many_bytes_as_in_decimal() -> None:
-    numbers = [1_234_567_890_123 + number for number in range(30)]
-    assert len(packed(numbers)) < 0.6 * len(",".join(map(str, numbers)))
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -30,14 +25,3 @@ def test_a_column_of_another_length_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=r"^found") as refused:
         unpacked(text, 3)
     assert str(refused.value) == said
-
-
-def test_what_is_no_base64_is_refused() -> None:
-    with pytest.raises(ValueError, match="base64"):
-        unpacked("a!", 1)
-
-
-@pytest.mark.parametrize("number", [-2, 2**BITS_MAX - 1])
-def test_a_number_that_has_no_place_is_not_packed(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"^found numbers from {number} to {number};"):
-        packed([number])

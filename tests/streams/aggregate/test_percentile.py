@@ -10,10 +10,8 @@ from streams.aggregate.percentile import (
     measured,
     nearest_rank,
     percentiles,
-    spans,
     summary,
     sums,
-    within,
 )
 
 PERCENTS = (50, 90, 95, 99)
@@ -67,44 +65,6 @@ def test_figures_are_those_of_the_known_values_alone(table: list[list[int]]) -> 
         for column in columns
     ]
     assert percentiles(values, PERCENTS) == expected
-
-
-@given(TABLES, VALUES)
-def test_values_are_within_an_amount_if_all_were_measured_and_none_is_above_it(
-    table: list[list[int]], most: int
-) -> None:
-    cells = [value for line in table for value in line]
-    values = np.array(table, dtype=np.int64)
-    assert within(values, most) == (min(cells) >= 0 and max(cells) <= most)
-    assert within(values[:0], 0)
-
-
-@given(TABLES, st.data())
-def test_sums_of_runs_are_those_of_their_samples(
-    table: list[list[int]], data: st.DataObject
-) -> None:
-    starts = sorted({0, *data.draw(st.lists(st.integers(0, len(table) - 1)))})
-    values = np.array(table, dtype=np.int64)
-    runs = [table[a:b] for a, b in zip(starts, [*starts[1:], len(table)], strict=True)]
-    assert sums(values, starts) == [[sum(column) for column in known(run)] for run in runs]
-    assert counts(values, starts) == [[len(column) for column in known(run)] for run in runs]
-
-
-@given(TABLES)
-def test_a_span_is_from_the_first_to_the_last_known_value(table: list[list[int]]) -> None:
-    times = [10 * index for index in range(len(table))]
-    expected = []
-    for column in zip(*table, strict=True):
-        at = [time for time, value in zip(times, column, strict=True) if value >= 0]
-        expected.append(at[-1] - at[0] if at else 0)
-    assert spans(np.array(times), np.array(table, dtype=np.int64)) == expected
-
-
-def test_no_samples_give_no_figures() -> None:
-    nothing = np.empty((0, 2), dtype=np.int64)
-    assert means(nothing) == [None, None]
-    assert percentiles(nothing, PERCENTS) == [None, None]
-    assert spans(np.empty(0, dtype=np.int64), nothing) == [0, 0]
 
 
 @given(TABLES, st.booleans())

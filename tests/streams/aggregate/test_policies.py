@@ -19,7 +19,7 @@ from tests.streams.aggregate.builders import (
     windows,
 )
 from tests.streams.aggregate.content import content
-from tests.streams.aggregate.harness import Run, emitted, letter, metrics, stage, store
+from tests.streams.aggregate.harness import Run, emitted, letter, metrics, stage
 
 #: Windows of which the longest is the default's, a third of it, and four times as long.
 SAME, SHORT, LONG = windows(), windows(durations_s=(40,), average_s=30), windows(durations_s=(480,))
@@ -61,29 +61,6 @@ class PolicyRun(Run):
         """Times of the samples that count, in seconds."""
         (node,) = (each for each in self.restarted().state.nodes.values() if each.cluster == "c")
         return [(each - T0) // SECOND for each in node.samples.times.tolist()]
-
-
-def test_a_policy_holds_from_its_place_in_the_log_on() -> None:
-    run = PolicyRun()
-    before = metrics(run.samples(0, 60).outputs)
-    run.policy(windows(report_s=10, durations_s=(20,)))
-    after = metrics(run.samples(70, 90).outputs)
-    assert [each.report_interval_ms for each in before] == [30_000] * 2
-    assert [each.report_interval_ms for each in after] == [10_000] * 3
-    assert [each.duration_ms for each in after[0].aggregated] == [20_000]
-
-
-def test_a_policy_holds_for_the_pools_that_it_names() -> None:
-    run = PolicyRun()
-    run.policy(SAME, slow=windows(report_s=60))
-    in_pool = (sample(T0 + at * SECOND, node="s", pool="slow") for at in range(0, 61, 10))
-    other = (sample(T0 + at * SECOND, node="d", pool="unknown") for at in range(0, 61, 10))
-    found = metrics(run.apply(run.log.add(*in_pool, *other)).outputs)
-    assert [(each.node, each.report_interval_ms) for each in found] == [
-        ("s", 60_000),
-        ("d", 30_000),
-        ("d", 30_000),
-    ]
 
 
 def test_another_cluster_keeps_its_own() -> None:
@@ -135,32 +112,6 @@ def test_a_policy_that_comes_again_changes_nothing_and_writes_no_row() -> None:
     result = run.policy(SHORT)
     assert {kind_of_key(row.key) for row in result.rows} == {"progress"}
     assert run.stage.counts["policy_repeated"] == 1
-
-
-def test_a_policy_in_a_batch_that_does_not_hold_is_none() -> None:
-    log, table = Log(), dict[str, bytes]()
-    first = log.add(
-        *(sample(T0 + at * SECOND, pods=[pod(f"p{at}", 1)]) for at in range(0, 200, 10))
-    )
-    subject = stage(table)
-    store(table, subject.apply(first).rows)
-    batch = [
-        *log.add(sample(T0 + 200 * SECOND, pods=[pod("x", 1)])),
-        log.add_policy(SHORT),
-        *log.add(sample(T0 + 210 * SECOND, pods=[pod("y", 1)])),
-        log.add_policy(LONG),
-        *log.add(sample(T0 + 220 * SECOND)),
-    ]
-    result = subject.apply(batch)
-    for kept in range(len(result.rows) + 1):
-        crashed = dict(table)
-        store(crashed, result.rows[:kept])
-        again = stage(crashed)
-        held = again.positions["node-usage"] == batch[-1].offset
-        redone = again.apply(batch)
-        assert redone.outputs == (() if held else result.outputs)
-        store(crashed, redone.rows)
-        assert content(stage(crashed)) == content(subject)
 
 
 def test_a_policy_reaches_the_partition_that_its_number_says_and_no_other() -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from schemas.storage.tables import kind_of_key
 from schemas.topics.codec import encode
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
-from streams.aggregate.stage import AggregateStage
 from streams.stage.records import DamagedTable, read_row
 from tests.streams.aggregate.builders import MINUTE, QUICK, SECOND, T0, Log, pod, sample
 from tests.streams.aggregate.content import content
@@ -137,12 +136,6 @@ def test_a_forgotten_node_leaves_no_row() -> None:
     assert not [key for key, value in table.items() if b"c/n0" in value or "c/members/n0" in key]
 
 
-def test_a_table_without_rows_is_a_new_partition() -> None:
-    subject = stage({})
-    assert subject.positions == {}
-    assert subject.state.nodes == {}
-
-
 @pytest.mark.parametrize("kind", ["progress", "members", "samples", "pod_samples"])
 @pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"schema_version":1}'])
 def test_an_unreadable_row_stops_the_worker_and_is_named(kind: str, value: bytes) -> None:
@@ -178,76 +171,6 @@ def test_a_pod_whose_name_was_lost_to_a_former_owner_is_left_out() -> None:
     assert lost["name"] == "p4"
 
 
-def test_shorter_windows_take_effect_with_a_restart() -> None:
-    table = many(Log(), 100)
-    shorter = Collecting(CollectRules(30_000, 30_000, (30_000,)))
-    assert len(stage(table).state.nodes["c/n0"].samples) == 100
-    assert len(stage(table, shorter).state.nodes["c/n0"].samples) == 31
-
-
-def test_every_start_writes_rows_of_its_own() -> None:
-    """A worker that lost the partition without noticing cannot overwrite those of its successor."""
-    log = Log()
-    table = many(log, 10)
-    one, two = stage(table), stage(dict(table))
-    rows = [each.apply(log.records[-1:]).rows for each in (one, two)]
-    assert rows == [(), ()]
-    assert one.state.epoch == two.state.epoch == 2
-    store(table, two.apply(log.add(sample(T0 + 10 * SECOND))).rows)
-    third = stage(table)
-    assert third.state.epoch == 3
-    assert third.positions == two.positions
-
-
-DAY_MS = 24 * 60 * MINUTE
-
-
-def before_forgetting() -> tuple[Log, dict[str, bytes], AggregateStage]:
-    """A node whose clock lags by a day, among others; nobody has looked for vanished nodes yet."""
-    log, table = Log(), dict[str, bytes]()
-    subject = stage(limits=AggregateLimits(sweep_records=SWEEP))
-    pods = [pod("old", 5)]
-    lagging = (sample(T0 + at * SECOND, node="lagging", pods=pods) for at in range(3))
-    others = (sample(T0 + DAY_MS + at, node="other", pods=pods) for at in range(SWEEP - 5))
-    store(table, subject.apply(log.add(*lagging, *others)).rows)
-    assert set(subject.state.nodes) == {"c/lagging", "c/other"}
-    return log, table, subject
-
-
-def test_a_node_that_was_forgotten_stays_so_when_a_crash_keeps_its_rows() -> None:
-    log, table, subject = before_forgetting()
-    # The samples of both nodes are in one row, which stays because the other node needs it.
-    batch = log.add(*(sample(T0 + DAY_MS + MINUTE + at, node="other") for at in range(10)))
-    rows = subject.apply(batch).rows
-    progress = [kind_of_key(row.key) for row in rows].index("progress")
-    assert [row.value for row in rows[progress + 1 :]] == [None, None]
-    store(table, rows[: progress + 1])
-    assert content(stage(table)) == content(subject)
-    assert set(stage(table).state.nodes) == {"c/other"}
-
-
-def test_a_node_that_is_forgotten_and_comes_back_in_a_batch_that_does_not_hold_is_as_before() -> (
-    None
-):
-    log, table, subject = before_forgetting()
-    before = content(stage(table))
-    batch = log.add(
-        *(sample(T0 + DAY_MS + MINUTE + at, node="other") for at in range(10)),
-        sample(T0 + MINUTE, node="lagging", pods=[pod("new", 7)]),
-    )
-    rows = subject.apply(batch).rows
-    assert subject.counts["forgotten"] == 1
-    assert set(subject.state.nodes) == {"c/lagging", "c/other"}
-    progress = [kind_of_key(row.key) for row in rows].index("progress")
-    for kept in range(progress + 1):
-        unfinished = dict(table)
-        store(unfinished, rows[:kept])
-        assert content(stage(unfinished)) == before
-        again = stage(unfinished)
-        store(unfinished, again.apply(batch).rows)
-        assert content(again) == content(subject) == content(stage(unfinished))
-
-
 def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_was_not_finished_is_redone() -> (
     None
 ):
@@ -271,14 +194,3 @@ def test_a_table_that_has_lost_its_progress_is_noticed_and_a_first_batch_that_wa
         match=r"row 0//progress/0: missing, while the table has 7 other rows.*reset 0`",
     ):
         stage(table)
-
-
-def test_of_pods_without_a_name_nothing_is_said_and_the_node_goes_on() -> None:
-    log, table = Log(), dict[str, bytes]()
-    store(table, stage(table).apply(log.add(sample(T0, pods=[pod("p", 10)]))).rows)
-    name = first_key(table, "members")
-    row = orjson.loads(table[name])
-    row["members"] = []
-    table[name] = orjson.dumps(row)
-    (metric,) = metrics(stage(table).apply(log.add(sample(T0 + 30 * SECOND))).outputs)
-    assert (metric.samples, metric.pods) == (2, ())

@@ -11,7 +11,6 @@ from schemas.messages.dead_letters import source_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode, encode
-from schemas.topics.partitions import partition_for
 from streams.aggregate import partition as partition_module
 from streams.aggregate import rows as rows_module
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
@@ -29,7 +28,6 @@ from tests.streams.aggregate.builders import (
     Log,
     node_in,
     pod,
-    read,
     sample,
 )
 from tests.streams.aggregate.content import content
@@ -59,13 +57,6 @@ def test_the_first_report_comes_after_one_report_interval() -> None:
     assert [each.updated_at_ms for each in emitted] == [T0 + at * SECOND for at in (30, 60, 90)]
 
 
-def test_a_report_comes_with_the_first_sample_after_the_interval_and_has_its_time() -> None:
-    log, subject = Log(), stage()
-    samples = [sample(T0 + at * SECOND) for at in (0, 29, 47, 76, 77)]
-    emitted = metrics(subject.apply(log.add(*samples)).outputs)
-    assert [each.updated_at_ms for each in emitted] == [T0 + 47 * SECOND, T0 + 77 * SECOND]
-
-
 @given(histories().flatmap(batches))
 def test_without_a_table_no_rows_are_made_and_all_else_is_the_same(
     parts: list[list[InputRecord]],
@@ -82,37 +73,6 @@ def test_without_a_table_no_rows_are_made_and_all_else_is_the_same(
     assert list(bare.state.nodes) == list(kept.state.nodes)
     assert bare.state.pods_log.live == kept.state.pods_log.live
     assert bare.state.samples_log.live == kept.state.samples_log.live
-
-
-def test_every_node_is_on_its_own() -> None:
-    log, subject = Log(), stage()
-    samples = [
-        sample(T0 + at * SECOND, node=node, cpu=cpu)
-        for at in range(0, 40, 10)
-        for node, cpu in (("n0", 100), ("n1", 300))
-    ]
-    emitted = metrics(subject.apply(log.add(*samples)).outputs)
-    assert [(each.node, each.usage) for each in emitted] == [
-        ("n0", {"cpu": 100}),
-        ("n1", {"cpu": 300}),
-    ]
-
-
-def test_a_late_sample_within_the_window_counts_at_its_own_time() -> None:
-    log, subject = Log(), stage()
-    samples = [sample(T0 + at * SECOND, cpu=at) for at in (0, 20, 10, 30)]
-    (metric,) = metrics(subject.apply(log.add(*samples)).outputs)
-    assert metric.usage == {"cpu": (0 + 20 + 10 + 30) // 4}
-    (window,) = metric.aggregated
-    assert window.usage["p50"] == {"cpu": 10}
-    assert subject.counts["taken_late"] == 1
-
-
-def test_a_late_sample_never_causes_a_report() -> None:
-    log, subject = Log(), stage(collecting=FAITHFUL)
-    slow = sample(T0 + 40 * SECOND, pool="slow")
-    late_of_a_quicker_pool = sample(T0 + 35 * SECOND)
-    assert not subject.apply(log.add(sample(T0), slow, late_of_a_quicker_pool)).outputs
 
 
 def test_a_sample_older_than_the_longest_window_is_refused_as_late() -> None:
@@ -305,29 +265,6 @@ def test_old_samples_of_one_node_do_not_begin_others_anew() -> None:
     assert len(subject.state.nodes["c/live"].samples) == 10
 
 
-def test_the_metrics_of_a_pool_follow_its_policy() -> None:
-    log = Log()
-    samples = [
-        sample(
-            T0 + at * SECOND,
-            node=node,
-            pool=pool,
-            memory={"usage_without_page_cache_bytes": 7, "usage_with_page_cache_bytes": 9},
-        )
-        for at in range(0, 100, 10)
-        for node, pool in (("n0", "other"), ("n1", "slow"))
-    ]
-    subject = stage(collecting=FAITHFUL)
-    emitted = metrics(subject.apply(log.add(*samples)).outputs)
-    of_default = [each for each in emitted if each.node == "n0"]
-    of_slow = [each for each in emitted if each.node == "n1"]
-    assert [each.report_interval_ms for each in of_default] == [30_000] * 3
-    assert [each.report_interval_ms for each in of_slow] == [90_000]
-    assert of_default[-1].usage == {"cpu": 1_000, "memory": 7}
-    assert of_slow[-1].usage == {"cpu": 1_000, "memory": 9}
-    assert [each.duration_ms for each in of_slow[-1].aggregated] == [120_000]
-
-
 def test_many_nodes_are_bounded_by_a_named_limit() -> None:
     log, subject = Log(), stage(limits=AggregateLimits(nodes_per_partition=2))
     records = log.add(*(sample(T0, node=f"n{index}") for index in range(3)))
@@ -482,11 +419,6 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
         log.add_raw(key, value)
     result = subject.apply(log.records)
     assert [source_record(letter(each)) for each in result.dead_letters] == garbage
-
-
-def test_the_partition_of_a_key_is_that_of_its_node() -> None:
-    assert partition_for(f"c/{node_in(3, 4)}".encode(), 4) == 3
-    assert read(sample(T0)).node == "n0"
 
 
 @pytest.mark.parametrize("function", ["samples_row", "pods_row"])

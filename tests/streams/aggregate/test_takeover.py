@@ -14,7 +14,6 @@ from streams.aggregate.stage import AggregateStage
 from streams.stage.records import AppliedBatch, InputRecord, StageResult
 from streams.worker.broker import broker_urls
 from streams.worker.consume.transport import WorkerApp
-from streams.worker.reader import read_range
 from streams.worker.store import fence
 from streams.worker.store.fence import FencedPublisher
 from streams.worker.store.publisher import LostOwnership
@@ -170,21 +169,6 @@ async def test_a_claim_that_is_made_again_shuts_nobody_out_but_those_before(
         # It claims the partition again, and finds that somebody has written since.
         with pytest.raises(LostOwnership):
             await stalled.go_on(back)
-
-
-@pytest.mark.kafka
-async def test_claims_leave_nothing_in_the_changelog_but_deletions(
-    clean_kafka: RunningBroker,
-) -> None:
-    settings = clean_kafka.settings
-    async with owners(settings, 3) as found:
-        for each in found:
-            await each.open()
-        changelog = found[0].table.changelog
-        entries = await read_range(settings, changelog, 0, 0, 3)
-        assert [(each.offset, each.key, each.value) for each in entries] == [
-            (offset, b"0//claim/", None) for offset in range(3)
-        ]
 
 
 @pytest.mark.kafka

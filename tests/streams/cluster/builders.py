@@ -1,17 +1,34 @@
-"""Messages of a small cluster in few words; times are seconds after `START_MS`."""
+"""What tests of the core say to it, in few words; times are seconds after `START_MS`.
+
+Messages of a small cluster, of a cluster that moves pods, moves that were made, and policies of
+rounds. Names of owners, pods and workloads are their uids.
+"""
 
 import json
 from typing import Any
 
+import yaml
+
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
+from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
+from schemas.messages.migrations import MigrationRequest, MigrationRow
+from schemas.messages.moves import FollowedEvictionRow, RecentMove
+from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
+from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
+from schemas.messages.workloads import (
+    DisruptionBudget,
+    WorkloadState,
+)
 from schemas.policy import LoadAwareSchedulingArgs, Policy, load_aware_args, read_policy
+from schemas.policy.sections.rebalance import AnomalyCondition
+from streams.stage.cause import as_of
 
 CLUSTER = "test"
 START_MS = 1_760_000_000_000
@@ -157,3 +174,198 @@ def load_args(**args: Any) -> LoadAwareSchedulingArgs:
 def as_json(value: Any) -> str:
     """An annotation's text."""
     return json.dumps(value)
+
+
+# --- migrations ----------------------------------------------------------------------------------
+
+#: No limit that a test does not ask for.
+FREE = """
+mode: enforce
+compat: loadstream
+migration:
+  maxMigratingPerNode: 0
+  skipCheckExpectedReplicas: true
+  evictQPS: 1000
+  evictBurst: 1000
+  objectLimiters: {workload: {duration: 0s}}
+  skipEvictionGates: [MaxMigratingPerWorkload, MaxUnavailablePerWorkload]
+"""
+
+
+def policy_text(extra: str = "", **migration: Any) -> str:
+    """The policy without limits, with some of migration's arguments as given."""
+    document = yaml.safe_load(FREE)
+    document["migration"] |= migration
+    document |= yaml.safe_load(extra) or {}
+    return yaml.safe_dump(document)
+
+
+def replica(uid: str, owner: str = "web", *, kind: str = "ReplicaSet", **fields: Any) -> Pod:
+    """A pod of an owner, ready, placed by a scheduler whose pods may have reservations."""
+    return pod(
+        uid,
+        **{
+            "scheduler": "koord-scheduler",
+            "phase": "Running",
+            "ready": True,
+            "labels": {"app": owner},
+            "owners": controlled_by(owner, kind=kind),
+            **fields,
+        },
+    )
+
+
+def workload(uid: str = "web", replicas: int = 3, **fields: Any) -> WorkloadState:
+    """An owner and what it wants."""
+    return WorkloadState(
+        **{
+            "cluster": CLUSTER, "uid": uid, "owner_kind": "ReplicaSet", "namespace": "default",
+            "name": uid, "replicas": replicas, **fields,
+        }
+    )  # fmt: skip
+
+
+def budget(allowed: int, name: str = "web", app: str = "web", **fields: Any) -> DisruptionBudget:
+    """A disruption budget over the pods of an app."""
+    return DisruptionBudget(
+        cluster=CLUSTER, namespace="default", name=name,
+        selector=PodSelector(match_labels={"app": app}), disruptions_allowed=allowed,
+        current_healthy=3, desired_healthy=2, expected_pods=3, **fields,
+    )  # fmt: skip
+
+
+def namespace(name: str = "default", team: str = "shop", **fields: Any) -> NamespaceState:
+    """A namespace of a team."""
+    return NamespaceState(cluster=CLUSTER, name=name, labels={"team": team}, **fields)
+
+
+def priority_class(value: int, name: str = "high", **fields: Any) -> PriorityClassState:
+    """A class and what it is worth."""
+    return PriorityClassState(cluster=CLUSTER, name=name, value=value, **fields)
+
+
+def ask(action: Any, *, pod: Pod | None = None, **fields: Any) -> MigrationRequest:
+    """A user's request."""
+    ref = None if pod is None else PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+    return MigrationRequest(
+        request_id=f"request-{action}", cluster=CLUSTER, action=action, pod=ref,
+        requested_at_ms=at(0), **fields,
+    )  # fmt: skip
+
+
+def evicted(command: EvictionCommand, result: Any = "done", reason: str = "") -> CommandOutcome:
+    """What came of a command."""
+    return CommandOutcome(
+        command_id=command.command_id,
+        cluster=CLUSTER,
+        command="evict",
+        pod=command.pod,
+        node=command.node,
+        result=result,
+        reason=reason,
+        happened_at_ms=command.decided_at_ms,
+    )
+
+
+def migration_row(number: int, node: str, **fields: Any) -> MigrationRow:
+    """A migration as the registry holds it."""
+    return MigrationRow.model_construct(
+        migration_id=f"m-{number}", pod=replica(f"p-{number}"), source_node=node, owner=f"o-{node}",
+        phase="Pending", attempts=0, replacement=None, sequence=number, **fields,
+    )  # fmt: skip
+
+
+def expression(key: str, operator: str, *values: str) -> SelectorRequirement:
+    """What a selector requires of a label."""
+    return SelectorRequirement.model_validate(
+        {"key": key, "operator": operator, "values": values}, strict=True
+    )
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+AS_OF = as_of(0, {})
+
+
+def moves_policy(mode: str = "enforce", **moves: Any) -> Policy:
+    """A policy with these fields of `moves`, and rounds so often that they do not matter."""
+    fields = ", ".join(f"{name}: {str(value).lower()}" for name, value in moves.items())
+    rounds = "descheduling: {deschedulingInterval: 1s}"
+    return read_policy(f"mode: {mode}\n{rounds}\nmoves: {{{fields}}}\n")
+
+
+def owned_pod(uid: str, owner: str = "owner", node: str | None = None) -> Pod:
+    """A pod of an owner; its name is its uid."""
+    owners = controlled_by(owner)
+    return Pod(namespace="shop", name=uid, uid=uid, node=node, owners=owners)
+
+
+def ref(uid: str) -> PodRef:
+    """Which pod."""
+    return PodRef(namespace="shop", name=uid, uid=uid)
+
+
+def eviction(
+    uid: str,
+    owner: str = "owner",
+    source: str = "a",
+    seconds: float = 0,
+    *,
+    number: str = "",
+    hot: bool = True,
+) -> FollowedEvictionRow:
+    """A pod was evicted from a node; commands have the name of the pod, or a number."""
+    return FollowedEvictionRow(
+        cluster=CLUSTER,
+        command_id=f"e-{number or uid}-0000000",
+        migration_id=f"m-{number or uid}-0000000",
+        pool="web",
+        phase="node",
+        pod=ref(uid),
+        owner=owner,
+        source_node=source,
+        evicted_at_ms=at(seconds),
+        source_hot_before=hot,
+    )
+
+
+def chain(*steps: tuple[str, str, int, int]) -> list[RecentMove]:
+    """Moves as source, target, when left, when arrived."""
+    return [
+        RecentMove(source=source, target=target, left_at_ms=left, arrived_at_ms=arrived)
+        for source, target, left, arrived in steps
+    ]
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+#: Millicores of one percent of a node.
+PERCENT = 100
+INTERVAL_MS = 60_000
+
+BY_THRESHOLDS = """
+rebalance:
+  highThresholds: {cpu: 70}
+  lowThresholds: {cpu: 40}
+  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
+"""
+BY_RISK = """
+plugins: {balance: [OverutilizationRisk]}
+overutilizationRisk: {resources: [{name: cpu}]}
+riskMoves: {gain: 0.15, maxMovesPerRound: 3}
+"""
+
+
+def by_thresholds(document: str) -> str:
+    """The policy where pods move by thresholds alone, unless it says by what."""
+    named = "plugins:" in document or "compat: koordinator" in document
+    return document if named else f"{document}\nplugins: {{balance: [LowNodeLoad]}}\n"
+
+
+def condition(abnormalities: int, normalities: int, timeout_ms: int = 60_000) -> AnomalyCondition:
+    """When a node is abnormal, and when it is normal again."""
+    return AnomalyCondition.model_construct(
+        timeout_ms=timeout_ms,
+        consecutive_abnormalities=abnormalities,
+        consecutive_normalities=normalities,
+    )

@@ -18,6 +18,7 @@ from schemas.topics.codec import decode
 from tests.streams.cluster.builders import (
     at,
     controlled_by,
+    evicted,
     lifecycle,
     metric,
     node,
@@ -28,7 +29,6 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run
-from tests.streams.migration.builders import evicted
 
 #: Rounds each minute, a node is hot after its second one, and pods may move one by one at once.
 POLICY = """

@@ -30,8 +30,6 @@ from tests.streams.cluster.builders import (
     SCALING_FACTORS,
     THRESHOLDS,
     at,
-    node,
-    pod,
 )
 from tests.streams.cluster.strategies import UIDS, node_names, node_states, pods
 
@@ -132,19 +130,6 @@ def annotated_nodes(names: SearchStrategy[str] | None = None) -> SearchStrategy[
         node_states(names),
         node_annotations(),
     )
-
-
-def small_nodes() -> SearchStrategy[NodeState]:
-    """Small nodes of which some are cordoned: there is room for a few pods, and then there is not."""
-    offered = {"cpu": "4", "memory": "8Gi", "pods": "3"}
-    cordoned = st.sampled_from((False, False, True))
-    return st.builds(node, node_names(), allocatable=st.just(offered), unschedulable=cordoned)
-
-
-def small_pods(uids: SearchStrategy[str]) -> SearchStrategy[Pod]:
-    """Pods that want nothing special, of three kinds."""
-    cpu = st.sampled_from(("500m", "1500m", "3"))
-    return st.builds(pod, uids, cpu=cpu, priority=st.sampled_from((None, 100, 5500)))
 
 
 def _pod_annotations() -> SearchStrategy[dict[str, str]]:

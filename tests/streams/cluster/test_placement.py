@@ -7,7 +7,7 @@ import pytest
 
 from schemas.messages.nodes import Taint
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from schemas.messages.pods import OwnerReference, Pod, PodAffinityTerm, Toleration
+from schemas.messages.pods import Pod, PodAffinityTerm, Toleration
 from streams.cluster import placement
 from streams.pods import anti_affinity
 from tests.streams.cluster.builders import (
@@ -240,13 +240,6 @@ def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() ->
     )
 
 
-def test_one_node_is_not_called_nodes() -> None:
-    run = cluster(node(cpu="100m"), node("taken", unschedulable=True), node("held", unschedulable=True))  # fmt: skip
-    assert (
-        only(run.say(request())).message == "2 nodes: were unschedulable; 1 node: Insufficient cpu"
-    )
-
-
 def test_no_nodes_at_all_are_named_as_the_reason() -> None:
     made = only(cluster().say(request()))
     assert (made.outcome, made.message, made.nodes) == ("waiting", "there are no nodes", 0)
@@ -268,13 +261,6 @@ def test_a_requirement_that_is_not_evaluated_is_refused_by_its_name() -> None:
 @pytest.mark.parametrize("fields", [{"node": "x"}, {"phase": "Failed"}, {"deleting_at_ms": at(0)}])
 def test_a_pod_that_wants_no_node_is_refused(fields: dict[str, Any]) -> None:
     assert only(cluster(node()).say(request(pod(**fields)))).outcome == "refused"
-
-
-def test_a_daemon_goes_to_its_node_however_loaded() -> None:
-    daemon = (OwnerReference(kind="DaemonSet"),)
-    run = cluster(node("a"), node("b"), metric("a"), metric("b", cpu=7900))
-    bound_to_b = pod(required_node="b", owners=daemon)
-    assert only(run.say(request(bound_to_b))).node == "b"
 
 
 # --- before the clock ---------------------------------------------------------------------------
@@ -359,13 +345,6 @@ def test_a_withdrawn_request_gives_its_room_back() -> None:
     assert only(run.say(request(full("second")))).outcome == "placed"
 
 
-def test_a_withdrawn_request_does_not_wait_any_more() -> None:
-    run = cluster()
-    run.say(request())
-    assert only(run.say(request(withdrawn=True))).message == "the request was withdrawn"
-    assert run.say(node(), tick(1), tick(99)) == []
-
-
 @pytest.mark.parametrize("result", ["failed", "refused", "expired"])
 def test_a_binding_that_fails_is_tried_again_after_its_own_back_off(result: Any) -> None:
     run = cluster(node(), tick(50))
@@ -402,17 +381,6 @@ def test_a_pod_that_was_found_gone_late_does_not_wait_any_more() -> None:
     assert waiting(run) == []
 
 
-def test_a_pod_of_the_same_name_is_placed_after_the_one_that_is_gone() -> None:
-    run = cluster(node(), tick(50))
-    first = only(run.say(request(full("p"))))
-    later = full("p").model_copy(update={"uid": "later"})
-    assert only(run.say(request(later))).outcome == "waiting"
-    made = run.say(outcome(first, "failed", pod_gone=True))
-    assert [(each.pod.uid, each.outcome) for each in made] == [
-        ("p", "withdrawn"), ("later", "placed"),
-    ]  # fmt: skip
-
-
 def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limit() -> None:
     run = cluster(node(), policy_record("maxBackoffSeconds: 10"))
     made, now, waits = only(run.say(request())), 0.0, []
@@ -425,15 +393,6 @@ def test_bindings_that_fail_again_and_again_wait_longer_each_time_up_to_the_limi
             run.restart()
         made = only(run.say(tick(now)))
     assert waits == [1000, 2000, 4000, 8000, 10_000, 10_000]
-
-
-def test_a_binding_that_is_done_holds_for_ever() -> None:
-    run = cluster(node())
-    made = only(run.say(request(full("p"))))
-    assert run.say(outcome(made, "done")) == []
-    run.restart()
-    assert run.say(tick(9999)) == []
-    assert only(run.say(request(full("q")))).outcome == "waiting"
 
 
 def test_a_dry_binding_gives_its_room_back_and_is_over() -> None:
@@ -474,36 +433,12 @@ def test_the_lifecycle_of_a_pod_on_its_node_confirms_the_reservation(event: str)
     assert run.state.inventory.where == {"p": "node-1"}
 
 
-def test_a_pod_that_is_bound_elsewhere_takes_its_room_there() -> None:
-    run = cluster(node("a"), node("b"))
-    assert only(run.say(request(full("p")))).node == "a"
-    run.say(lifecycle("bound", full("p"), "b"))
-    assert only(run.say(request(full("q")))).node == "a"
-
-
 def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:
     run = cluster()
     run.say(request())
     made = only(run.say(lifecycle("bound", pod(), "elsewhere")))
     assert (made.outcome, made.node) == ("withdrawn", "elsewhere")
     assert made.message == "the pod was bound to elsewhere without a decision of ours in force"
-
-
-def test_a_pod_bound_after_its_reservation_is_not_said_to_be_bound_by_somebody_else() -> None:
-    run = cluster(policy_record("reservationSeconds: 10"), node("a"))
-    assert only(run.say(request())).node == "a"
-    assert only(run.say(tick(10))).outcome == "expired"
-    made = only(run.say(lifecycle("bound", pod(), "a")))
-    assert (made.outcome, made.node) == ("withdrawn", "a")
-    assert made.message == "the pod was bound to a without a decision of ours in force"
-
-
-def test_a_pod_that_ends_without_a_node_does_not_wait_any_more() -> None:
-    for ended in (lifecycle("finished", pod()), lifecycle("changed", pod(phase="Failed"))):
-        run = cluster()
-        run.say(request())
-        assert only(run.say(ended)).message == "the pod has finished"
-        assert waiting(run) == []
 
 
 def test_a_second_request_of_a_pod_that_has_its_node_is_not_answered() -> None:

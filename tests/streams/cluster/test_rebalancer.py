@@ -1,22 +1,18 @@
 """When rounds are made, what they say, and that neither a restart nor the order of nodes matters."""
 
-import random
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.metrics import PodMetric
 from schemas.messages.migrations import MigrationStatus
 from schemas.messages.pods import Container, HostPort
 from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
-from schemas.topics.codec import decode, encode
+from schemas.topics.codec import decode
 from streams.cluster import rebalancer
-from streams.cluster.rebalancer import AHEAD_MS
 from streams.cluster.statistics import figures_of
 from streams.rebalance import node_arrays
 from streams.rebalance.risk import moves as risk_moves
@@ -32,7 +28,6 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run
-from tests.streams.migration.builders import evicted
 
 POLICY = """
 mode: enforce
@@ -168,89 +163,6 @@ def test_the_record_of_a_round_is_bounded_and_counts_what_it_leaves_out() -> Non
     assert all(len(each.pods) == PODS_PER_NODE_MAX for each in looked)
 
 
-#: What happens in a second: nothing, usage, an outcome of a command, a pod's end, a policy, a pause.
-_STEPS = st.lists(
-    st.one_of(
-        st.just(("wait", 0, 0)),
-        st.tuples(st.just("usage"), st.integers(0, 3), st.integers(0, 10_000)),
-        st.tuples(st.just("outcome"), st.integers(0, 20), st.integers(0, 3)),
-        st.tuples(st.just("gone"), st.integers(0, 3), st.integers(0, 4)),
-        st.tuples(st.just("policy"), st.integers(0, 3), st.integers(0, 1)),
-        st.tuples(st.just("later"), st.integers(1, 120), st.just(0)),
-    ),
-    min_size=5,
-    max_size=40,
-)
-_DOCUMENTS = (
-    POLICY,
-    POLICY.replace("enforce", "observe"),
-    "compat: koordinator" + POLICY,
-    POLICY.replace("mode: enforce", "mode: enforce\nmovingThresholds: {}"),
-)
-_RESULTS = ("done", "failed", "refused", "expired")
-
-
-class World:
-    """Tells a run what a list of steps says."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.run = Run()
-        self.seconds = 0
-        self.run.say(tick(), policy_record(POLICY))
-        self.run.say(*(node(name, cpu="10") for name in names))
-        for name in sorted(names):
-            for number in range(5):
-                self.run.say(lifecycle("running", pod(f"{name}-{number}"), name))
-
-    def step(self, kind: str, one: int, other: int) -> None:
-        run = self.run
-        if kind == "usage":
-            name = f"node-{one}"
-            known = run.state.inventory.nodes[name].held.values()
-            pods = tuple(
-                PodMetric(
-                    namespace=held.pod.namespace,
-                    name=held.pod.name,
-                    usage={"cpu": other // 6, "memory": 0},
-                    priority_class="koord-prod",
-                )
-                for held in sorted(known, key=lambda held: held.pod.uid)
-            )
-            run.say(metric(name, cpu=other, seconds=self.seconds, pods=pods))
-        elif kind == "outcome":
-            commands = said(run, "eviction-commands")
-            if commands:
-                self.answer(commands[one % len(commands)], _RESULTS[other])
-        elif kind == "gone":
-            run.say(lifecycle("deleted", pod(f"node-{one}-{other}"), f"node-{one}"))
-        elif kind == "policy":
-            run.say(policy_record(_DOCUMENTS[one], paused=bool(other)))
-        self.seconds += one if kind == "later" else 3
-        run.say(tick(self.seconds))
-
-    def answer(self, command: EvictionCommand, result: Any) -> None:
-        self.run.say(evicted(command, result))
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(steps=_STEPS, order=st.permutations([f"node-{n}" for n in range(4)]), seed=st.integers())
-def test_neither_a_restart_nor_the_order_of_nodes_changes_what_rounds_say(
-    steps: list[tuple[str, int, int]], order: list[str], seed: int
-) -> None:
-    plain, restarted = World([f"node-{n}" for n in range(4)]), World(order)
-    shuffle = random.Random(seed)
-    for kind, one, other in steps:
-        rows = restarted.run.stored()
-        shuffle.shuffle(rows)
-        restarted.run.restart(rows)
-        for world in (plain, restarted):
-            world.step(kind, one, other)
-        assert plain.run.outputs == restarted.run.outputs
-    alive = [each.command_id for each in said(plain.run, "eviction-commands")]
-    assert len(alive) == len(set(alive))
-
-
 def test_what_is_prepared_ahead_of_a_round_changes_nothing_that_it_says() -> None:
     plain, prepared = cluster(hot=2, calm=3), cluster(hot=2, calm=3)
     for seconds in range(5, 65, 5):
@@ -263,38 +175,6 @@ def test_what_is_prepared_ahead_of_a_round_changes_nothing_that_it_says() -> Non
         assert prepared.outputs == plain.outputs
     assert prepared.rows == plain.rows
     assert said(plain, "eviction-commands")
-
-
-def test_nodes_are_packed_ahead_of_a_round_only_when_one_is_near() -> None:
-    run = cluster(document=POLICY.replace("deschedulingInterval: 10s", "deschedulingInterval: 1h"))
-    run.say(tick(1))
-    worked = [seconds for seconds in range(5, 3_605, 5) if _worked_after(run, seconds)]
-    assert worked
-    assert len(worked) <= AHEAD_MS // 5_000 + 1
-
-
-def _worked_after(run: Run, seconds: int) -> bool:
-    run.say(tick(seconds))
-    report(run, seconds)
-    return run.stage.prepare()
-
-
-def test_a_node_that_cannot_be_packed_ahead_of_a_round_is_left_to_the_round() -> None:
-    run = cluster()
-    run.say(tick(1))
-    report(run, 2)
-    inventory = run.state.inventory
-    touched = list(inventory.touched)
-    broken = inventory.nodes[touched[0]]
-    usage, broken.usage = broken.usage, None  # type: ignore[assignment]
-    assert run.stage.prepare()
-    assert not run.stage.prepare(), "it is not tried again and again"
-    assert list(inventory.touched) == touched
-    broken.usage = usage
-    run.say(tick(12))
-    assert run.stage.prepare() is False
-    report(run, 13)
-    assert run.stage.prepare(), "the round is over"
 
 
 def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> None:
@@ -318,38 +198,6 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
     assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "whose"),
-    [
-        ("highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 30}", "nodeFit: true", "it"),
-        (
-            "prodHighThresholds: {cpu: 30}\n  prodLowThresholds: {cpu: 20}",
-            "highThresholds: {cpu: 95}\n  lowThresholds: {cpu: 30}",
-            "its prod pods",
-        ),
-    ],
-)
-def test_a_migration_that_waits_is_given_up_when_no_threshold_is_left_for_its_node(
-    before: str, after: str, whose: str
-) -> None:
-    thresholds = "highThresholds: {cpu: 60}\n  lowThresholds: {cpu: 30}"
-    slow = POLICY + "  evictQPS: 0.01\n"
-    run = cluster(document=slow.replace(thresholds, before))
-    for second in range(1, 25):
-        run.say(tick(second))
-    assert len(run.state.migrations.lifecycle.registry) == 2
-    run.say(policy_record(slow.replace(thresholds, after)))
-    for second in range(25, 40):
-        run.say(tick(second))
-    read: list[Any] = [decode("status", value) for value in run.outputs]
-    (ended,) = [
-        each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
-    ]
-    assert ended.message == (
-        f"node hot-0 is hot no more: the policy has no high threshold for {whose}"
-    )
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -606,19 +454,6 @@ def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
     assert figures_of(run.state).hot_nodes == 0
     run.restart()
     assert figures_of(run.state).hot_nodes == 0
-
-
-def test_a_row_of_before_that_does_not_count_hot_nodes_is_read_and_the_next_round_counts() -> None:
-    run = at_risk()
-    row = run.row(CLUSTER_ROW)
-    run.rows[CLUSTER_ROW] = encode(row.model_copy(update={"hot_nodes": None}))
-    run.restart()
-    assert figures_of(run.state).hot_nodes == 0
-    for second in range(430, 550, 10):
-        run.say(tick(second))
-    counted = figures_of(run.state).hot_nodes
-    assert counted >= 3
-    assert run.row(CLUSTER_ROW).hot_nodes == counted
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:

@@ -67,14 +67,6 @@ def test_a_record_read_twice_changes_nothing() -> None:
     assert run.stage.counts.results["repeated"] == len(run.log.records)
 
 
-def test_an_empty_batch_changes_nothing() -> None:
-    run = Run()
-    run.say(tick(), node(), request("a"))
-    rows = dict(run.rows)
-    assert run.apply([]) == []
-    assert run.rows == rows
-
-
 def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
     run = Run()
     run.say(tick(), node("a"), node("b", cpu="2"), request("first"))
@@ -84,19 +76,6 @@ def test_what_a_decision_costs_in_the_table_is_its_own_rows() -> None:
         f"0/{CLUSTER}/clusters/",
         f"0/{CLUSTER}/reserved_pods/a/second",
     ]
-
-
-def test_clusters_of_one_partition_know_nothing_of_each_other() -> None:
-    run = Run()
-    other = node("theirs").model_copy(update={"cluster": "other"})
-    made = only(run.say(tick(), other, request()))
-    assert (made.outcome, made.message) == ("waiting", "there are no nodes")
-
-
-def test_a_cluster_that_appears_late_knows_the_time() -> None:
-    run = Run()
-    run.say(tick(5))
-    assert only(run.say(node(), request())[-1:]).decided_at_ms == at(5)
 
 
 def test_an_older_tick_does_not_turn_the_time_back() -> None:
@@ -221,19 +200,6 @@ def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
     assert not other.rows
 
 
-def test_a_stage_without_rows_starts_empty() -> None:
-    stage = ClusterStage.restored(0, 1, {})
-    assert (stage.clusters, stage.positions, stage.now_ms) == ({}, {}, None)
-
-
-def test_a_stage_put_together_from_rows_knows_its_positions() -> None:
-    run = Run()
-    run.say(tick(7), node(), node("node-2"))
-    run.restart()
-    assert run.stage.positions == {"clock": 0, "node-state": 1}
-    assert run.stage.now_ms == at(7)
-
-
 def test_a_row_that_cannot_be_read_is_named() -> None:
     cluster = encode(ClusterRow(cluster=CLUSTER))
     own = encode(PartitionRow(partition=0))
@@ -281,19 +247,6 @@ def records() -> SearchStrategy[list[tuple[str, bytes | None, bytes | None]]]:
     return st.lists(st.tuples(st.sampled_from(CLUSTER_INPUTS), value, key), max_size=8)
 
 
-@given(records())
-def test_every_record_is_applied_or_becomes_a_dead_letter(
-    given_records: list[tuple[str, bytes | None, bytes | None]],
-) -> None:
-    run = Run()
-    run.say(tick())
-    for record in given_records:
-        run.apply([run.log.raw(*record)])
-    counts = run.stage.counts
-    assert counts.results["applied"] - 1 + sum(counts.refused.values()) == len(given_records)
-    assert len(run.dead_letters) == sum(counts.refused.values())
-
-
 def messages() -> SearchStrategy[tuple[str, Any]]:
     """Whatever the published schemas of the inputs allow."""
     return st.one_of(
@@ -320,21 +273,6 @@ def test_whatever_the_schemas_allow_stops_nothing(given_records: list[tuple[str,
     again.restart()
     later = [run.log.message(tick(400))]
     assert again.apply(later) == run.apply(later)
-
-
-@given(st.lists(st.sampled_from([node("a"), node("b"), request("p"), request("q"), tick(), metric("a")]), max_size=12), st.lists(st.integers(1, 5), min_size=1, max_size=5))  # fmt: skip
-def test_batches_change_nothing_in_what_is_said(given_records: list[Any], sizes: list[int]) -> None:
-    whole, cut = Run(), Run()
-    whole.say(*given_records)
-    records = list(whole.log.records)
-    number = 0
-    while records:
-        size = sizes[number % len(sizes)]
-        cut.apply(records[:size])
-        records = records[size:]
-        number += 1
-    assert cut.outputs == whole.outputs
-    assert cut.rows == (whole.rows if given_records else {})
 
 
 def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(

@@ -4,11 +4,8 @@ import pytest
 
 from schemas.base.refusals import Refusal
 from schemas.messages.metrics import PodLifetimes
-from schemas.messages.usage import NodeUsage
 from streams.cluster import state as state_module
-from streams.cluster.state import ClusterState, Position
 from tests.streams.cluster.builders import (
-    CLUSTER,
     START_MS,
     aggregated,
     lifecycle,
@@ -21,36 +18,16 @@ from tests.streams.cluster.builders import (
     request,
     tick,
 )
-from tests.streams.outputs import read_message
-
-
-class World:
-    """A cluster that gets messages."""
-
-    def __init__(self) -> None:
-        self.state = ClusterState(CLUSTER)
-        self.offset = 0
-
-    def say(self, message: Any) -> Any:
-        self.offset += 1
-        position = Position("topic", 0, self.offset, {"topic": self.offset})
-        answer = self.state.apply(message, position)
-        return answer if isinstance(answer, Refusal) else list(map(read_message, answer))
-
-
-def test_a_cluster_begins_with_the_default_policy_and_no_time() -> None:
-    state = ClusterState(CLUSTER)
-    assert (state.policy_record, state.now_ms) == (None, None)
-    assert state.policy.reservation_seconds == 300
+from tests.streams.migration.harness import Moving
 
 
 @pytest.mark.parametrize(
     ("seconds", "refused"), [(-999, False), (0, False), (60, False), (60.001, True), (9e6, True)]
 )
 def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> None:
-    world = World()
-    world.say(tick())
-    answer = world.say(metric(seconds=seconds))
+    world = Moving()
+    world.ask(tick())
+    answer = world.ask(metric(seconds=seconds))
     assert isinstance(answer, Refusal) is refused
     if refused:
         assert answer.reason.startswith("node node-1: updated_at_ms is ")
@@ -58,9 +35,9 @@ def test_a_metric_from_the_future_is_refused(seconds: float, refused: bool) -> N
 
 
 def test_a_metric_beyond_any_machine_changes_nothing() -> None:
-    world = World()
-    world.say(metric(cpu=5))
-    refusal = world.say(metric(cpu=2**63 - 1))
+    world = Moving()
+    world.ask(metric(cpu=5))
+    refusal = world.ask(metric(cpu=2**63 - 1))
     assert (refusal.category, refusal.reason[:24]) == ("limit", "node node-1: usage, cpu:")
     assert world.state.inventory.nodes["node-1"].usage.metric == metric(cpu=5)
 
@@ -77,32 +54,32 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
 def test_a_metric_of_more_than_the_node_has_is_refused(
     fields: dict[str, Any], refused: str | None
 ) -> None:
-    world = World()
-    world.say(node(cpu="3", capacity={"cpu": "4", "memory": "32Gi"}))
-    answer = world.say(metric(**fields))
+    world = Moving()
+    world.ask(node(cpu="3", capacity={"cpu": "4", "memory": "32Gi"}))
+    answer = world.ask(metric(**fields))
     assert isinstance(answer, Refusal) == (refused is not None)
     if refused is not None:
         assert answer.reason.startswith(f"node node-1: {refused}")
-        world.say(policy_record("compat: koordinator"))
-        assert world.say(metric(**fields)) == []
+        world.ask(policy_record("compat: koordinator"))
+        assert world.ask(metric(**fields)) == []
 
 
 def test_a_node_that_was_removed_and_added_again_is_unknown() -> None:
-    world = World()
-    world.say(tick())
-    world.say(node())
-    world.say(lifecycle("seen", pod("a", node="node-1")))
-    world.say(metric(cpu=7_000, pods=(pod_metric("a", cpu=7_000),)))
-    world.say(node_gone())
-    world.say(node(created_at_ms=START_MS + 60_000))
-    world.say(tick(120))
+    world = Moving()
+    world.ask(tick())
+    world.ask(node())
+    world.ask(lifecycle("seen", pod("a", node="node-1")))
+    world.ask(metric(cpu=7_000, pods=(pod_metric("a", cpu=7_000),)))
+    world.ask(node_gone())
+    world.ask(node(created_at_ms=START_MS + 60_000))
+    world.ask(tick(120))
     here = world.state.inventory.nodes["node-1"]
     assert here.usage.metric is None
     assert here.statistics is not None
     assert here.statistics.lifetimes == {}
-    answer = world.say(metric(cpu=7_000, seconds=59))
+    answer = world.ask(metric(cpu=7_000, seconds=59))
     assert (answer.category, here.usage.metric) == ("late", None)
-    world.say(metric(cpu=10, seconds=61))
+    world.ask(metric(cpu=10, seconds=61))
     assert here.usage.metric is not None
 
 
@@ -120,84 +97,70 @@ def test_a_node_that_was_removed_and_added_again_is_unknown() -> None:
 def test_a_metric_whose_lives_are_not_of_its_pods_changes_nothing(
     column: dict[str, Any], said: str
 ) -> None:
-    world = World()
+    world = Moving()
     even = PodLifetimes(minutes=(5, 6), mean={"cpu": (1, 2)}, deviation={"cpu": (0, 3)})
     pods = (pod_metric("a", cpu=1), pod_metric("b", cpu=2))
-    assert world.say(metric(pods=pods, lifetimes=even)) == []
-    refusal = world.say(metric(cpu=7, pods=pods, lifetimes=even.model_copy(update=column)))
+    assert world.ask(metric(pods=pods, lifetimes=even)) == []
+    refusal = world.ask(metric(cpu=7, pods=pods, lifetimes=even.model_copy(update=column)))
     assert refusal.category == "invalid"
     assert refusal.reason.startswith(f"node node-1: {said}")
     assert world.state.inventory.nodes["node-1"].usage.metric == metric(pods=pods)
 
 
 def test_the_policy_says_how_far_ahead_a_metric_may_be() -> None:
-    world = World()
-    world.say(tick())
-    world.say(policy_record("metricFutureSeconds: 5"))
-    assert world.say(metric(seconds=6)).category == "future"
-
-
-def test_before_the_first_tick_no_metric_is_from_the_future() -> None:
-    assert World().say(metric(seconds=9e6)) == []
+    world = Moving()
+    world.ask(tick())
+    world.ask(policy_record("metricFutureSeconds: 5"))
+    assert world.ask(metric(seconds=6)).category == "future"
 
 
 def test_one_node_too_many_is_refused_and_known_ones_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "NODES_MAX", 2)
-    world = World()
-    assert world.say(node("a")) == world.say(metric("b")) == []
+    world = Moving()
+    assert world.ask(node("a")) == world.ask(metric("b")) == []
     for message in (node("c"), metric("c")):
-        answer = world.say(message)
+        answer = world.ask(message)
         assert answer.category == "limit"
         assert answer.reason == "node c would be one more than 2 in the cluster"
-    assert world.say(node("b")) == world.say(metric("a")) == []
-    assert world.say(node_gone("c")) == world.say(metric("c", removed=True)) == []
-    world.say(node_gone("a"))
-    world.say(metric("a", removed=True))
-    assert world.say(node("c")) == []
+    assert world.ask(node("b")) == world.ask(metric("a")) == []
+    assert world.ask(node_gone("c")) == world.ask(metric("c", removed=True)) == []
+    world.ask(node_gone("a"))
+    world.ask(metric("a", removed=True))
+    assert world.ask(node("c")) == []
 
 
 def test_one_pod_too_many_is_refused_and_known_ones_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "PODS_MAX", 1)
-    world = World()
-    assert world.say(lifecycle("bound", pod("p"), "a")) == []
-    assert world.say(lifecycle("bound", pod("q"), "a")).category == "limit"
-    assert world.say(lifecycle("running", pod("p"), "b")) == []
-    assert world.say(lifecycle("deleted", pod("p"), "b")) == []
-    assert world.say(lifecycle("bound", pod("q"), "a")) == []
+    world = Moving()
+    assert world.ask(lifecycle("bound", pod("p"), "a")) == []
+    assert world.ask(lifecycle("bound", pod("q"), "a")).category == "limit"
+    assert world.ask(lifecycle("running", pod("p"), "b")) == []
+    assert world.ask(lifecycle("deleted", pod("p"), "b")) == []
+    assert world.ask(lifecycle("bound", pod("q"), "a")) == []
 
 
 def test_a_pod_that_takes_no_room_may_come_and_go_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(state_module, "PODS_MAX", 1)
-    world = World()
-    world.say(tick())
-    assert world.say(lifecycle("bound", pod("p"), "a")) == []
-    (waiting,) = world.say(request("q"))
+    world = Moving()
+    world.ask(tick())
+    assert world.ask(lifecycle("bound", pod("p"), "a")) == []
+    (waiting,) = world.ask(request("q"))
     assert waiting.outcome == "waiting"
-    assert world.say(lifecycle("changed", pod("q"))) == []
-    (ended,) = world.say(lifecycle("deleted", pod("q")))
+    assert world.ask(lifecycle("changed", pod("q"))) == []
+    (ended,) = world.ask(lifecycle("deleted", pod("q")))
     assert ended.outcome == "withdrawn"
-    assert world.say(lifecycle("finished", pod("r"), "a")) == []
-
-
-def test_a_pod_on_one_node_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "NODES_MAX", 1)
-    world = World()
-    assert world.say(lifecycle("bound", pod("p"), "a")) == []
-    answer = world.say(lifecycle("bound", pod("q"), "b"))
-    assert answer.reason == "node b would be one more than 1 in the cluster"
-    assert world.say(lifecycle("deleted", pod("q"), "b")) == []
-    assert world.say(lifecycle("bound", pod("q"), "a")) == []
+    assert world.ask(lifecycle("finished", pod("r"), "a")) == []
 
 
 def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
-    world = World()
-    answer = world.say(policy_record("reservationSeconds: -1\nloadAwre: {}"))
+    world = Moving()
+    answer = world.ask(policy_record("reservationSeconds: -1\nloadAwre: {}"))
     assert answer.category == "invalid"
     assert "the policy was not applied" in answer.reason
     assert "reservationSeconds" in answer.reason
@@ -206,27 +169,13 @@ def test_a_policy_that_cannot_be_read_is_refused_with_every_problem() -> None:
 
 
 def test_the_same_policy_again_lays_nothing_out_anew() -> None:
-    world = World()
-    world.say(node())
+    world = Moving()
+    world.ask(node())
     index = world.state.inventory.lay_out()
     generation = index.generation
-    world.say(policy_record("", reason="the defaults"))
+    world.ask(policy_record("", reason="the defaults"))
     assert index.generation == generation
-    world.say(policy_record("reservationSeconds: 7"))
+    world.ask(policy_record("reservationSeconds: 7"))
     assert index.generation == generation, "it says nothing else of nodes"
-    world.say(policy_record("loadAware: {nodeMetricExpirationSeconds: 7}"))
+    world.ask(policy_record("loadAware: {nodeMetricExpirationSeconds: 7}"))
     assert index.generation > generation
-
-
-def test_decisions_say_by_which_policy_they_were_made() -> None:
-    world = World()
-    world.say(tick())
-    assert world.say(request("a"))[0].as_of.policy_digest == "default"
-    world.say(policy_record())
-    assert world.say(request("b"))[0].as_of.policy_digest == world.state.policy.digest
-
-
-def test_a_message_of_another_stage_is_a_programming_error() -> None:
-    sample = NodeUsage(cluster=CLUSTER, node="a", sampled_at_ms=START_MS, usage={})
-    with pytest.raises(TypeError, match="NodeUsage is no input of the cluster stage"):
-        World().say(sample)

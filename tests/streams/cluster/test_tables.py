@@ -1,13 +1,11 @@
-"""Rows of a state; `test_stage_histories` holds restarts to byte equality over random histories."""
+"""Rows of a state; `tests.histories` holds restarts to byte equality over random histories."""
 
 from typing import Any
 
 import orjson
 import pytest
 
-from schemas.storage.rows import WaitingGroupRow
 from schemas.storage.tables import kind_of_key
-from schemas.topics.codec import encode
 from streams.cluster.stage import ClusterStage
 from streams.stage.records import DamagedTable
 from tests.streams.cluster.builders import (
@@ -16,14 +14,12 @@ from tests.streams.cluster.builders import (
     metric,
     node,
     node_gone,
-    outcome,
     pod,
     pod_metric,
-    policy_record,
     request,
     tick,
 )
-from tests.streams.cluster.harness import Run, only
+from tests.streams.cluster.harness import Run
 
 
 def test_a_node_is_one_row_until_nothing_is_known_of_it() -> None:
@@ -70,49 +66,6 @@ def test_a_pod_keeps_the_labels_by_which_it_counts_beside_its_newest_ones() -> N
     assert (held.counted_labels, held.counted_at_ms) == (None, at(9))
 
 
-def test_a_pod_that_does_not_count_for_estimation_says_so() -> None:
-    run = Run()
-    standing_in = pod("p", annotations={"scheduling.koordinator.sh/reserve-pod": "true"})
-    run.say(lifecycle("bound", standing_in, "a"))
-    (held,) = run.row("0/test/reserved_pods/a").pods
-    assert held.counted_at_ms is None
-
-
-def test_a_request_is_one_row_while_it_waits() -> None:
-    run = Run()
-    run.say(tick(), request("p"))
-    found = run.row("0/test/pending_requests/p")
-    assert (found.attempt, found.sequence, found.not_before_ms) == (1, 1, 0)
-    run.say(node("a"), tick(2))
-    assert run.keys("pending_requests") == []
-
-
-def test_a_request_that_a_newer_one_replaced_leaves_no_row_when_that_is_placed() -> None:
-    run = Run()
-    run.say(tick(), request("p"))
-    run.say(node("a"), request("p"))
-    assert run.state.inventory.where == {"p": "a"}
-    assert run.keys("pending_requests") == []
-
-
-def test_the_clusters_row_knows_the_policy_the_count_and_the_groups() -> None:
-    run = Run()
-    run.say(
-        tick(), policy_record("reservationSeconds: 9"), request("p"), request(pod("q", cpu="3"))
-    )
-    found = run.row("0/test/clusters/")
-    policy = run.row("0/test/cluster_policies/").policy
-    assert policy.document == "reservationSeconds: 9"
-    assert (found.applied, found.requests_seen) == (3, 2)
-    assert [(each.failures, each.woken) for each in _groups(run)] == [(1, False), (1, False)]
-    run.say(node("a", cpu="0"))
-    assert [each.woken for each in _groups(run)] == [True] * 2
-
-
-def _groups(run: Run) -> list[WaitingGroupRow]:
-    return [run.row(key) for key in run.keys("waiting_groups")]
-
-
 def _many_kinds(count: int) -> list[Any]:
     return [request(pod(f"p{number}", cpu=f"{1_000 + number}m")) for number in range(count)]
 
@@ -128,13 +81,6 @@ def test_of_kinds_that_wait_only_those_are_written_of_which_something_has_change
     assert len(cluster.value or b"") < 400, "it does not grow with the kinds that wait"
 
 
-def test_a_kind_that_waits_no_more_has_no_row() -> None:
-    run = Run()
-    run.say(tick(), *_many_kinds(2))
-    run.say(lifecycle("deleted", pod("p0")))
-    assert len(run.keys("waiting_groups")) == 1
-
-
 @pytest.mark.parametrize("kind", ["clusters", "partitions"])
 def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> None:
     run = Run()
@@ -143,14 +89,6 @@ def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> No
     left = {key: value for key, value in run.rows.items() if key != gone}
     with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
         ClusterStage.restored(0, 1, left)
-
-
-def test_a_failed_binding_keeps_its_back_off_in_the_row() -> None:
-    run = Run()
-    made = only(run.say(tick(), node("a"), request("p")))
-    run.say(outcome(made, "failed"))
-    found = run.row("0/test/pending_requests/p")
-    assert (found.attempt, found.not_before_ms) == (1, at(1))
 
 
 def test_a_restart_writes_no_row_again() -> None:
@@ -181,16 +119,6 @@ def test_the_time_of_a_metric_that_is_gone_is_kept_for_one_that_brings_none() ->
         assert run.state.inventory.nodes["a"].usage.delta == (750, 0)
 
 
-def test_requests_are_withdrawn_in_the_order_of_arrival_after_a_restart_too() -> None:
-    for restarts in (False, True):
-        run = Run()
-        run.say(tick(), request("a"), request("b"), request(pod("a", cpu="2")))
-        if restarts:
-            run.restart()
-        made = run.full_list("pod-lifecycle", "1")
-        assert [each.pod.uid for each in made] == ["a", "b"]
-
-
 def test_counted_labels_that_no_pod_can_have_are_damage() -> None:
     run = Run()
     run.say(tick(), lifecycle("bound", pod("p"), "a"))
@@ -199,12 +127,3 @@ def test_counted_labels_that_no_pod_can_have_are_damage() -> None:
     packed["pods"][0]["counted_labels"] = "red"
     with pytest.raises(DamagedTable, match=f"row {key}"):
         run.restart([*run.stored(), (key, orjson.dumps(packed))])
-
-
-def test_rows_of_waiting_groups_are_what_the_contract_makes_of_them() -> None:
-    run = Run()
-    run.say(tick(0), node())
-    run.say(request(pod("p", cpu="100")), tick(1))
-    (key,) = run.keys("waiting_groups")
-    row = run.rows[key]
-    assert row == encode(WaitingGroupRow.model_validate_json(row))

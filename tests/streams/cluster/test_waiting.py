@@ -31,12 +31,6 @@ PORT = container({"cpu": "1"}, host_ports=(HostPort(port=80),))
 PORT_OF_ALL = container({"cpu": "8"}, host_ports=(HostPort(port=80),))
 
 
-def test_pods_that_wait_are_placed_when_a_node_comes() -> None:
-    run = cluster()
-    run.say(request("a"), request("b"))
-    assert outcomes(run.say(node(), tick(1))) == [("a", "placed"), ("b", "placed")]
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_policy_with_shorter_back_offs_shortens_those_under_way(restarts: bool) -> None:
     run = cluster(policy_record("{initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}"), node())
@@ -69,31 +63,6 @@ def test_a_request_joins_those_of_its_kind_and_their_back_off() -> None:
     assert second.message == "1 node: Insufficient cpu"
 
 
-def test_a_request_for_which_there_is_room_waits_with_those_before_it_and_is_answered_so() -> None:
-    run = cluster()
-    run.say(request("a"))
-    run.say(node(cpu="1500m"))
-    made = only(run.say(request("b")))
-    assert made.message == "pods of this kind wait already; it waits with them"
-    assert (made.reasons, made.refused_by) == ((), {})
-    assert outcomes(run.say(tick(1))) == [("a", "placed"), ("b", "waiting")]
-
-
-def test_a_request_that_comes_again_and_cannot_be_placed_does_not_wait_any_more() -> None:
-    run = cluster()
-    run.say(request())
-    assert only(run.say(request(pod(unsupported=("x",))))).outcome == "refused"
-    assert waiting(run) == []
-    run.restart()
-    assert waiting(run) == []
-
-
-def test_kinds_that_wait_do_not_hold_up_others() -> None:
-    run = cluster(node(cpu="2"))
-    run.say(request(full("large")))
-    assert only(run.say(request("small"))).outcome == "placed"
-
-
 def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
     run = cluster()
     run.say(
@@ -108,21 +77,6 @@ def test_the_higher_priority_goes_first_across_kinds_and_within_one() -> None:
     assert [each.pod.uid for each in made if each.outcome == "placed"] == [
         "higher", "high", "first", "large", "none", "low",
     ]  # fmt: skip
-
-
-def test_a_request_that_comes_again_keeps_its_place() -> None:
-    run = cluster()
-    run.say(request("a"), request("b"), request("a"))
-    assert outcomes(run.say(node(cpu="1500m"), tick(1)))[0] == ("a", "placed")
-
-
-def test_a_request_that_comes_again_as_another_kind_is_judged_anew() -> None:
-    run = cluster(node())
-    run.say(request(pod(cpu="9")))
-    assert only(run.say(request(pod(cpu="1")))).outcome == "placed"
-    assert waiting(run) == []
-    run.restart()
-    assert run.say(tick(60)) == []
 
 
 def test_the_back_off_doubles_up_to_its_limit_and_nothing_is_asked_in_between() -> None:
@@ -228,14 +182,6 @@ def test_a_node_that_is_refused_for_another_reason_later_is_not_forgotten(restar
     if restarts:
         run.restart()
     assert outcomes(run.say(lifecycle("deleted", full("holder")))) == [("w", "placed")]
-
-
-def test_a_group_that_finds_room_bit_by_bit_is_looked_at_again_soon() -> None:
-    run = cluster(node("n-0"))
-    run.say(*(request(full(f"p{number}")) for number in range(6)))
-    for second in range(1, 6):
-        made = run.say(node(f"n-{second}"), tick(second))
-        assert [each.pod.uid for each in made if each.outcome == "placed"] == [f"p{second}"]
 
 
 def test_no_more_pods_are_placed_at_one_tick_than_the_limit(
@@ -365,12 +311,6 @@ def test_a_policy_decides_from_the_moment_at_which_it_is_applied() -> None:
     after = only(run.say(tick(1)))
     assert after.outcome == "placed"
     assert after.as_of.policy_digest == run.state.policy.digest
-
-
-def test_a_policy_that_cannot_be_read_leaves_the_one_before_in_force() -> None:
-    run = cluster(node(), policy_record("reservationSeconds: 7"))
-    run.say(policy_record("reservationSeconds: soon"))
-    assert only(run.say(request())).expires_at_ms == at(7)
 
 
 def test_a_kind_gets_its_turn_while_others_that_were_due_before_go_on_finding_room(

@@ -42,28 +42,6 @@ def names(here: Inventory) -> list[str]:
     return [each.name for each in here.lay_out().nodes]
 
 
-def test_a_metric_may_come_before_its_node() -> None:
-    here = inventory()
-    here.apply_metric(metric("a"))
-    assert names(here) == []
-    here.apply_node(node("a"))
-    assert names(here) == ["a"]
-    assert here.freshness.nodes == 1
-
-
-def test_a_node_may_come_without_ever_having_a_metric() -> None:
-    here = inventory()
-    here.apply_node(node("a"))
-    assert (names(here), here.freshness.nodes) == (["a"], 0)
-
-
-def test_a_pod_may_come_before_its_node() -> None:
-    here = inventory()
-    observe(here, lifecycle("running", pod(cpu="3"), "a"))
-    here.apply_node(node("a"))
-    assert here.lay_out().nodes[0].requested["cpu"] == 3000
-
-
 def test_a_node_that_goes_and_comes_keeps_its_pods_and_not_its_metric() -> None:
     here = inventory()
     here.apply_node(node("a"))
@@ -151,19 +129,6 @@ def test_an_older_metric_that_comes_late_expires_at_its_own_time() -> None:
     assert here.freshness.nodes == 0
 
 
-def test_many_metrics_of_a_node_leave_one_expiry_to_look_at() -> None:
-    here = inventory("loadAware: {nodeMetricExpirationSeconds: 86400}")
-    here.apply_node(node("a"))
-    for second in range(500):
-        here.apply_metric(metric("a", seconds=second))
-    assert len(here.freshness._expiries) == 1
-    here.lay_out()
-    here.advance(at(86_400))
-    assert here.freshness.nodes == 1
-    here.advance(at(86_400 + 499))
-    assert here.freshness.nodes == 0
-
-
 def test_another_policy_judges_freshness_anew() -> None:
     here = inventory()
     here.apply_node(node("a"))
@@ -217,14 +182,6 @@ def test_a_node_that_comes_or_goes_is_judged_without_the_others() -> None:
             sys.setprofile(before)
     assert run.state.inventory.index.size == 2_000
     assert calls < 8_000, "two calls for each node and change"
-
-
-def test_a_pod_is_in_one_place() -> None:
-    here = inventory()
-    for name in ("a", "b", "a"):
-        observe(here, lifecycle("bound", pod(cpu="2"), name))
-        assert here.where == {"pod-1": name}
-        assert [each.requested["cpu"] for each in here.nodes.values() if each.held] == [2000]
 
 
 def test_a_finished_pod_that_is_listed_keeps_its_room_until_it_is_said_to_be_finished() -> None:

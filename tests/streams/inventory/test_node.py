@@ -54,10 +54,6 @@ def test_a_pod_that_is_held_again_is_replaced() -> None:
     assert list(here.held) == ["pod-1"]
 
 
-def test_what_is_not_held_cannot_be_released() -> None:
-    assert empty().release("pod-1") is None
-
-
 def test_a_node_offers_what_kubernetes_says() -> None:
     here = empty()
     assert here.allocatable == {}

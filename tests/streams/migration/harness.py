@@ -16,8 +16,17 @@ from streams.cluster.state import ClusterState, Position
 from streams.rebalance.candidates import Candidate, Gate
 from streams.stage.cause import Cause, as_of
 from streams.stage.records import OutputMessage
-from tests.streams.cluster.builders import CLUSTER, at, lifecycle, node, policy_record, tick
-from tests.streams.migration.builders import FREE, ask, replica
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    FREE,
+    ask,
+    at,
+    lifecycle,
+    node,
+    policy_record,
+    replica,
+    tick,
+)
 from tests.streams.outputs import read_message
 
 

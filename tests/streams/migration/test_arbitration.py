@@ -8,8 +8,7 @@ import pytest
 from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.messages.pods import Pod
 from streams.migration.gates.protections import MIRROR_ANNOTATION
-from tests.streams.cluster.builders import at, lifecycle, policy_record
-from tests.streams.migration.builders import ask, policy_text, replica
+from tests.streams.cluster.builders import ask, at, lifecycle, policy_record, policy_text, replica
 from tests.streams.migration.harness import cluster
 
 

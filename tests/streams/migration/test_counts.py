@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.migration.registry import Registry, moving
-from tests.streams.cluster.builders import lifecycle, request
-from tests.streams.migration.builders import (
+from tests.streams.cluster.builders import (
     FREE,
     ask,
     budget,
     evicted,
+    lifecycle,
     migration_row,
     policy_text,
     replica,
+    request,
     workload,
 )
 from tests.streams.migration.harness import Moving, cluster
@@ -100,19 +101,6 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
             assert found == unavailable_by_walk(of, name, waiting_too=waiting_too)
 
 
-def test_a_question_that_changes_nothing_counts_no_pod_again() -> None:
-    pods = [(replica(f"p-{number:02}", ready=number % 2 == 0), "node-1") for number in range(COUNT)]
-    of = cluster(
-        policy_text(skipEvictionGates=["MaxMigratingPerWorkload"], maxUnavailablePerWorkload=1),
-        *pods,
-    )
-    of.say(workload(replicas=COUNT))
-    limits = of.state.migrations.lifecycle.gates.limits
-    for number in range(COUNT):
-        assert of.propose(f"p-{number:02}") is not None
-    assert limits.recounts == 1
-
-
 def test_what_waits_for_budgets_is_asked_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [(replica(f"p-{number:02}"), "node-1") for number in range(COUNT)]
     of = cluster(FREE, *pods)
@@ -125,18 +113,6 @@ def test_what_waits_for_budgets_is_asked_once_a_round(monkeypatch: pytest.Monkey
     of.say(lifecycle("running", replica("other"), "node-2"))
     assert "for which 6 migrations wait" in (of.propose("p-11") or "")
     assert gates.asked == COUNT // 2
-
-
-def test_labels_and_selectors_that_change_are_asked_again() -> None:
-    of = cluster(FREE, *((replica(f"p-{number}"), "node-1") for number in range(3)))
-    of.say(budget(allowed=1))
-    assert of.propose("p-0") is None
-    assert "has 1 left" in (of.propose("p-1") or "")
-    of.say(lifecycle("running", replica("p-0", labels={"app": "other"}), "node-1"))
-    assert of.propose("p-1") is None
-    assert "has 1 left" in (of.propose("p-2") or "")
-    of.say(budget(allowed=1, app="other"))
-    assert of.propose("p-2") is None
 
 
 def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:
@@ -180,17 +156,3 @@ def test_a_pod_that_another_controller_takes_over_counts_among_its_pods() -> Non
     replacement = taken_over.row("a").replacement
     assert replacement is not None
     assert replacement.uid == "e"
-
-
-def test_a_registry_with_owners_that_have_changed_is_the_one_that_rows_make() -> None:
-    registry = Registry()
-    rows = [migration_row(number, "a") for number in range(3)]
-    for row in rows:
-        registry.put(row)
-    for owner in ("other", rows[0].owner):
-        registry.put(rows[0].model_copy(update={"owner": owner}))
-    made = Registry()
-    made.restore(registry.rows.values())
-    for name in (rows[0].owner, "other"):
-        assert registry.of_owner(name) == made.of_owner(name)
-    assert registry.at_node("a") == made.at_node("a") == rows

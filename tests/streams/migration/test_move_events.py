@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from schemas.messages.moves import FollowedEvictionRow, RecentMove
-from tests.streams.cluster.builders import at, lifecycle, policy_record
-from tests.streams.migration.builders import ask, evicted, policy_text, replica
+from tests.streams.cluster.builders import (
+    ask,
+    at,
+    evicted,
+    lifecycle,
+    policy_record,
+    policy_text,
+    replica,
+)
 from tests.streams.migration.harness import Moving, cluster
 
 FIRST = policy_text()

@@ -4,17 +4,19 @@ from itertools import pairwise
 
 import pytest
 
-from streams.migration.tracking import STEPS_OF_REPLACEMENT
 from tests.streams.cluster.builders import (
+    ask,
+    evicted,
     lifecycle,
     node,
     node_gone,
     outcome,
     policy_record,
+    policy_text,
+    replica,
     request,
 )
-from tests.streams.migration.builders import ask, evicted, policy_text, replica
-from tests.streams.migration.harness import cluster, full_list, refused
+from tests.streams.migration.harness import cluster, full_list
 
 DIRECT = policy_text(defaultJobMode="EvictDirectly")
 FIRST = policy_text()
@@ -123,29 +125,11 @@ def test_a_command_that_nobody_reports_on_asks_whether_an_evictor_runs() -> None
     )
 
 
-def test_a_deadline_gives_the_room_back() -> None:
-    moving = cluster(FIRST, (A, "node-1"))
-    moving.propose("a")
-    moving.later()
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
-    assert len(moving.state.inventory.where) == 1
-    moving.later(300)
-    assert moving.last == ("Failed", "Timeout")
-    assert not moving.state.inventory.where
-
-
 def test_a_pod_that_goes_by_itself_before_a_command_is_missing() -> None:
     moving = cluster(FIRST, (A, "node-1"))
     moving.propose("a")
     moving.say(lifecycle("deleted", A, "node-1"))
     assert moving.last == ("Failed", "MissingPod")
-
-
-def test_a_pod_on_another_node_is_not_followed() -> None:
-    moving = cluster(FIRST, (A, "node-1"))
-    moving.propose("a")
-    moving.say(lifecycle("changed", A, "node-2"))
-    assert moving.last == ("Failed", "PodMoved")
 
 
 def test_a_source_node_that_goes_ends_what_has_no_command_yet() -> None:
@@ -220,18 +204,6 @@ def test_a_pause_of_the_cluster_stops_commands_and_wishes_at_once() -> None:
     moving.say(policy_record(FIRST))
     moving.later()
     assert len(moving.commands) == 1
-
-
-def test_an_outcome_is_applied_once_and_only_that_of_the_newest_command() -> None:
-    moving = cluster(DIRECT, (A, "node-1"))
-    moving.propose("a")
-    moving.later()
-    first = moving.commands[0]
-    moving.say(evicted(first, "failed"))
-    moving.later(2)
-    assert len(moving.commands) == 2
-    moving.say(evicted(first, "done"))
-    assert moving.row("a").evicted_at_ms is None
 
 
 def test_a_command_waits_no_longer_for_its_repetition_than_a_new_policy_says() -> None:
@@ -352,24 +324,6 @@ def test_a_replacement_that_somebody_else_binds_is_followed_whichever_record_com
     assert moving.last == ("Succeeded", "")
 
 
-def test_steps_of_a_replacement_that_goes_are_said_anew_of_the_next_one() -> None:
-    moving = cluster(FIRST, (A, "node-1"))
-    moving.propose("a", target="node-3")
-    moving.later()
-    moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
-    moving.say(request(NEW), lifecycle("bound", NEW, "node-3"))
-    moving.say(lifecycle("deleted", NEW, "node-3"))
-    steps = {each.type: each for each in moving.reports[-1].conditions}
-    for step in STEPS_OF_REPLACEMENT:
-        assert not steps[step].status
-        assert steps[step].message == "the replacement is gone as well; waiting for another"
-    moving.say(lifecycle("running", replica("next"), "node-2"))
-    assert moving.last == ("Succeeded", "")
-    steps = {each.type: each for each in moving.reports[-1].conditions}
-    assert not steps["ReservationBound"].status
-    assert steps["PodScheduled"].message == "bound to node-2, not to node-3, where room was held"
-
-
 def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:
     tight = policy_text(evictQPS=0.001, evictBurst=1)
     moving = cluster(tight, (replica("b", "other"), "node-2"), (A, "node-1"))
@@ -382,9 +336,3 @@ def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> N
     moving.later()
     assert moving.commands[-1].dry_run
     assert moving.row("a").reserved is None
-
-
-def test_a_pod_that_has_failed_is_no_longer_there_to_be_migrated() -> None:
-    failed = replica("a").model_copy(update={"owners": (), "phase": "Failed", "ready": False})
-    moving = cluster(policy_text(evictFailedBarePods=True), (failed, "node-1"))
-    assert refused(moving, "migrate", pod=failed).endswith("is not known to run on a node")

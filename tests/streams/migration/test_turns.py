@@ -3,8 +3,7 @@
 import pytest
 
 from streams.migration import arbitration, drains, execution, tracking
-from tests.streams.cluster.builders import lifecycle, node_gone
-from tests.streams.migration.builders import ask, budget, policy_text, replica
+from tests.streams.cluster.builders import ask, budget, lifecycle, node_gone, policy_text, replica
 from tests.streams.migration.harness import cluster, many
 
 COUNT = 12

@@ -3,8 +3,17 @@
 import pytest
 
 from streams.migration.gates.rate_limits import QPS_SPREAD_MS
-from tests.streams.cluster.builders import lifecycle, node, node_gone, policy_record
-from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica
+from tests.streams.cluster.builders import (
+    ask,
+    budget,
+    evicted,
+    lifecycle,
+    node,
+    node_gone,
+    policy_record,
+    policy_text,
+    replica,
+)
 from tests.streams.migration.harness import cluster, reports
 
 PODS = [replica(f"p{number:02}", owner=f"owner-{number}") for number in range(25)]
@@ -12,22 +21,6 @@ A, B = replica("a", owner="one"), replica("b", owner="two")
 
 
 # --- evictQPS -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("tick_s", "ticks"), [(1, 1), (0.5, 2), (0.1, 10)])
-def test_so_many_evictions_a_second_are_as_many_however_often_the_clock_ticks(
-    tick_s: float, ticks: int
-) -> None:
-    limited = policy_text(evictQPS=10, evictBurst=1, defaultJobMode="EvictDirectly")
-    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
-    for pod in PODS:
-        assert moving.propose(pod.uid) is None
-    counts = []
-    for _ in range(3):
-        for _ in range(ticks):
-            moving.later(tick_s)
-        counts.append(len(moving.commands))
-    assert counts == [10, 20, 25]
 
 
 @pytest.mark.parametrize(
@@ -47,22 +40,6 @@ def test_no_part_of_an_eviction_is_lost_between_ticks_while_some_wait(
         moving.later(tick_s)
     allowed = round(qps * (moving.seconds - begun), 6)
     assert allowed - 1 <= len(moving.commands) - first <= allowed
-
-
-def test_what_evictions_a_second_allowed_while_none_waited_is_lost() -> None:
-    limited = policy_text(evictQPS=0.4, evictBurst=1, defaultJobMode="EvictDirectly")
-    moving = cluster(limited, *((pod, "node-1") for pod in PODS))
-    moving.propose(PODS[0].uid)
-    moving.later()
-    for _ in range(60):
-        moving.later()
-    for pod in PODS[1:4]:
-        moving.propose(pod.uid)
-    counts = []
-    for _ in range(6):
-        moving.later()
-        counts.append(len(moving.commands))
-    assert counts == [2, 2, 2, 3, 3, 4]
 
 
 def test_after_an_outage_a_second_is_made_up_for() -> None:
@@ -111,27 +88,6 @@ def test_a_rate_that_holds_a_command_back_is_reported_with_the_time_that_is_left
 
 
 # --- nodes that have cooled ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["observe", "enforce"])
-def test_what_a_migration_waits_for_is_said_as_long_as_it_waits(mode: str) -> None:
-    """Under observe room is asked for at each tick; else it may have to be held elsewhere."""
-    tight = policy_text(f"mode: {mode}", evictQPS=0.001, evictBurst=1)
-    moving = cluster(tight, (replica("a"), "node-1"), (replica("b", "other"), "node-2"))
-    moving.propose("b")
-    moving.later()
-    moving.propose("a", target="node-3")
-    moving.later()
-    why = "evictQPS 0.001 allows the next command in"
-    assert why in moving.row("a").message
-    moving.say(node_gone("node-3"))
-    moving.later()
-    assert moving.row("a").target_node == "node-2"
-    assert why in moving.row("a").message
-    moving.later(400)
-    ended = reports(moving, "a")[-1]
-    assert ended[0] == "Failed"
-    assert why in ended[1]
 
 
 def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
@@ -234,14 +190,6 @@ def test_a_drain_under_observe_says_once_what_it_would_do_and_is_over() -> None:
     ]
     assert not moving.state.inventory.nodes["node-1"].cordoned
     assert not list(moving.state.migrations.drains.rows.values())
-
-
-def test_a_drain_that_began_dry_stays_dry() -> None:
-    moving = cluster(_OBSERVE, (A, "node-1"))
-    moving.say(ask("drain", node="node-1"))
-    moving.say(policy_record(policy_text(defaultJobMode="EvictDirectly")))
-    moving.later()
-    assert [each.dry_run for each in moving.commands] == [True]
 
 
 def test_a_drain_that_was_begun_waits_while_the_cluster_observes() -> None:

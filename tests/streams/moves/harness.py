@@ -11,8 +11,7 @@ from streams.moves.history import Moves
 from streams.moves.memory import MoveMemory
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
-from tests.streams.cluster.builders import CLUSTER, at
-from tests.streams.moves.builders import policy
+from tests.streams.cluster.builders import CLUSTER, at, moves_policy
 
 
 class Kept:
@@ -48,7 +47,7 @@ class Kept:
 
 def remembered(**settings: Any) -> Moves:
     """A memory by these settings."""
-    return Moves(CLUSTER, policy(**settings))
+    return Moves(CLUSTER, moves_policy(**settings))
 
 
 def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:

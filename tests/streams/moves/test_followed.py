@@ -5,13 +5,20 @@ import pytest
 from schemas.messages.moves import MoveOutcome
 from schemas.policy import Policy
 from streams.moves.followed import FollowedEvictions
-from tests.streams.cluster.builders import CLUSTER, at
-from tests.streams.moves.builders import AS_OF, eviction, pod, policy, ref
+from tests.streams.cluster.builders import (
+    AS_OF,
+    CLUSTER,
+    at,
+    eviction,
+    moves_policy,
+    owned_pod,
+    ref,
+)
 from tests.streams.outputs import read_message
 
 
 def following(of: Policy | None = None, **limits: int) -> FollowedEvictions:
-    return FollowedEvictions(CLUSTER, of or policy(followSeconds=600), **limits)
+    return FollowedEvictions(CLUSTER, of or moves_policy(followSeconds=600), **limits)
 
 
 def see(followed: FollowedEvictions, **hot: bool | None) -> None:
@@ -30,7 +37,7 @@ def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
     followed = following()
     followed.follow(eviction("old", source="a", hot=True))
     see(followed, a=True)
-    followed.note_arrival("owner", pod("new"), "b")
+    followed.note_arrival("owner", owned_pod("new"), "b")
     see(followed, a=True, b=True)
     see(followed, a=False, b=False)
     made = outcome(followed)
@@ -47,10 +54,10 @@ def test_a_move_is_reported_with_what_the_newest_round_found() -> None:
 
 
 def test_an_eviction_is_reported_once_the_time_of_the_policy_in_force_is_over() -> None:
-    followed = following(policy(followSeconds=600))
+    followed = following(moves_policy(followSeconds=600))
     followed.follow(eviction("old"))
     assert followed.tick(at(599), AS_OF) == []
-    followed.set_policy(policy(followSeconds=900))
+    followed.set_policy(moves_policy(followSeconds=900))
     assert followed.tick(at(899), AS_OF) == []
     assert outcome(followed, 900).pod == ref("old")
     assert followed.tick(at(901), AS_OF) == []
@@ -77,16 +84,16 @@ def test_a_round_that_measures_no_node_leaves_the_earlier_finding() -> None:
 def test_a_replacement_on_the_source_has_returned(node: str, returned: bool) -> None:
     followed = following()
     followed.follow(eviction("old", source="a"))
-    followed.note_arrival("owner", pod("new"), node)
+    followed.note_arrival("owner", owned_pod("new"), node)
     assert outcome(followed).returned is returned
 
 
 def test_a_replacement_that_is_evicted_was_moved_again() -> None:
     followed = following()
     followed.follow(eviction("old", source="a"))
-    followed.note_arrival("owner", pod("new"), "b")
+    followed.note_arrival("owner", owned_pod("new"), "b")
     followed.follow(eviction("new", source="b", seconds=100))
-    followed.note_arrival("owner", pod("newer"), "c")
+    followed.note_arrival("owner", owned_pod("newer"), "c")
     first = outcome(followed, 600)
     assert (first.pod, first.moved_again) == (ref("old"), True)
     second = outcome(followed, 700)
@@ -98,8 +105,8 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
     followed.follow(eviction("one"))
     followed.follow(eviction("two", seconds=1))
     for uid, node in (("x", "b"), ("x", "c"), ("y", "d"), ("z", "e")):
-        followed.note_arrival("owner", pod(uid), node)
-    followed.note_arrival("another", pod("w", "another"), "f")
+        followed.note_arrival("owner", owned_pod(uid), node)
+    followed.note_arrival("another", owned_pod("w", "another"), "f")
     made = list(map(read_message, followed.tick(at(601), AS_OF)))
     assert [(each.pod.uid, each.target_node) for each in made] == [("one", "b"), ("two", "d")]
 
@@ -107,7 +114,7 @@ def test_replacements_go_to_evictions_in_their_order_and_never_twice() -> None:
 def test_a_command_is_followed_once() -> None:
     followed = following()
     followed.follow(eviction("old"))
-    followed.note_arrival("owner", pod("new"), "b")
+    followed.note_arrival("owner", owned_pod("new"), "b")
     followed.follow(eviction("old"))
     assert outcome(followed).target_node == "b"
 

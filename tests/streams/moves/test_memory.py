@@ -1,14 +1,20 @@
 """A restart between any two events changes nothing: not what is written, published, or answered."""
 
-import random
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.storage.tables import kind_of_key, row_key
-from tests.streams.cluster.builders import CLUSTER, START_MS, at
-from tests.streams.moves.builders import AS_OF, eviction, pod, policy
+from tests.streams.cluster.builders import (
+    AS_OF,
+    CLUSTER,
+    START_MS,
+    at,
+    eviction,
+    moves_policy,
+    owned_pod,
+)
 from tests.streams.moves.harness import Kept
 
 _OWNERS = st.sampled_from(("web", "job", "shop/bare"))
@@ -16,13 +22,13 @@ _NODES = st.sampled_from(("a", "b", "c"))
 _UIDS = st.sampled_from(("u1", "u2", "u3", "u4"))
 #: So short that everything ends and begins again within a few events.
 _POLICIES = (
-    policy(
+    moves_policy(
         coolingSeconds=40, coolingMetrics=1, loopWindowSeconds=200, maxMovesPerOwner=2,
         initialFreezeSeconds=30, maxFreezeSeconds=100, followSeconds=50,
     ),
-    policy(coolingSeconds=5, loopWindowSeconds=60),
-    policy("observe", loopWindowSeconds=100, initialFreezeSeconds=50),
-    policy(enabled=False),
+    moves_policy(coolingSeconds=5, loopWindowSeconds=60),
+    moves_policy("observe", loopWindowSeconds=100, initialFreezeSeconds=50),
+    moves_policy(enabled=False),
 )  # fmt: skip
 _EVENTS = st.one_of(
     st.tuples(st.just("tick"), st.sampled_from((1, 7, 31, 55, 130, 400))),
@@ -52,7 +58,7 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
         case ("stayed", owner, node):
             moves.stayed(owner, node, now_ms)
         case ("arrived", owner, node, uid):
-            memory.arrived(pod(uid, owner), node, now_ms)
+            memory.arrived(owned_pod(uid, owner), node, now_ms)
         case ("metric", node):
             moves.metric(node, now_ms)
         case ("round", hot):
@@ -81,26 +87,6 @@ def answers(kept: Kept, now_ms: int) -> list[Any]:
     return said
 
 
-@given(
-    st.lists(st.tuples(_EVENTS, st.one_of(st.none(), st.integers(0, 2**32))), max_size=60),
-    st.sampled_from(_POLICIES),
-)
-def test_a_restart_between_any_two_events_changes_nothing(
-    events: list[tuple[tuple[Any, ...], int | None]], first: Any
-) -> None:
-    steady, restarted = Kept(first), Kept(first)
-    now_ms = START_MS
-    for event, restart in events:
-        if restart is not None:
-            restarted.restart(random.Random(restart))
-        then_ms, published = happen(steady, now_ms, event)
-        assert happen(restarted, now_ms, event) == (then_ms, published)
-        now_ms = then_ms
-        assert steady.write() == restarted.write()
-        assert steady.rows == restarted.rows
-        assert answers(steady, now_ms) == answers(restarted, now_ms)
-
-
 @given(st.lists(_EVENTS, max_size=60), st.sampled_from(_POLICIES))
 def test_after_a_long_silence_nothing_is_left(events: list[tuple[Any, ...]], first: Any) -> None:
     kept = Kept(first)
@@ -115,14 +101,14 @@ def test_after_a_long_silence_nothing_is_left(events: list[tuple[Any, ...]], fir
 
 
 def test_a_row_is_written_only_when_it_has_changed() -> None:
-    kept = Kept(policy())
+    kept = Kept(moves_policy())
     moves = kept.memory.moves
     moves.left("web", "a", at(0), "hot")
     keys = [row_key(0, CLUSTER, "cooling_nodes", "a"), row_key(0, CLUSTER, "recent_moves", "web")]
     assert [row.key for row in kept.write()] == keys
     moves.observe({"b"}, at(60))
     moves.metric("b", at(60))
-    kept.memory.arrived(pod("x", "another"), "a", at(60))
+    kept.memory.arrived(owned_pod("x", "another"), "a", at(60))
     kept.memory.tick(at(61), AS_OF)
     assert kept.write() == []
     assert list(kept.rows) == keys
@@ -130,14 +116,14 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
 
 
 def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
-    kept = Kept(policy(initialFreezeSeconds=7_200))
+    kept = Kept(moves_policy(initialFreezeSeconds=7_200))
     memory = kept.memory
     memory.moves.left("web", "a", at(0), "hot")
     memory.moves.arrived("web", "a", at(1))
     kept.write()
-    memory.set_policy(policy(initialFreezeSeconds=14_400), at(100))
+    memory.set_policy(moves_policy(initialFreezeSeconds=14_400), at(100))
     assert kept.write() == []
-    memory.set_policy(policy(initialFreezeSeconds=60), at(200))
+    memory.set_policy(moves_policy(initialFreezeSeconds=60), at(200))
     assert [kind_of_key(row.key) for row in kept.write()] == ["recent_moves"]
     assert memory.moves.frozen("web", at(259)) is not None
     assert memory.moves.frozen("web", at(260)) is None

@@ -1,11 +1,10 @@
 """Interned columns hold to a plain list of values; columns on demand stay few."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.placement.columns import Interned, OnDemand
+from streams.placement.columns import Interned
 
 VALUES = st.sampled_from(("", "a", "b", "c"))
 #: A row (taken modulo their number) and its value, or how rows move.
@@ -43,42 +42,3 @@ def test_an_interned_column_answers_like_a_list_of_its_values(
         assert (where is None) == set(plain).issubset(some)
         if where is not None:
             assert where.tolist() == [value in some for value in plain]
-
-
-def test_a_test_is_made_once_per_distinct_value() -> None:
-    asked: list[str] = []
-
-    def test(value: str) -> bool:
-        asked.append(value)
-        return False
-
-    Interned("", ["a", "b", "a", "a"]).where(test)
-    assert sorted(asked) == ["a", "b"]
-
-
-def test_values_that_no_row_has_any_more_are_forgotten() -> None:
-    column = Interned("", ["a"])
-    for i in range(1000):
-        column.put(0, f"value {i}")
-    assert len(column) == 1
-    assert len(column._values) <= 2
-
-
-def test_a_column_without_rows_answers_with_none_of_them() -> None:
-    assert Interned("").holding(["a"]).tolist() == []
-    assert Interned("").where(bool) is None
-
-
-def test_a_column_is_built_once_while_it_is_asked_for() -> None:
-    columns = OnDemand[list[str]](2)
-    first = columns.ask("zone", lambda name: [name])
-    assert first == ["zone"]
-    assert columns.ask("zone", lambda name: [name]) is first
-
-
-@pytest.mark.parametrize(("asked", "left"), [("aba", "ba"), ("abac", "ac"), ("abcc", "bc")])
-def test_the_column_that_was_asked_for_longest_ago_goes_first(asked: str, left: str) -> None:
-    columns = OnDemand[str](2)
-    for name in asked:
-        assert columns.ask(name, str.upper) == name.upper()
-    assert list(columns) == list(left)

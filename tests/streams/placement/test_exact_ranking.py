@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.placement.exact_ranking import ExactRanking
-from streams.placement.placer import Placer
 from streams.placement.ranking import REFUSED, Ranking
-from tests.streams.placement.test_ranking import KIND, Exact, MadeUpFilter, Raw, World
+from tests.streams.placement.test_ranking import World
 
 
 def _exact(memory: dict[str, int], weight: int = 1) -> World:
@@ -26,23 +25,6 @@ def test_what_whole_numbers_put_level_is_told_apart() -> None:
     assert isinstance(ranking, ExactRanking)
     assert ranking.best() == 1
     assert ranking.runners_up(3, {1}) == [2, 0, 3]
-
-
-def test_it_is_for_a_score_alone() -> None:
-    world = _exact({"a": 10, "b": 20})
-    one, other = Exact(), Raw(normalised=False)
-    placer = Placer(world.inventory, lambda *_: ([MadeUpFilter()], [(one, 1), (other, 1)]))
-    assert type(placer.rank(KIND)) is Ranking
-
-
-def test_where_every_node_is_refused_none_is_best() -> None:
-    world = _exact({"a": 10, "b": 20})
-    world.hold("a")
-    world.hold("b")
-    ranking = world.rank()
-    assert ranking.best() is None
-    assert _whole(ranking) == [REFUSED, REFUSED]
-    assert [term.score for term in ranking.terms(0)] == [0]
 
 
 @pytest.mark.parametrize("weight", [1, 7])

@@ -14,11 +14,11 @@ from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
     controlled_by,
+    eviction,
     full,
     lifecycle,
     metric,
     node,
-    node_gone,
     outcome,
     pod,
     policy_record,
@@ -26,7 +26,6 @@ from tests.streams.cluster.builders import (
     tick,
 )
 from tests.streams.cluster.harness import Run, cluster, only, outcomes, waiting
-from tests.streams.moves.builders import eviction
 
 
 def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
@@ -57,14 +56,6 @@ def test_a_pod_goes_to_the_best_node_that_its_owner_did_not_leave_hot() -> None:
     assert (made.outcome, made.node) == ("placed", "node-2")
     assert made.refused_by == {"RecentMoves": 1}
     assert [each.node for each in made.runners_up] == ["node-3"]
-
-
-def test_pods_of_the_same_kind_and_another_owner_go_where_they_would() -> None:
-    run = three_nodes()
-    left(run, "node-1")
-    made = only(run.say(request(owned("a", "other"))))
-    assert (made.node, made.refused_by) == ("node-1", {})
-    assert kind_of(owned("a")).key == kind_of(owned("a", "other")).key
 
 
 def test_a_node_that_others_refuse_already_is_not_counted_again() -> None:
@@ -146,33 +137,6 @@ def test_it_stops_waiting_like_any_other(ending: str) -> None:
     assert run.say(tick(100)) == []
 
 
-def test_a_restart_while_it_waits_changes_nothing() -> None:
-    steady, restarted = (cluster(node("node-1")) for _ in range(2))
-    for run in (steady, restarted):
-        left(run, "node-1")
-        run.say(request(owned("a")), request(owned("b")))
-    for seconds in (0.5, 1, 2, 3, 7, 100, 200, 260, 299, 300, 301, 330):
-        restarted.restart()
-        for run in (steady, restarted):
-            run.say(tick(seconds))
-            if seconds in (200, 260):
-                run.say(metric("node-1", seconds=seconds))
-        assert steady.outputs == restarted.outputs
-        assert steady.rows == restarted.rows
-    assert waiting(steady) == []
-
-
-def test_a_node_that_goes_and_comes_again_is_another_one() -> None:
-    run = cluster(node("node-1"))
-    left(run, "node-1")
-    run.say(node_gone("node-1"), node("node-1"))
-    assert only(run.say(request(owned("a")))).outcome == "placed"
-    run = cluster(node("node-1"), node("node-2"))
-    left(run, "node-1")
-    run.full_list("node-state", "list-1", node("node-2"))
-    assert not run.state.memory.moves.cooldown.rows
-
-
 @pytest.mark.parametrize("confirmed", ["by its binder", "by its lifecycle"])
 def test_a_replacement_that_arrives_ends_the_move_once(confirmed: str) -> None:
     run = three_nodes()
@@ -206,17 +170,6 @@ def test_the_outcome_of_a_move_is_told_at_a_tick_with_what_it_was_computed_from(
     (made,) = [each for each in statuses if isinstance(each, MoveOutcome)]
     assert (made.target_node, made.returned) == ("node-2", False)
     assert made.as_of.offsets["clock"] == record.offset
-
-
-def test_a_cluster_without_memory_asks_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = three_nodes()
-
-    def asked(of: Pod) -> str:
-        raise AssertionError(f"the owner of {of.name} was asked for")
-
-    monkeypatch.setattr(Pod, "owner_key", property(asked))
-    assert only(run.say(request(owned("a")))).outcome == "placed"
-    assert run.say(lifecycle("bound", owned("a"), "node-1")) == []
 
 
 @given(

@@ -3,12 +3,11 @@ import pytest
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import Taint
 from streams.cluster.statistics import figures_of
-from streams.placement.explain import REASONS_MAX, Refusals
+from streams.placement.explain import REASONS_MAX
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import (
     aggregated,
     container,
-    controlled_by,
     lifecycle,
     metric,
     node,
@@ -22,41 +21,6 @@ from tests.streams.cluster.harness import Run, only
 
 def cause(cluster: str = "c", topic: str = "t", partition: int = 0, offset: int = 0) -> Cause:
     return Cause(cluster, topic, partition, offset, now_ms=0, as_of=as_of(partition, {}))
-
-
-def test_an_id_is_of_one_input_and_one_pod() -> None:
-    ids = [
-        cause().decision_id("uid"),
-        cause().decision_id("uid2"),
-        cause(offset=1).decision_id("uid"),
-        cause(partition=1).decision_id("uid"),
-        cause(topic="clock").decision_id("uid"),
-        cause(cluster="d").decision_id("uid"),
-    ]
-    assert len(set(ids)) == len(ids)
-    assert cause().decision_id("uid") == ids[0]
-    assert all(len(each) == 24 for each in ids)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "counts", "message"),
-    [
-        (0, [], "there are no nodes"),
-        (1, [(1, "Insufficient cpu")], "1 node: Insufficient cpu"),
-        (
-            5,
-            [(3, "node(s) cpu usage exceed threshold"), (2, "node(s) nodeMetric expired")],
-            "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired",
-        ),
-        (9, [(3, "Too many pods")], "3 nodes: Too many pods; 6 nodes: other reasons"),
-        (4, [(3, "Too many pods")], "3 nodes: Too many pods; 1 node: other reasons"),
-    ],
-)
-def test_refusals_are_counted_in_one_line(
-    nodes: int, counts: list[tuple[int, str]], message: str
-) -> None:
-    reasons = tuple((reason, count) for count, reason in counts)
-    assert Refusals(nodes, 0, {"Some": nodes}, reasons).message == message
 
 
 def test_of_many_reasons_the_most_frequent_are_reported() -> None:
@@ -96,7 +60,6 @@ compat: koordinator
 loadAware:
   aggregated: {usageThresholds: {cpu: 50}, usageAggregationType: p95, usageAggregatedDuration: 15m}
 """
-_BY_RISK = "plugins: {score: [OverutilizationRisk]}\n"
 
 
 def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() -> None:
@@ -133,72 +96,6 @@ def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_
         assert only(run.say(request(pod("huge", cpu="9999")))).judged_by_estimates == told
         run.restart()
         assert only(run.say(request(pod("other", cpu="9998")))).judged_by_estimates == told
-
-
-@pytest.mark.parametrize(
-    ("said", "prod", "daemon"),
-    [
-        (f"  prodUsageThresholds: {{cpu: 50}}\n{_BY_RISK}", None, None),
-        (
-            f"  prodUsageThresholds: {{cpu: 50}}\n  checkBoth: true\n{_BY_RISK}",
-            {"p95 over 15m": 1},
-            None,
-        ),
-        (_BY_RISK, {"p95 over 15m": 1}, None),
-        (
-            "plugins: {score: [LoadAwareScheduling]}\n",
-            {"p95 over 15m": 1, "p99 over 30m": 1},
-            {"p99 over 30m": 1},
-        ),
-        (
-            "  scoreAccordingProdUsage: true\nplugins: {score: [LoadAwareScheduling]}\n",
-            {"p95 over 15m": 1},
-            None,
-        ),
-    ],
-)
-def test_a_statistic_that_nobody_asks_for_about_a_pod_is_not_said_to_lack(
-    said: str, prod: dict[str, int] | None, daemon: dict[str, int] | None
-) -> None:
-    both = _BY_P95.replace("15m}", "15m, scoreAggregationType: p99, scoreAggregatedDuration: 30m}")
-    run = Run()
-    run.say(tick(), policy_record(both + said), node("a"), metric("a"))
-    made = only(run.say(request()))
-    assert made.judged_by_estimates == prod
-    assert bool(made.message) == bool(prod)
-    of_daemon = pod("d", owners=controlled_by("set", "DaemonSet"))
-    assert only(run.say(request(of_daemon))).judged_by_estimates == daemon
-    batch = pod("b", labels={"koordinator.sh/priority-class": "koord-batch"})
-    asked = only(run.say(request(batch))).judged_by_estimates
-    assert asked is not None
-    assert asked["p95 over 15m"] == 1
-
-
-def test_without_the_load_aware_plugins_nothing_is_judged_by_estimates() -> None:
-    plugins = "plugins: {filter: [NodeResourcesFit], score: []}"
-    run = Run()
-    run.say(tick(), policy_record(_BY_P95 + plugins), node("a"), metric("a"))
-    assert only(run.say(request())).judged_by_estimates is None
-
-
-@pytest.mark.parametrize(
-    ("plugins", "expected"),
-    [
-        ("{filter: [LoadAwareScheduling], score: [NodeResourcesFit]}", {"p95 over 15m": 1}),
-        ("{filter: [NodeResourcesFit], score: [LoadAwareScheduling]}", {"p99 over 30m": 1}),
-        (
-            "{filter: [LoadAwareScheduling], score: [LoadAwareScheduling]}",
-            {"p95 over 15m": 1, "p99 over 30m": 1},
-        ),
-    ],
-)
-def test_only_statistics_that_an_enabled_plugin_goes_by_are_said_to_lack(
-    plugins: str, expected: dict[str, int]
-) -> None:
-    both = _BY_P95.replace("15m}", "15m, scoreAggregationType: p99, scoreAggregatedDuration: 30m}")
-    run = Run()
-    run.say(tick(), policy_record(f"{both}plugins: {plugins}"), node("a"), metric("a"))
-    assert only(run.say(request())).judged_by_estimates == expected
 
 
 @pytest.mark.parametrize(

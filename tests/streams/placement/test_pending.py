@@ -1,13 +1,12 @@
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.inventory.node_index import Change
-from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.placement.pending import PendingRequests, Waiting
 from streams.pods.kind import kind_of
-from tests.streams.cluster.builders import pod, policy, request
+from tests.streams.cluster.builders import pod, request
 
 
 def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any) -> Waiting:
@@ -17,41 +16,6 @@ def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: A
     if add:
         pending.add(one, now_ms=0)
     return one
-
-
-@pytest.mark.parametrize(
-    ("failures", "seconds"), [(1, 2), (2, 4), (3, 8), (4, 16), (5, 20), (6, 20), (10**9, 20)]
-)
-def test_the_back_off_doubles_up_to_its_limit(failures: int, seconds: int) -> None:
-    by = policy("{initialBackoffSeconds: 2, maxBackoffSeconds: 20}")
-    assert backoff_ms(by, failures) == seconds * 1000
-
-
-def test_requests_of_one_kind_are_one_group() -> None:
-    pending = PendingRequests()
-    first, second = waiting(pending, "a"), waiting(pending, "b")
-    other = waiting(pending, "c", cpu="2")
-    assert pending.group(first.kind) is pending.group(second.kind)
-    assert pending.group(other.kind) is not pending.group(first.kind)
-    assert len(pending) == 3
-
-
-def test_a_group_ends_with_its_last_request() -> None:
-    pending = PendingRequests()
-    first, _ = waiting(pending, "a"), waiting(pending, "b")
-    pending.remove("a")
-    assert pending.group(first.kind) is not None
-    pending.remove("b")
-    assert pending.group(first.kind) is None
-    assert pending.remove("b") is None
-
-
-def test_requests_are_given_in_the_order_of_arrival() -> None:
-    pending = PendingRequests()
-    for uid in "abc":
-        waiting(pending, uid)
-    waiting(pending, "a", cpu="2")
-    assert [each.request.pod.uid for each in pending] == ["a", "b", "c"]
 
 
 def test_a_group_is_due_when_its_back_off_is_over_or_a_change_may_help_it() -> None:
@@ -157,16 +121,3 @@ def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
     pending.remove("a")
     pending.release_delayed(5000)
     assert pending.group(one.kind) is None
-
-
-def test_requests_that_are_only_kept_are_in_no_group_and_taken_in_order() -> None:
-    pending = PendingRequests()
-    kept = [waiting(pending, uid, add=False) for uid in "abc"]
-    for one in (kept[2], kept[0], kept[1]):
-        pending.keep(one)
-    assert pending.group(kept[0].kind) is None
-    assert len(pending) == 3
-    pending.remove("b")
-    taken = [pending.take_unseen() for _ in range(3)]
-    assert [None if each is None else each.pod.uid for each in taken] == ["a", "c", None]
-    assert (len(pending), pending.unseen) == (0, {})

@@ -25,18 +25,6 @@ from tests.streams.cluster.oracle import refresh_all
 from tests.streams.placement.builders import loaded_node
 
 
-def test_a_policy_may_name_what_is_registered_in_the_default_order() -> None:
-    assert tuple(FILTERS) == BUILT_IN.filter
-    assert tuple(SCORES) == BUILT_IN.score
-
-
-def test_plugins_are_known_by_the_name_under_which_they_are_registered() -> None:
-    policy = Policy()
-    estimator = Estimator(policy.load_aware)
-    for name, make in {**FILTERS, **SCORES}.items():
-        assert make(policy, estimator).name == name
-
-
 def test_the_policy_enables_orders_and_weighs() -> None:
     choice = PluginChoice(
         filter=(EnabledPlugin(name="NodeResourcesFit"), EnabledPlugin(name="NodeName")),
@@ -147,27 +135,6 @@ def _same(left: Filter | Score, right: Filter | Score, kind: Kind, size: int) ->
             assert left.reason(a, row) == right.reason(b, row)
         elif isinstance(left, Score) and isinstance(right, Score):
             assert left.score(a, row) == right.score(b, row)
-
-
-@pytest.mark.slow
-def test_what_strategies_draw_is_refused_by_every_filter_now_and_then() -> None:
-    """A property that draws only what passes would hold of anything."""
-    refused: set[str] = set()
-
-    @given(policies(), _WORLD, _KINDS)
-    @settings(database=None, derandomize=True, max_examples=100)
-    def draw(policy: Policy, drawn: list[Any], kinds: list[Kind]) -> None:
-        nodes = _nodes(Estimator(policy.load_aware), drawn)
-        for plugin in _plugins(policy):
-            if isinstance(plugin, Filter):
-                refresh_all(plugin, nodes, at(0))
-                prepared = [plugin.prepare(kind) for kind in kinds]
-                rows = range(len(nodes))
-                if any(plugin.reason(each, row) for each in prepared for row in rows):
-                    refused.add(plugin.name)
-
-    draw()
-    assert refused == set(FILTERS)
 
 
 def test_a_new_plugin_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,11 +63,6 @@ def test_overhead_is_added_to_requests_and_to_limits_that_exist() -> None:
     assert demand.limits == {"cpu": 2050}
 
 
-def test_a_limit_of_nothing_gets_no_overhead() -> None:
-    of = pod(containers=(container({}, amounts(cpu="0")),), overhead={"cpu": "50m"})
-    assert pod_demand(of).limits == {"cpu": 0}
-
-
 @pytest.mark.parametrize(
     ("containers", "init_containers", "best_effort"),
     [
@@ -106,13 +101,6 @@ def test_no_part_of_a_pod_asks_for_more_than_the_whole(of: Pod) -> None:
         for each in (*of.containers, *of.init_containers):
             for resource, text in getattr(each, field).items():
                 assert totals[resource] >= amount_of(resource, nanos(text))
-
-
-@given(pods())
-def test_the_order_of_containers_does_not_matter(of: Pod) -> None:
-    turned = of.model_copy(update={"containers": of.containers[::-1]})
-    assert pod_demand(turned).requests == pod_demand(of).requests
-    assert pod_demand(turned).limits == pod_demand(of).limits
 
 
 MI = 2**20

@@ -71,18 +71,6 @@ def test_whatever_a_decision_depends_on_makes_another_kind(fields: dict[str, Any
     assert kind_of(pod(**fields)).key != kind_of(pod()).key
 
 
-def test_the_order_in_which_maps_were_filled_makes_no_other_kind() -> None:
-    one = pod(node_selector={"zone": "a", "disk": "ssd"})
-    other = pod(node_selector={"disk": "ssd", "zone": "a"})
-    assert kind_of(one).key == kind_of(other).key
-
-
-def test_a_kind_knows_what_its_pods_ask_for() -> None:
-    kind = kind_of(pod(cpu="2", owners=(OwnerReference(kind="DaemonSet"),)))
-    assert kind.demand.requests["cpu"] == 2000
-    assert (kind.priority_class, kind.prod, kind.daemon) == ("prod", True, True)
-
-
 def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
     fields: dict[str, Any] = {
         "labels": {"koordinator.sh/qosClass": "LS"},
@@ -94,11 +82,6 @@ def test_a_kind_is_the_same_whether_or_not_one_like_it_came_before() -> None:
     again = kind_of(pod("pod-2", cpu="123m", **fields))
     assert again is not first
     assert (again.key, again.demand, again.prod) == (first.key, first.demand, first.prod)
-
-
-def test_a_pod_of_very_many_words_has_a_kind_too() -> None:
-    wordy = pod(node_selector={f"label-{number}": "x" * 100 for number in range(100)})
-    assert kind_of(wordy).key == kind_of(wordy.model_copy(update={"uid": "other"})).key
 
 
 def test_pods_of_one_kind_share_what_they_have_in_common_and_stay_themselves() -> None:
@@ -119,14 +102,6 @@ def test_pods_share_labels_and_owners_and_what_was_said_stays_the_same() -> None
     assert first.labels is second.labels
     assert first.owners is second.owners
     assert [first, second, third] == [*pods, bare]
-
-
-def test_pods_of_some_thousand_kinds_share_what_they_have_in_common() -> None:
-    def kept() -> list[int]:
-        pods = [pod("pod", cpu=f"7.{number:04}") for number in range(5_000)]
-        return [id(share_parts(each, kind_of(each)).containers) for each in pods]
-
-    assert kept() == kept()
 
 
 def test_a_request_that_was_withdrawn_leaves_neither_itself_nor_its_size_behind(

@@ -9,8 +9,7 @@ from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.pods.kind import kind_of
 from streams.pods.owners import Owners
-from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy
-from tests.streams.migration.builders import replica
+from tests.streams.cluster.builders import CLUSTER, lifecycle, node, node_gone, pod, policy, replica
 
 
 def test_owners_count_pods_that_are_not_ready() -> None:

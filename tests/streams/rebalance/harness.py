@@ -18,19 +18,17 @@ from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.packing import put
 from streams.stage.records import RowChange, read_row
 from tests.streams.cluster.builders import (
+    BY_RISK,
+    BY_THRESHOLDS,
     CLUSTER,
+    INTERVAL_MS,
+    PERCENT,
     START_MS,
+    by_thresholds,
     container,
     controlled_by,
     lifecycle,
     node,
-)
-from tests.streams.rebalance.builders import (
-    BY_RISK,
-    INTERVAL_MS,
-    PERCENT,
-    THRESHOLDS,
-    by_thresholds,
 )
 
 
@@ -53,7 +51,7 @@ class Asked(Rules):
 class World:
     """Nodes, pods and what they use, as given; a round sees exactly that."""
 
-    def __init__(self, document: str = THRESHOLDS, *, now_ms: int = START_MS) -> None:
+    def __init__(self, document: str = BY_THRESHOLDS, *, now_ms: int = START_MS) -> None:
         self.policy: Policy = read_policy(by_thresholds(document))
         self.now_ms = now_ms
         self.inventory = Inventory(self.policy)
@@ -200,7 +198,7 @@ def targets(world: World, names: Iterable[str], system: int = 10) -> None:
         world.node(name, system)
 
 
-def hot_world(document: str = THRESHOLDS) -> World:
+def hot_world(document: str = BY_THRESHOLDS) -> World:
     """One hot node with a pod that just covers the excess, and one target."""
     world = World(document)
     world.node("hot", system=60)
@@ -240,7 +238,7 @@ def risky(document: str = BY_RISK, **fields: Any) -> World:
 
 def busy(hot: int, pods: int = 3, *, koordinator: bool = False) -> World:
     """Hot nodes whose pods nobody lets go, and room for them elsewhere."""
-    world = World(THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
+    world = World(BY_THRESHOLDS + ("compat: koordinator\n" if koordinator else ""))
     for number in range(hot):
         world.node(f"hot-{number:02}", system=90 - 30)
         for place in range(pods):

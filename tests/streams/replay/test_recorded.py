@@ -47,14 +47,6 @@ def test_decisions_of_each_policy_are_counted_by_a_loop_over_the_recording() -> 
     assert sorted(decisions.values()) == [2, 3]
 
 
-def test_batches_are_read_only_as_they_are_asked_for() -> None:
-    history = _history()
-    recording = Recording(
-        0, enumerate([history.journal[0], history.journal[1], b"{"]), Topics(history.topics)
-    )
-    assert next(recording).batch.sequence == 0
-
-
 def test_a_record_that_was_passed_over_is_named_with_its_batch() -> None:
     log, history = Log(), Journaled()
     first, passed_over, third = [log.message(request(pod(f"p{number}"))) for number in range(3)]
@@ -72,7 +64,3 @@ def test_foreign_records_are_counted_also_after_the_last_batch() -> None:
     recording = Recording(0, enumerate(values), Topics(history.topics))
     assert len(list(recording)) == len(list(_recording(history)))
     assert recording.foreign == 3
-
-
-def test_an_empty_journal_has_no_batches() -> None:
-    assert list(Recording(0, [], Topics([]))) == []

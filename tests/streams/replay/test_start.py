@@ -74,14 +74,6 @@ def test_what_the_journal_still_has_whole_is_replayed_from_its_first_batch() -> 
     assert _begun_at(broker) is None
 
 
-def test_with_a_time_the_newest_checkpoint_before_it_is_enough() -> None:
-    broker, offsets = _history()
-    assert _begun_at(broker, at(100 * 60)) == offsets[2]
-    assert _begun_at(broker, at(9 * 60)) == offsets[1], "its own batch is to be compared as well"
-    assert _begun_at(broker, at(9 * 60) + 1) == offsets[2]
-    assert _begun_at(broker, at(3 * 60)) is None, "then the first batch, which is there"
-
-
 def test_without_its_beginning_most_of_what_is_left_is_compared() -> None:
     broker, offsets = _history()
     broker.first["journal"] = 2
@@ -156,15 +148,6 @@ def test_the_error_says_what_is_missing_and_since_when_a_replay_is_possible() ->
         assert "1 that never became whole; 1 unreadable records" in words
         assert "LOADSTREAM_WORKER_CHECKPOINT_INTERVAL_S" in words
         assert "retention.ms" in words
-
-
-def test_a_cluster_of_before_there_were_checkpoints_has_none() -> None:
-    broker, _ = _history()
-    del broker.topics["checkpoints"]
-    assert _begun_at(broker, at(120)) is None
-    broker.first["journal"] = 1
-    with pytest.raises(NotReplayable, match="journal offsets 0 to 0 are gone"):
-        find_beginning(broker, 0, None)
 
 
 def test_of_many_checkpoints_only_those_around_the_asked_one_are_read(

@@ -36,11 +36,6 @@ def test_mean_and_deviation_are_those_of_all_minutes(stretches: list[tuple[int, 
     assert lifetime.usage[1] / PARTS == pytest.approx(deviation, abs=0.1 + len(stretches) / PARTS)
 
 
-def test_resources_are_apart() -> None:
-    lifetime = extend_lifetime(extend_lifetime(None, 5, [100, 7]), 5, [300, 7])
-    assert lifetime == Lifetime(10, (200 * PARTS, 100 * PARTS, 7 * PARTS, 0))
-
-
 def test_usage_of_more_than_a_week_ago_is_forgotten() -> None:
     lifetime: Lifetime | None = None
     for _ in range(MINUTES_MAX // 5):
@@ -145,13 +140,3 @@ def test_what_is_expected_is_between_the_mean_and_the_recent_average(
     assert 0 <= expected.usage[1] <= lifetime.usage[1]
     assert expected.minutes == lifetime.minutes
     assert 0 <= lifetime.recent[2] <= 1_000_000
-
-
-@given(st.lists(st.tuples(st.integers(0, 64_000), st.integers(0, 2**40)), min_size=2, max_size=20))
-def test_recent_averages_of_resources_are_apart(usage: list[tuple[int, int]]) -> None:
-    lifetime = start_lifetime(WINDOW_MINUTES, usage[0])
-    for used in usage[1:]:
-        lifetime = _extend(lifetime, used)
-    alone = [_lifetime([used[index] for used in usage]) for index in range(2)]
-    assert lifetime.recent == alone[0].recent + alone[1].recent
-    assert expect_usage(lifetime).usage == sum((expect_usage(each).usage for each in alone), ())

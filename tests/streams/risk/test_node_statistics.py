@@ -334,16 +334,6 @@ def _with_lifetimes(said: NodeMetric, **lifetimes: tuple[int, int, int]) -> Node
     return said.model_copy(update={"lifetimes": columns})
 
 
-def test_a_lifetime_of_no_minutes_is_not_used() -> None:
-    statistics, held = _statistics(), _held("a", seconds=-60_000)
-    statistics.add(held)
-    statistics.measure(_with_lifetimes(_metric(5, a=900), a=(600, 100, 50)), [held], extend=True)
-    unsaid = _with_lifetimes(_metric(15, a=900), a=(0, 0, 0))
-    assert statistics.measure(unsaid, [held], extend=True)
-    minutes, (mean, _), _ = statistics.lifetimes["a"]
-    assert (minutes, mean) == (605, 100 * PARTS + 800 * PARTS * 5 // 605)
-
-
 def test_a_lifetime_in_the_metric_replaces_averages() -> None:
     statistics, old, young = _statistics(), _held("a", seconds=-60_000), _held("b", seconds=120)
     for each in (old, young):
@@ -418,12 +408,3 @@ def test_a_lifetime_longer_than_the_pod_is_of_another_pod_of_its_name() -> None:
     said = _with_lifetimes(_metric(5, a=70), a=(600, 100, 50))
     statistics.measure(said, [held], extend=True)
     assert statistics.lifetimes["a"][:2] == (5, (70 * PARTS, 0))
-
-
-def test_a_lifetime_that_lacks_a_resource_is_not_used() -> None:
-    statistics = _statistics(resources=[{"name": "cpu"}, {"name": "memory"}], usagePriorPercent=50)
-    statistics.fleet.figures *= 2
-    held = _held("a", seconds=-60_000)
-    statistics.add(held)
-    statistics.measure(_with_lifetimes(_metric(5, a=70), a=(600, 100, 50)), [held], extend=True)
-    assert statistics.lifetimes["a"][:2] == (5, (70 * PARTS, 0, 0, 0))

@@ -30,25 +30,3 @@ def test_every_item_is_chosen_in_time(count: int, units: int, begin: int) -> Non
         for place in Budget(units, seed).choose([1] * count)
     }
     assert chosen == set(range(count))
-
-
-def test_an_item_larger_than_the_budget_is_chosen_alone() -> None:
-    assert len(Budget(6, 1).choose([30] * 10)) == 1
-    assert Budget(6, 1).choose([]) == []
-
-
-def test_more_items_are_chosen_where_they_may_take_less_than_their_size() -> None:
-    assert len(Budget(6, 1).choose([3] * 10, 3)) == 6
-
-
-def test_choosing_spends_nothing_and_what_is_spent_is_not_left() -> None:
-    budget = Budget(8)
-    budget.choose([1, 1])
-    budget.spend(4)
-    assert (budget.left, budget.has_more_than(1 / 2), budget.has_more_than(1 / 4)) == (
-        4,
-        False,
-        True,
-    )
-    budget.spend(5)
-    assert budget.is_spent

@@ -124,10 +124,6 @@ def test_what_is_no_piece_is_passed_over_and_counted(value: bytes | None) -> Non
     assert (finder.unreadable, len(finder.found)) == (1, 1)
 
 
-def test_a_piece_of_another_partition_is_none_of_this_one() -> None:
-    assert read_piece(3, _cut()[0]) is None
-
-
 def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
     theirs, ours = JournalPlace(2, 16, 20), JournalPlace(30, 19, 33)
     old, new = _cut(place=theirs), _cut(_ROWS[1:], place=ours)
@@ -137,12 +133,6 @@ def test_pieces_of_two_writers_between_each_other_are_distinguished() -> None:
     whole = _assembled(mixed, ours)
     assert whole is not None
     assert whole.rows == _ROWS[1:]
-
-
-def test_one_that_was_begun_again_at_the_same_place_is_the_second_attempt() -> None:
-    values = [*_cut()[:2], *_cut()]
-    assert _found(values) == [FoundCheckpoint(_PLACE, _NOW_MS, 2, len(values) - 1)]
-    assert _assembled(values) is not None
 
 
 def test_how_many_are_followed_at_a_time_is_limited() -> None:

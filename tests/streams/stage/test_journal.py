@@ -257,16 +257,6 @@ def test_no_record_is_longer_than_content_and_head_may_be(size: int, rows: int) 
     assert journal.follow(JournalPlace(), entries).rows == {row.key: row.value for row in changes}
 
 
-def test_runs_keep_the_order_in_which_records_were_applied() -> None:
-    applied = _records({"clock": [3], "node-state": [7, 8, 9]}) + _records({"clock": [4, 6]})
-    assert [(r["topic"], r["first_offset"], r["last_offset"]) for r in journal.runs(applied)] == [
-        ("clock", 3, 3),
-        ("node-state", 7, 9),
-        ("clock", 4, 4),
-        ("clock", 6, 6),
-    ]
-
-
 @given(
     results=st.lists(_results, min_size=1, max_size=6),
     cuts=st.lists(st.integers(0, 60), max_size=6),

@@ -42,11 +42,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_rows, "CHUNK_BYTES", 8)
 
 
-def test_a_row_that_fits_is_written_as_it_is() -> None:
-    assert Changelog().write(b"{1234567") == [RowChange(_KEY, b"{1234567")]
-    assert len(Changelog().write(b"{12345678")) == 3
-
-
 def test_records_fit_where_they_are_written_to() -> None:
     assert CHUNK_BYTES == PIECE_BYTES_MAX
     assert PIECE_BYTES_MAX + PIECE_HEAD_BYTES_MAX < 1_000_000 < BATCH_BYTES_MAX

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.stage.packing import Changes, packed_row
+from streams.stage.packing import Changes
 from streams.stage.records import DamagedTable, RowChange
 
 
@@ -28,13 +28,6 @@ def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
     return after
 
 
-def test_an_item_belongs_to_the_row_before_its_last_part() -> None:
-    row = "0/c/reserved_pods/node-1"
-    assert packed_row(f"{row}/uid/with/slashes") == (row, "uid/with/slashes")
-    assert packed_row(row) == (row, None)
-    assert packed_row("0/c/nodes/node-1/more") == ("0/c/nodes/node-1/more", None)
-
-
 def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
     changes = Changes()
     changes.add("0/c/nodes/n", b"1")
@@ -51,16 +44,6 @@ def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
         "pods": [],
         "schema_version": 1,
     }
-
-
-def test_a_row_that_was_written_whole_before_there_were_items_goes_on() -> None:
-    changes = Changes()
-    changes.add("0/c/reserved_pods/n/a", item("a", 5))
-    changes.add("0/c/reserved_pods/n", b'{"pods":[%b,%b]}' % (item("x"), item("y")))
-    changes.add("0/c/reserved_pods/n/x", None)
-    changes.add("0/c/reserved_pods/n/b", item("b", 6))
-    (row,) = changes.rows(lambda *_: b'{"pods":[]}')
-    assert uids(row.value) == ["y", "b"]
 
 
 def test_a_packed_row_that_cannot_be_read_is_an_error() -> None:

@@ -44,44 +44,6 @@ def estimate(
 FLAT = {"cpu": 250, "memory": 200 * MI}
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "expected"),
-    [
-        # The larger of limit and request, scaled: cpu by 85 %, memory by 70 %.
-        ({"cpu": "1"}, {"cpu": "2"}, 1700),
-        ({"cpu": "1"}, {"cpu": "1"}, 850),
-        ({"cpu": "1"}, {}, 850),
-        ({}, {"cpu": "1"}, 850),
-        ({"cpu": "3"}, {"cpu": "1"}, 1000),  # at most the limit
-        ({}, {}, 250),
-        ({"cpu": "0"}, {"cpu": "0"}, 250),
-        ({"cpu": "1m"}, {}, 1),
-        ({"cpu": "10m"}, {}, 9),  # 8.5 rounds away from zero
-        ({"cpu": "9e15"}, {}, 7_650_000_000_000_000_000),
-        ({"cpu": "9e18"}, {}, 7_839_866_231_326_559_232),  # 85 % of the largest amount, in float64
-    ],
-)
-def test_cpu_is_expected_by_the_larger_of_limit_and_request(
-    requests: dict[str, str], limits: dict[str, str], expected: int
-) -> None:
-    assert estimate(requests, limits)["cpu"] == expected
-
-
-def test_memory_is_scaled_by_its_own_factor() -> None:
-    assert estimate({"memory": "1Gi"})["memory"] == 751_619_277
-
-
-def test_a_pod_that_names_nothing_is_expected_to_use_a_flat_amount() -> None:
-    assert estimate({}) == FLAT
-
-
-def test_batch_and_mid_pods_are_expected_by_their_own_resources() -> None:
-    batch = {"kubernetes.io/batch-cpu": "2000", "kubernetes.io/batch-memory": "1Gi"}
-    mid = {"kubernetes.io/mid-cpu": "2000", "kubernetes.io/mid-memory": "1Gi"}
-    assert estimate(batch, of_class="batch") == {"cpu": 1700, "memory": 751_619_277}
-    assert estimate(mid, of_class="mid") == {"cpu": 1700, "memory": 751_619_277}
-
-
 def test_what_a_class_does_not_ask_for_is_flat_for_batch_and_nothing_for_others() -> None:
     native = {"cpu": "2", "memory": "1Gi"}
     assert estimate(native, of_class="batch") == FLAT

@@ -54,11 +54,6 @@ def test_a_statistic_is_found_by_its_exact_duration(
     assert read(aggregation, duration_ms, *ENTRIES) == expected
 
 
-def test_of_two_equal_entries_the_later_one_counts() -> None:
-    twice = (aggregated(300, p95={"cpu": 1}), aggregated(300, p95={"cpu": 2}))
-    assert read("p95", 0, *twice) == (2, 0)
-
-
 @pytest.mark.parametrize(
     ("aggregation", "duration_ms", "expected"),
     [
@@ -80,16 +75,6 @@ def test_by_our_rules_a_resource_that_the_mean_lacks_is_unknown() -> None:
     vectors = MetricVectors(said, Estimator(load_args()))
     assert vectors.read(None, 0) == Reading((0, 5), (0,))
     assert vectors.read("p95", 0) == Reading((7, 5), (), ((1, "mean"),))
-
-
-def test_usage_that_is_unknown_is_not_zero() -> None:
-    assert vectors(usage=None).node is None
-    assert vectors(usage={}).node == (0, 0)
-
-
-def test_the_report_interval_is_a_minute_where_none_is_said() -> None:
-    assert vectors().report_interval_ms == 60_000
-    assert vectors(report_interval_ms=0).report_interval_ms == 0
 
 
 def test_pods_are_known_by_their_last_usage_and_as_prod_if_any_entry_says_so() -> None:
@@ -125,10 +110,6 @@ def test_an_amount_that_no_machine_has_is_named(where: str, fields: dict[str, ob
     assert refusal.category == "limit"
     assert refusal.reason.startswith(f"{where}, ")
     assert str(AMOUNT_MAX) in refusal.reason
-
-
-def test_the_largest_amount_is_taken() -> None:
-    assert check_amounts(metric(cpu=AMOUNT_MAX, pods=(pod_metric("a", cpu=AMOUNT_MAX),))) is None
 
 
 def test_a_metric_is_kept_without_its_lifetimes() -> None:

@@ -94,12 +94,6 @@ def test_what_a_node_says_of_itself_goes_before_the_window() -> None:
     assert placed(run, "a").outcome == "waiting"
 
 
-def test_decisions_under_thresholds_that_do_not_move_say_nothing_of_them() -> None:
-    run = Run()
-    run.say(tick(), node("n"), metric("n"))
-    assert placed(run, "a").load_thresholds is None
-
-
 _EVERY_PART = """
 loadAware:
   usageThresholds: {cpu: 65}
@@ -122,12 +116,6 @@ def test_a_window_moves_each_kind_of_threshold_by_itself() -> None:
     assert thresholds.aggregated.thresholds == {"cpu": 77, "memory": 80}
     assert in_force.reported is not None
     assert in_force.reported["aggregated_usage"] == {"cpu": 77, "memory": 80}
-
-
-def test_before_the_first_tick_no_window_is_open() -> None:
-    assert compute_filter_thresholds(policy(_EVERY_PART), UsageHistory(), 0).thresholds.plain == {
-        "cpu": 65
-    }
 
 
 _RECENT = """
@@ -174,9 +162,3 @@ def test_a_whole_percent_is_within_the_bounds_and_leaves_no_resource_out(
     for _ in range(2):
         history.note(WHOLE_CLUSTER, {"cpu": mean}, recent)
     assert compute_filter_thresholds(moving, history, START_MS).thresholds.plain["cpu"] == whole
-
-
-def test_decisions_of_a_policy_without_the_filter_say_nothing_of_its_thresholds() -> None:
-    run = world()
-    run.say(tick(_OPENS_S), policy_record(_WINDOW + "plugins: {filter: [NodeResourcesFit]}\n"))
-    assert placed(run, "a").load_thresholds is None

@@ -37,64 +37,6 @@ def cpu_delta(of: ExpectedNodeUsage) -> int:
     return of.delta[0]
 
 
-def test_a_pod_that_no_metric_knows_is_estimated() -> None:
-    here = assigned(load(), pod(cpu="1"))
-    assert here.delta == here.prod_delta == here.estimated == (850, 751_619_277)
-    assert here.prod_usage == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("metric_seconds", "interval_ms", "expected"),
-    [
-        # Assigned at 100: estimated while the metric is not a whole report interval younger.
-        (100, None, 650),
-        (159, None, 650),
-        (160, None, 0),
-        (500, None, 0),
-        (100, 0, 0),
-        (99, 0, 650),
-        (109, 10_000, 650),
-        (110, 10_000, 0),
-    ],
-)
-def test_a_measured_pod_is_estimated_until_its_metric_is_old_enough(
-    metric_seconds: float, interval_ms: int | None, expected: int
-) -> None:
-    here = assigned(load(), pod(cpu="1"), 100)
-    here.set_metric(
-        metric(
-            cpu=5000,
-            seconds=metric_seconds,
-            report_interval_ms=interval_ms,
-            pods=(pod_metric("pod-1", cpu=200, memory=2**40),),
-        )
-    )
-    # What it uses beyond its estimate takes nothing away, and is in the node's usage already.
-    assert here.delta == (expected, 0)
-    assert here.compute_expected(None, 0)[0] == 5000 + expected
-
-
-def test_the_time_of_scheduling_goes_before_the_time_of_being_counted() -> None:
-    usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
-    here = assigned(load(), pod(cpu="1", scheduled_at_ms=at(0)), 100)
-    here.set_metric(metric(seconds=100, pods=usage))
-    assert cpu_delta(here) == 0
-
-
-@pytest.mark.parametrize(("metric_seconds", "expected"), [(399, 650), (400, 0)])
-def test_a_deadline_keeps_the_estimate(metric_seconds: float, expected: int) -> None:
-    here = assigned(load(estimatedSecondsAfterPodScheduled=300), pod(cpu="1"), 100)
-    usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
-    here.set_metric(metric(seconds=metric_seconds, pods=usage))
-    assert cpu_delta(here) == expected
-
-
-def test_a_metric_that_never_had_a_time_is_infinitely_old() -> None:
-    here = assigned(load(), pod(cpu="1"))
-    here.set_metric(metric(updated_at_ms=None, pods=(pod_metric("pod-1", cpu=200),)))
-    assert cpu_delta(here) == 650
-
-
 def test_a_metric_without_a_time_keeps_the_time_before_it() -> None:
     here = assigned(load(), pod(cpu="1"), 100)
     usage = (pod_metric("pod-1", cpu=200, memory=2**40),)
@@ -115,24 +57,6 @@ def test_the_time_outlives_the_metric_while_pods_are_counted() -> None:
     assert here.metric_time_ms is None
 
 
-@pytest.mark.parametrize(
-    ("reported", "pod_class", "usage", "delta"),
-    [
-        ("koord-prod", {}, 200, 650),
-        ("koord-batch", {}, 0, 850),
-        ("", {}, 200, 650),
-        ("koord-prod", {"koordinator.sh/priority-class": "koord-mid"}, 0, 0),
-    ],
-)
-def test_prod_usage_is_that_of_pods_which_both_sides_know_as_prod(
-    reported: str, pod_class: dict[str, str], usage: int, delta: int
-) -> None:
-    here = assigned(load(prodUsageThresholds={"cpu": 50}), pod(cpu="1", labels=pod_class))
-    here.set_metric(metric(pods=(pod_metric("pod-1", reported, cpu=200, memory=2**40),)))
-    assert (here.prod_usage[0], here.prod_delta[0]) == (usage, delta)
-    assert here.compute_expected_prod()[0] == usage + delta
-
-
 def test_to_koordinator_a_pod_without_a_class_is_not_prod() -> None:
     args = load_args(prodUsageThresholds={"cpu": 50})
     here = assigned(ExpectedNodeUsage(Estimator(args, "koordinator")), pod(cpu="1"))
@@ -146,13 +70,6 @@ def test_a_prod_pod_known_as_another_class_adds_its_estimate_for_ever() -> None:
     assert (cpu_delta(here), here.prod_delta[0]) == (0, 850)
 
 
-def test_prod_usage_may_start_from_the_systems() -> None:
-    here = load(prodUsageIncludeSys=True)
-    here.set_metric(metric(system_usage={"cpu": 300}))
-    assert here.compute_expected_prod() == (300, 0)
-    assert load().compute_expected_prod() == (0, 0)
-
-
 def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> None:
     upstream = ExpectedNodeUsage(Estimator(load_args(), "koordinator"))
     here = assigned(assigned(upstream, pod("a", cpu="1")), pod("b", cpu="2"))
@@ -162,11 +79,6 @@ def test_a_duration_that_was_not_measured_leaves_the_sum_of_all_estimates() -> N
     assert here.compute_expected("p95", 300_000)[0] == 4000
     assert here.compute_expected("p95", 600_000)[0] == 850 + 1700
     assert here.compute_expected(None, 0)[0] == 7000
-
-
-def test_asking_for_usage_that_is_unknown_is_an_error() -> None:
-    with pytest.raises(ValueError, match="check `vectors` first"):
-        load().compute_expected(None, 0)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +170,3 @@ def test_sums_kept_up_to_date_equal_sums_made_anew(
     for uid in list(here.assigned):
         here.unassign(uid)
     assert not any(map(any, (here.delta, here.prod_usage, here.prod_delta, here.estimated)))
-
-
-def test_only_two_phases_are_an_end() -> None:
-    phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    assert [phase for phase in phases if pod(phase=phase).has_finished] == ["Succeeded", "Failed"]

@@ -7,7 +7,6 @@ from schemas.base.quantities import amounts
 from schemas.messages.nodes import NodeState
 from streams.usage.rounding import UNBOUNDED
 from streams.usage.thresholds import (
-    AggregatedThresholds,
     NodeProfile,
     NodeThresholds,
     build_profile,
@@ -55,35 +54,3 @@ def test_what_may_be_used_is_told_per_resource() -> None:
 def test_raw_allocatable_is_merged_resource_by_resource(raw: Any, total: tuple[int, ...]) -> None:
     state = node(annotations=annotated(raw=raw))
     assert profile_of(state).total == total
-
-
-@pytest.mark.parametrize("capacity", ["0", "-5", "-9e30"])
-def test_a_resource_of_which_there_is_nothing_is_not_checked(capacity: str) -> None:
-    state = node(annotations=annotated(raw={"cpu": capacity}))
-    most = profile_of(state).most
-    assert most is not None
-    assert most[0] == UNBOUNDED
-
-
-def test_thresholds_that_are_all_zero_check_nothing() -> None:
-    state = node(annotations=annotated({"usageThresholds": {"cpu": 0, "memory": 0}}))
-    assert profile_of(state).most is None
-
-
-def test_thresholds_of_unknown_resources_alone_check_nothing() -> None:
-    state = node(annotations=annotated({"usageThresholds": {"disk": 50}}))
-    assert profile_of(state).most is None
-
-
-def test_aggregated_thresholds_replace_the_plain_ones() -> None:
-    defaults = NodeThresholds({"cpu": 65}, {}, AggregatedThresholds({"cpu": 50}, "p95", 300_000))
-    profile = profile_of(node(cpu="10"), defaults)
-    assert profile.most == (5049, UNBOUNDED, UNBOUNDED)
-    assert (profile.aggregation, profile.aggregated_ms) == ("p95", 300_000)
-
-
-def test_prod_thresholds_are_a_second_set() -> None:
-    state = node(cpu="10", annotations=annotated({"prodUsageThresholds": {"cpu": 40}}))
-    profile = profile_of(state)
-    assert profile.most_prod == (4049, UNBOUNDED, UNBOUNDED)
-    assert profile.aggregation is None

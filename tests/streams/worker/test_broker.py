@@ -5,25 +5,10 @@ import ssl
 import faust
 import pytest
 
-from schemas.settings.connection import KafkaSettings, NoBroker
-from streams.worker.broker import broker_credentials, broker_urls
+from schemas.settings.connection import KafkaSettings
+from streams.worker.broker import broker_credentials
 
 LOGIN = {"sasl_username": "alice", "sasl_password": "kRh3-secret", "bootstrap_servers": "a:1"}
-
-
-def test_addresses_become_urls_in_their_order() -> None:
-    settings = KafkaSettings.local("kafka-0:9092, [::1]:9093")
-    assert broker_urls(settings) == ["kafka://kafka-0:9092", "kafka://[::1]:9093"]
-
-
-@pytest.mark.usefixtures("cache")
-def test_without_a_broker_there_are_no_urls() -> None:
-    with pytest.raises(NoBroker):
-        broker_urls(KafkaSettings.from_environment())
-
-
-def test_a_plain_connection_has_no_credentials() -> None:
-    assert broker_credentials(KafkaSettings.local("a:1")) is None
 
 
 def test_encryption_alone_carries_the_trust_of_the_settings() -> None:

@@ -11,7 +11,6 @@ import pytest
 from streams.worker import event_loop
 from streams.worker.event_loop import (
     Pace,
-    collect_garbage_rarely,
     without_garbage_collection,
 )
 
@@ -30,13 +29,6 @@ async def test_a_rest_is_longer_than_the_turn_before_it(monkeypatch: pytest.Monk
     began_s = time.perf_counter()
     await turn.rest()
     assert time.perf_counter() - began_s >= 2 * worked_s
-
-
-async def test_a_turn_begins_anew_after_a_rest() -> None:
-    turn = Pace()
-    _work(turn)
-    await turn.rest()
-    assert _work(turn) > 0
 
 
 async def test_who_is_in_a_hurry_leaves_the_loop_once_and_does_not_rest(
@@ -86,15 +78,3 @@ def test_what_lasted_and_was_given_up_goes_the_next_time() -> None:
     with without_garbage_collection():
         pass
     assert gone() is None
-
-
-def test_an_error_while_state_is_put_together_leaves_the_collector_on() -> None:
-    with pytest.raises(ValueError, match="damaged"), without_garbage_collection():
-        raise ValueError("damaged")
-    assert gc.isenabled()
-
-
-def test_young_objects_are_looked_through_rarely_and_still() -> None:
-    collect_garbage_rarely()
-    assert gc.get_threshold()[0] > 700, "Python's own figure"
-    assert gc.isenabled()

@@ -20,11 +20,3 @@ def test_the_log_says_what_begins_and_what_is_over_and_nothing_in_between(
         "cluster: topic journal is missing",
         "cluster: journal: all is well again",
     ]
-
-
-def test_watchers_do_not_silence_each_other() -> None:
-    notices = Notices("cluster")
-    notices.report("topics", {"journal": "topic journal is missing"})
-    notices.report("clock", {"partition 1": "it is next year"})
-    notices.report("topics", {})
-    assert notices.sentences == ["cluster: it is next year"]

@@ -68,10 +68,6 @@ async def test_records_that_the_broker_has_deleted_are_said(
     assert not caplog.records
 
 
-async def test_nothing_is_read_of_a_stretch_without_offsets(embedded: RunningBroker) -> None:
-    assert await read_range(embedded.settings, _TOPIC, 0, 5, 5) == []
-
-
 async def test_a_stretch_that_does_not_come_is_given_up(
     embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

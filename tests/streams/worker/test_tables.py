@@ -7,7 +7,7 @@ import pytest
 from faust.types import TP
 
 from streams.stage import long_rows
-from streams.stage.records import DamagedTable, RowChange
+from streams.stage.records import RowChange
 from streams.worker.consume.transport import WorkerApp
 from streams.worker.tables import RowTable
 
@@ -87,26 +87,12 @@ def test_what_an_owner_has_written_itself_is_read_again_after_a_rebalance(table:
     assert table.rows([0])[0] == {"0/c/nodes/a": b"2"}
 
 
-def test_a_key_without_a_partition_is_an_error(table: RowTable) -> None:
-    _read(table, 0, (0, "a", b"1"))
-    with pytest.raises(DamagedTable, match="partition"):
-        table.rows([0])
-
-
 async def test_rows_of_a_copy_stay_when_owned_partitions_are_recovered(table: RowTable) -> None:
     _read(table, 0, (3, "0/c/nodes/a", b"1"))
     _read(table, 1, (5, "1/c/nodes/a", b"1"))
     actives, copies = {TP(table.changelog, 0)}, {TP(table.changelog, 1)}
     await table._table.on_recovery_completed(actives, copies)
     assert table.rows([0, 1]) == {0: {"0/c/nodes/a": b"1"}, 1: {"1/c/nodes/a": b"1"}}
-
-
-async def test_a_row_that_is_read_is_a_sign_of_life(table: RowTable) -> None:
-    app = table._table.app
-    before_s = app.row_read_at_s
-    event = Event(Message(TP(table.changelog, 0), 0, b"0/c/nodes/n", b"{}"))
-    await table._table.on_changelog_event(event)
-    assert app.row_read_at_s > before_s
 
 
 def _put(table: RowTable, *rows: tuple[str, bytes | None]) -> list[RowChange]:

@@ -74,12 +74,6 @@ async def test_a_certificate_that_does_not_vouch_for_the_server_is_not_accepted(
             await server.get("/version")
 
 
-async def test_a_kubeconfig_that_goes_is_named_with_what_to_do(tmp_path: Path) -> None:
-    found = access(tmp_path / "none")
-    with pytest.raises(AccessError, match="none: there is no such file; name a kubeconfig with"):
-        await found.configuration()
-
-
 async def test_a_kubeconfig_that_cannot_be_read_is_said_in_words(tmp_path: Path) -> None:
     text = tmp_path / "latin"
     text.write_bytes(b"\xff")
@@ -88,29 +82,6 @@ async def test_a_kubeconfig_that_cannot_be_read_is_said_in_words(tmp_path: Path)
             await access(file).configuration()
         assert "Errno" not in str(caught.value)
         assert "codec" not in str(caught.value)
-
-
-async def test_a_kubeconfig_that_is_half_written_is_an_error_with_what_to_do(
-    tmp_path: Path,
-) -> None:
-    """A process that runs waits for better credentials then."""
-    path = tmp_path / "kubeconfig"
-    path.write_text("clusters: [{name")
-    with pytest.raises(AccessError, match=r"kubeconfig: .*; name a kubeconfig with"):
-        await access(path).configuration()
-
-
-def test_a_context_without_a_kubeconfig_is_refused_in_a_pod_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert access().said == "the pod's service account"
-    with pytest.raises(
-        AccessError, match="context staging is one of a kubeconfig, and none was found"
-    ):
-        access(None, "staging")
 
 
 def _written(path: Path, name: str, current: bool) -> Path:
@@ -148,18 +119,6 @@ async def test_several_kubeconfigs_are_taken_together_and_the_first_counts(
     found = await access(None, context).configuration()
     assert found.host == f"https://{expected}.example:6443"
     assert found.api_key["BearerToken"] == f"Bearer {expected}"
-
-
-async def test_an_empty_kubeconfig_beside_others_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = _written(tmp_path / "one", "one", current=True)
-    for name, text in (("empty", ""), ("comment", "# nothing yet\n")):
-        (tmp_path / name).write_text(text)
-    names = [str(tmp_path / "empty"), str(one), str(tmp_path / "comment")]
-    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(names))
-    found = await access().configuration()
-    assert found.host == "https://one.example:6443"
 
 
 _CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://a.example'}}]\ncurrent-context: a\n"

@@ -5,16 +5,13 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from connectors.kubernetes.api import list_watch
-from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.list_watch import (
     Absent,
     Begun,
-    Changed,
     Deleted,
     Ended,
     Event,
@@ -24,7 +21,6 @@ from connectors.kubernetes.api.list_watch import Present as Listed
 from connectors.kubernetes.api.server import ApiServer
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
-from simulation.control_plane.users import write_kubeconfig
 from tests.connectors.kubernetes.sinks.played import Played, Said, failure
 
 
@@ -220,21 +216,6 @@ async def test_a_watch_of_one_named_object_goes_on_where_only_that_one_may_be_re
         assert (watch.lists, watch.why) == (1, "")
 
 
-async def test_a_token_that_is_put_right_on_disk_ends_the_failure(
-    control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, "worn out")
-    async with ApiServer(access(kubeconfig)) as server:
-        watch = ListWatch(server, f"/api/v1/namespaces/{namespace}/pods")
-        async with _following(watch) as reader:
-            await _until(lambda: "401 Unauthorized" in watch.why)
-            assert not any(isinstance(each, Ended | Changed) for each in reader.events)
-            kubeconfig.write_bytes(control_plane.kubeconfig().read_bytes())
-            await _until(lambda: watch.lists == 1)
-            assert watch.failing_since_s is None
-
-
 async def test_a_pause_that_the_server_asks_for_is_made_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -273,22 +254,3 @@ async def test_a_page_that_is_refused_for_the_moment_is_asked_for_again_and_no_p
             assert reader.present() == {"a", "b", "c"}
     asked = [each.query.get("continue", "") for each in played.asked if "watch" not in each.query]
     assert asked[:6] == ["", "1", "1", "2", "2", "2"]
-
-
-async def test_a_page_that_is_refused_for_good_begins_the_list_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(list_watch, "PAUSE_MAX_S", 0.1)
-    played, path = Played(), _pods("shop")
-    first = Said(body={"metadata": {"resourceVersion": "7", "continue": "1"}, "items": []})
-    whole = Said(body={"metadata": {"resourceVersion": "7"}, "items": []})
-    refused = failure(503, "", "no leader")
-    played.says("GET", path, first, *[refused] * list_watch.PAGE_ATTEMPTS_MAX, whole)
-    async with played.served() as server:
-        watch = ListWatch(server, path)
-        async with _following(watch):
-            await _until(lambda: watch.lists == 1)
-    asked = [each.query.get("continue", "") for each in played.asked if "watch" not in each.query]
-    assert asked[: list_watch.PAGE_ATTEMPTS_MAX + 2] == [
-        "", *["1"] * list_watch.PAGE_ATTEMPTS_MAX, "",
-    ]  # fmt: skip

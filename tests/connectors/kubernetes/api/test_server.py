@@ -50,23 +50,6 @@ async def test_the_pages_of_a_list_are_of_one_moment_whatever_happens_meanwhile(
         assert [page["items"] for page in labelled] == [[]]
 
 
-async def test_pages_that_are_read_too_slowly_end_with_410(
-    control_plane: ControlPlane, namespace: str
-) -> None:
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    async with control_plane.api() as server:
-        await cluster.create_pods(server, namespace, [cluster.pod(f"p{n}") for n in range(15)])
-        pages = server.pages(path, 10)
-        assert len((await anext(pages))["items"]) == 10
-        await cluster.create_pods(server, namespace, [cluster.pod("later")])
-        await asyncio.to_thread(control_plane.compact)
-        await asyncio.to_thread(control_plane.api_server.stop)
-        await asyncio.to_thread(control_plane.api_server.start)
-        with pytest.raises(ApiError) as caught:
-            await anext(pages)
-        assert (caught.value.status, caught.value.reason) == (410, "Expired")
-
-
 async def test_a_server_that_is_away_is_unreachable_and_then_there_again(
     control_plane: ControlPlane, namespace: str
 ) -> None:

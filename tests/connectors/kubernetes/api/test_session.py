@@ -86,16 +86,6 @@ async def test_the_environments_proxy_is_used(
     assert played.asked == [("http://cluster.invalid:8080/a", None)]
 
 
-@pytest.mark.parametrize("no_proxy", ["127.0.0.1", ".svc, fd00::/8, 10.0.0.0/8,127.0.0.0/8"])
-async def test_an_address_that_needs_no_proxy_is_asked_itself(
-    played: Played, monkeypatch: pytest.MonkeyPatch, no_proxy: str
-) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.setenv("no_proxy", no_proxy)
-    async with ApiServer(access(played.url)) as api:
-        assert (await api.send("GET", "/a")).ok
-
-
 async def test_certificates_that_cannot_be_read_are_tried_again(
     played: Played, tmp_path: Path
 ) -> None:
@@ -104,14 +94,6 @@ async def test_certificates_that_cannot_be_read_are_tried_again(
             with pytest.raises(OSError, match=r"No such file"):
                 await api.send("GET", "/a")
     assert not played.asked
-
-
-async def test_a_server_that_was_closed_can_be_asked_again(played: Played) -> None:
-    api = ApiServer(access(played.url))
-    assert (await api.send("GET", "/a")).ok
-    await api.close()
-    assert (await api.send("GET", "/b")).ok
-    await api.close()
 
 
 @pytest.fixture(scope="module")

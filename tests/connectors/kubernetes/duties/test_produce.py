@@ -53,13 +53,3 @@ async def test_each_turn_begins_with_all_there_is_and_closes_its_source(
     assert produce.left_out == 2
     assert "left out: topic node-state" in caplog.text
     assert "n1" in caplog.text
-
-
-async def test_a_source_that_fails_ends_the_work_with_its_error(embedded: RunningBroker) -> None:
-    source = _Source(error=ZeroDivisionError("it fails"))
-    async with Outbox(embedded.settings) as outbox:
-        work = Produce(outbox, source.messages)
-        member = Leadership(embedded.settings, "c1", "watch")
-        with pytest.raises(ZeroDivisionError, match="it fails"):
-            await asyncio.wait_for(member.run(work), 60)
-    assert source.closed == 1

@@ -5,7 +5,6 @@ import pytest
 from connectors.kubernetes.duties.telemetry import STANDS_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.watch.health import CollectionHealth
-from schemas.messages.outcomes import CommandOutcome
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
 
@@ -60,25 +59,6 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
     assert _value(telemetry, unreadable, cause="forbidden", **source) == 1
 
 
-def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
-    telemetry, health = DutyTelemetry("c"), _source()
-    telemetry.active("collect", active=True)
-    telemetry.collect(lambda: [health.report()])
-    health.succeeded("n1")
-    telemetry.look(0)
-    labels = {"source": "kubelet_resource", "cause": "forbidden"}
-    assert _value(telemetry, "loadstream_source_unreadable", **labels) is None
-    assert _value(telemetry, "loadstream_source_failures_total", **labels) == 1
-
-
-def test_records_that_were_sent_are_a_counter() -> None:
-    telemetry = DutyTelemetry("c")
-    telemetry.look(3)
-    families = {family.name: family.type for family in telemetry.registry.collect()}
-    assert families["loadstream_duty_records_sent"] == "counter"
-    assert _value(telemetry, "loadstream_duty_records_sent_total") == 3
-
-
 @pytest.mark.parametrize(
     ("duty", "series"),
     [
@@ -96,18 +76,6 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
     name, labels = series
     assert _value(telemetry, name, **labels) is None
     assert _value(telemetry, "loadstream_duty_active", duty=duty) == 0
-
-
-def test_outcomes_are_counted_from_zero_on() -> None:
-    telemetry = DutyTelemetry("c")
-    telemetry.has_duty("bind")
-    name = "loadstream_duty_outcomes_total"
-    assert _value(telemetry, name, command="bind", result="failed") == 0
-    pod = {"namespace": "shop", "name": "a", "uid": "u"}
-    outcome = {"command_id": "d-12345678", "cluster": "c", "command": "bind", "pod": pod, "node": "n1",
-               "result": "failed", "reason": "gone", "happened_at_ms": 1_800_000_000_000}  # fmt: skip
-    telemetry.outcome(CommandOutcome.model_validate(outcome))
-    assert _value(telemetry, name, command="bind", result="failed") == 1
 
 
 def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

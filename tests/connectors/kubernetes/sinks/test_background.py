@@ -65,16 +65,6 @@ async def test_beyond_the_limit_writes_are_dropped_and_counted() -> None:
     assert background.written == 3
 
 
-async def test_few_are_under_way_at_once() -> None:
-    background, writer = Background(1000, 100), _Writer()
-    for number in range(20):
-        writer.put(background, str(number))
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert len(await _written(background, writer)) == 20
-    assert writer.most == AT_ONCE
-
-
 async def test_they_are_paced_after_a_burst() -> None:
     background, writer = Background(200, 1000), _Writer()
     writer.open.set()
@@ -96,14 +86,6 @@ async def test_a_failure_is_counted_and_the_next_one_is_written() -> None:
     writer.put(background, "b")
     assert await _written(background, writer) == ["b"]
     assert (background.failed, background.written) == (1, 1)
-
-
-async def test_what_is_forgotten_is_not_written() -> None:
-    background, writer = Background(1000, 10), _Writer()
-    writer.put(background, "a")
-    writer.put(background, "b")
-    background.forget("a")
-    assert await _written(background, writer) == ["b"]
 
 
 async def test_close_drops_what_waits_and_awaits_what_is_under_way(

@@ -55,14 +55,6 @@ async def test_a_binding_holds_the_node_the_precondition_and_the_decision(
     }
 
 
-async def test_a_binding_costs_one_request(played: Played, binder: Binder) -> None:
-    played.says("POST", BINDING, CREATED)
-    for _ in range(5):
-        await binder.bind(decision(POD, NODE))
-    assert len(played.of("GET")) == 1, "the node is looked at once"
-    assert len(played.of("POST")) == 5
-
-
 async def test_a_node_that_does_not_exist_gets_no_pod(played: Played, binder: Binder) -> None:
     answer = await binder.bind(decision(POD, "node-9"))
     assert answer == Attempt("failed", "there is no node node-9")
@@ -93,16 +85,6 @@ async def test_what_an_answer_does_not_say_is_read_from_the_pod(
     assert reason in found.reason
     assert found.pod_gone == (" is gone" in reason)
     assert len(played.of("POST")) == 1
-
-
-@pytest.mark.parametrize("answer", [UNAVAILABLE, LOST])
-async def test_a_binding_that_was_not_carried_out_may_be_tried_again(
-    played: Played, binder: Binder, answer: Said
-) -> None:
-    played.says("POST", BINDING, answer)
-    played.says("GET", POD_PATH, pod())
-    found = await binder.bind(decision(POD, NODE))
-    assert (found.result, found.again_in_s) == ("failed", 0.0)
 
 
 async def test_while_it_is_not_known_whether_a_pod_was_bound_it_may_be_tried_again(
@@ -139,12 +121,6 @@ async def test_a_refusal_for_good_is_final(
 ) -> None:
     played.says("POST", BINDING, answer)
     assert await binder.bind(decision(POD, NODE)) == Attempt("failed", reason)
-
-
-async def test_a_pod_that_is_not_found_is_gone(played: Played, binder: Binder) -> None:
-    played.says("POST", BINDING, GONE)
-    gone = Attempt("failed", 'pod web-1 is gone: pods "web-1" not found', pod_gone=True)
-    assert await binder.bind(decision(POD, NODE)) == gone
 
 
 async def test_what_a_proxy_does_not_find_says_nothing_about_the_pod(

@@ -66,23 +66,6 @@ async def test_the_same_reason_on_the_same_object_counts_up(played: Played, even
     assert (patched.body["count"], patched.body["message"]) == (3, "third")
 
 
-async def test_other_reasons_and_other_objects_have_events_of_their_own(
-    played: Played, events: Events
-) -> None:
-    played.says("POST", EVENTS, CREATED)
-    for about, reason in (
-        (ABOUT, "a"),
-        (ABOUT, "b"),
-        (replace(ABOUT, uid="uid-2"), "a"),
-        (replace(ABOUT, name="x" * 253), "a"),
-    ):
-        events.record(about, reason, "text")
-    await written(events.background)
-    names = {each.body["metadata"]["name"] for each in played.of("POST")}
-    assert len(names) == 4
-    assert max(map(len, names)) <= 253
-
-
 async def test_after_a_restart_the_count_goes_on(played: Played, events: Events) -> None:
     name = module._name(ABOUT, "Evicted")
     played.says("POST", EVENTS, EXISTS)
@@ -119,13 +102,6 @@ async def test_beyond_the_limit_events_are_dropped_and_minor_ones_earlier(
     uids = [each.body["involvedObject"]["uid"] for each in played.of("POST")]
     assert sorted(uids) == ["minor-0", "minor-1", "other-0"]
     assert events.background.dropped == 5
-
-
-async def test_a_long_message_is_cut(played: Played, events: Events) -> None:
-    played.says("POST", EVENTS, CREATED)
-    events.record(ABOUT, "Evicted", "x" * 5000)
-    await written(events.background)
-    assert played.asked[0].body["message"] == "x" * 1024
 
 
 async def test_an_event_that_is_refused_is_counted_and_nothing_else(

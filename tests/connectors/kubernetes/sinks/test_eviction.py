@@ -103,15 +103,6 @@ async def test_what_the_look_forbids_costs_no_budget(
     assert [each.method for each in played.asked] == ["GET"]
 
 
-async def test_another_resource_version_than_asked_for_costs_no_budget(
-    played: Played, evictor: Evictor
-) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    answer = await _answer(evictor, delete_options=DeleteOptions(resource_version="6"))
-    assert answer == Attempt("refused", "pod web-1 has resourceVersion 7; the command asks for 6")
-    assert played.of("POST") == []
-
-
 @pytest.mark.parametrize(("budget", "retry_after_s"), [(BUDGET, 0.0), (FRESH_BUDGET, 10.0)])
 async def test_a_budget_that_refuses_is_asked_again_unless_the_migration_does_so(
     played: Played, evictor: Evictor, budget: Said, retry_after_s: float
@@ -229,17 +220,6 @@ async def test_a_deletion_has_the_uid_as_precondition(played: Played, evictor: E
     assert await _answer(evictor, policy="Delete") == DONE
     (asked,) = played.of("DELETE")
     assert asked.body["preconditions"] == {"uid": "uid-1"}
-
-
-async def test_a_soft_eviction_writes_annotations_of_this_pod_only(
-    played: Played, evictor: Evictor
-) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("PATCH", POD_PATH, Said())
-    assert await _answer(evictor, policy="SoftEviction", annotations={"a/b": "c"}) == DONE
-    (asked,) = played.of("PATCH")
-    assert asked.body == {"metadata": {"uid": "uid-1", "annotations": {"a/b": "c"}}}
-    assert asked.content_type == "application/merge-patch+json"
 
 
 async def test_a_soft_eviction_has_the_resource_version_as_precondition(

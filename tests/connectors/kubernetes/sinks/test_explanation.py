@@ -50,10 +50,6 @@ def explanations(played: Played, client: ApiServer) -> Explanations:
     return Explanations(throttle, Events(throttle))
 
 
-def test_reasons_are_counted_in_the_words_of_kube_scheduler() -> None:
-    assert sentence(waiting()) == TEXT
-
-
 def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
     text = sentence(
         waiting(refused_by={"Fit": 120, "Unschedulable": 80, "LoadAware": 5}, nodes=205)
@@ -142,16 +138,6 @@ async def test_a_pod_that_needs_no_explanation_is_left_alone(
     assert [each.method for each in played.asked] == ["GET"]
 
 
-async def test_a_pod_that_changes_meanwhile_is_looked_at_again(
-    played: Played, explanations: Explanations
-) -> None:
-    played.says("GET", POD_PATH, pod(), pod(NODE))
-    played.says("PATCH", STATUS, failure(409, "Conflict", "the object has been modified"))
-    explanations.explain(waiting())
-    await written(explanations.background, explanations._events.background)
-    assert [each.method for each in played.asked] == ["GET", "PATCH", "GET"]
-
-
 @pytest.mark.parametrize("lost", [LOST, failure(500, "", "broken")])
 async def test_what_was_not_written_is_written_with_the_next_decision(
     played: Played, explanations: Explanations, lost: Said
@@ -172,27 +158,6 @@ async def test_a_pod_that_is_bound_is_not_explained_any_more(
     explanations.settled(POD)
     await written(explanations.background, explanations._events.background)
     assert played.asked == []
-
-
-async def test_a_request_that_was_withdrawn_is_not_explained(
-    played: Played, explanations: Explanations
-) -> None:
-    explanations.explain(waiting())
-    explanations.explain(waiting(outcome="withdrawn"))
-    await written(explanations.background, explanations._events.background)
-    assert played.asked == []
-
-
-async def test_ten_thousand_waiting_pods_cost_one_write_each_at_most(
-    played: Played, explanations: Explanations
-) -> None:
-    for number in range(10_000):
-        for _ in range(2):
-            other = POD.model_copy(update={"uid": f"uid-{number}"})
-            explanations.explain(waiting(nodes=number).model_copy(update={"pod": other}))
-    assert len(explanations.background) == 10_000
-    assert explanations.background.dropped == 0
-    await explanations.close()
 
 
 async def test_room_that_is_held_is_nominated_and_taken_back_by_the_next_explanation(

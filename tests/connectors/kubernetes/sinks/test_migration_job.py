@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kubernetes.sinks.migration_job import Job, read_job, request_of, status_of
+from connectors.kubernetes.sinks.migration_job import read_job, request_of, status_of
 from schemas.messages.migrations import Condition, MigrationStatus
 from schemas.messages.pods import PodRef
 from tests.connectors.ports.sink_contract import _AS_OF, CLUSTER, NOW_MS
@@ -81,10 +81,6 @@ def test_a_job_that_cannot_be_read_says_what_is_wrong(spec: dict[str, Any], comp
         request_of(read_job(job_object(**spec)), CLUSTER, POD)
 
 
-def test_an_object_without_anything_is_read() -> None:
-    assert read_job({}) == Job("", "", 1, "", "", "", False, "", "", "PodMigrationJob ", (), 0, "")
-
-
 def test_a_status_has_the_words_of_koordinator() -> None:
     replacement = POD.model_copy(update={"name": "web-2", "uid": "uid-2"})
     conditions = (
@@ -127,13 +123,3 @@ def test_a_status_has_the_words_of_koordinator() -> None:
             "uid": "uid-2",
         },
     }
-
-
-def test_fields_that_mean_nothing_here_are_named_in_the_status() -> None:
-    found = job_object(deleteOptions={"gracePeriodSeconds": 1}, reservationOptions={"a": 1})
-    found["metadata"]["labels"] = {"koordinator.sh/evict-policy": "Delete", "team": "shop"}
-    found["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/evict": ""}
-    assert status_of(status(), read_job(found))["message"] == (
-        "command 1 is out; not applied: spec.reservationOptions, spec.deleteOptions, "
-        "label koordinator.sh/evict-policy, annotation descheduler.alpha.kubernetes.io/evict"
-    )

@@ -110,25 +110,6 @@ async def test_a_job_that_a_later_list_lacks_is_aborted(jobs: MigrationJobs) -> 
     assert await said(jobs, Begun(), Ended()) == [("abort", "pmj-job-move-web-abort-1")]
 
 
-async def test_a_finished_job_is_left_alone(played: Played, jobs: MigrationJobs) -> None:
-    for phase in ("Succeeded", "Failed", "Aborted"):
-        assert await said(jobs, Present(with_(job_object(), phase))) == []
-        assert await said(jobs, Deleted(with_(job_object(), phase))) == []
-    assert played.asked == []
-
-
-async def test_a_job_that_was_paused_while_nobody_followed_it_is_paused(
-    jobs: MigrationJobs,
-) -> None:
-    job = with_(job_object(), phase="Running", generation=4, paused=True)
-    assert await said(jobs, Begun(), Present(job), Ended()) == [
-        ("pause", "pmj-job-move-web-pause-4")
-    ]
-    assert await said(jobs, Changed(job)) == []
-    on = with_(job_object(), phase="Running", generation=5, paused=False)
-    assert await said(jobs, Changed(on)) == [("resume", "pmj-job-move-web-resume-5")]
-
-
 async def test_after_a_restart_a_job_that_was_taken_is_followed_and_not_requested_again(
     played: Played, jobs: MigrationJobs
 ) -> None:
@@ -174,14 +155,6 @@ async def test_a_job_that_cannot_be_requested_has_failed(
     assert (patched.body["status"]["phase"], patched.body["status"]["reason"]) == ("Failed", reason)
     assert message in patched.body["status"]["message"]
     assert patched.body["metadata"] == {"uid": "job-move-web"}
-
-
-async def test_a_server_that_does_not_answer_is_asked_again_for_the_pod(
-    played: Played, jobs: MigrationJobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "PAUSE_S", 0.0)
-    played.says("GET", POD_PATH, LOST, UNAVAILABLE, pod(NODE))
-    assert await said(jobs, Present(job_object())) == [MIGRATE]
 
 
 async def test_reports_go_to_the_job_of_their_pod(played: Played, jobs: MigrationJobs) -> None:

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks import nodes as module
 from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.throttle import Throttle
-from tests.connectors.kubernetes.sinks.played import LOST, UNAVAILABLE, Played, Said, failure
+from tests.connectors.kubernetes.sinks.played import UNAVAILABLE, Played, Said, failure
 
 PATH = "/api/v1/nodes/n"
 MISSING = failure(404, "NotFound", "no")
@@ -31,23 +30,6 @@ async def test_a_node_that_was_not_there_is_asked_about_again(
     played.says("GET", PATH, MISSING, Said())
     nodes = Nodes(Throttle(client))
     assert [await nodes.missing("n") for _ in range(2)] == [True, False]
-
-
-async def test_a_node_that_was_seen_long_ago_is_asked_about_again(
-    played: Played, client: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played.says("GET", PATH, Said(), MISSING)
-    monkeypatch.setattr(module, "SEEN_S", 0.0)
-    nodes = Nodes(Throttle(client))
-    assert [await nodes.missing("n") for _ in range(2)] == [False, True]
-
-
-@pytest.mark.parametrize("answer", [LOST, failure(403, "Forbidden", "no rights")])
-async def test_where_the_server_does_not_say_it_the_binding_is_tried(
-    played: Played, client: ApiServer, answer: Said
-) -> None:
-    played.says("GET", PATH, answer)
-    assert not await Nodes(Throttle(client)).missing("n")
 
 
 @pytest.mark.parametrize(
@@ -74,14 +56,3 @@ async def test_a_binder_that_may_not_ask_does_not_ask_with_every_pod(
     nodes = Nodes(Throttle(client))
     assert [await nodes.missing("n") for _ in range(2)] == [False, False]
     assert len(played.asked) == 1
-
-
-async def test_only_so_many_nodes_are_remembered(
-    played: Played, client: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "NODES_MAX", 2)
-    nodes = Nodes(Throttle(client))
-    for name in ("a", "b", "c", "a"):
-        played.says("GET", f"/api/v1/nodes/{name}", Said())
-        assert not await nodes.missing(name)
-    assert len(played.asked) == 4

@@ -15,15 +15,12 @@ import pytest
 import yaml
 
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
-from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sinks.throttle import START
 from connectors.ports.command_rules import Command, CommandRules
 from schemas.messages.decisions import ReasonCount
-from schemas.messages.evictions import DeleteOptions
 from schemas.messages.migrations import Condition
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
@@ -31,7 +28,7 @@ from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
 from tests.connectors.kubernetes.sinks.builders import CREATED, NODE, POD, POD_PATH, pod
-from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said, failure
+from tests.connectors.kubernetes.sinks.played import OVERLOADED, Played, Said
 from tests.connectors.kubernetes.sinks.real import WAIT_S, Place, until
 from tests.connectors.kubernetes.sinks.test_migration_job import status
 from tests.connectors.ports.sink_contract import (
@@ -40,7 +37,6 @@ from tests.connectors.ports.sink_contract import (
     NOW_MS,
     SinkContract,
     SinkWorld,
-    another,
     decision,
     eviction,
 )
@@ -119,45 +115,6 @@ async def test_a_bound_pod_carries_the_id_of_its_decision_and_an_event(
         return await place.events(pod.uid) == [("Scheduled", text)]
 
     await until(told)
-
-
-async def test_every_refusal_of_a_binding_has_its_sentence(
-    place: Place, sink: KubernetesSink
-) -> None:
-    running = await place.running_pod()
-    gated = await place.waiting_pod(schedulingGates=[{"name": "example.com/not-yet"}])
-    waiting = await place.waiting_pod()
-    unknown = PodRef(namespace=place.namespace, name="unknown", uid="unknown")
-    found = {
-        "bound": await carried_out(sink, decision(running, place.node)),
-        "gated": await carried_out(sink, decision(gated, place.node)),
-        "another": await carried_out(sink, decision(another(waiting), place.node)),
-        "no such node": await carried_out(sink, decision(waiting, "no-such-node")),
-        "gone": await carried_out(sink, decision(unknown, place.node)),
-    }
-    assert {each.result for each in found.values()} == {"failed"}
-    assert {name: each.reason for name, each in found.items()} == {
-        "bound": f"pod {running.name} is on node {place.node} already, bound by somebody else",
-        "gated": f"pod {gated.name} is held back by its scheduling gates: example.com/not-yet",
-        "another": f"pod {waiting.name} of uid {waiting.uid}-later is gone; the pod of that name "
-        f"has uid {waiting.uid}",
-        "no such node": "there is no node no-such-node",
-        "gone": 'pod unknown is gone: pods "unknown" not found',
-    }
-    assert (await place.get(waiting))["spec"].get("nodeName") is None
-
-
-async def test_a_pod_that_terminates_is_not_bound(place: Place, sink: KubernetesSink) -> None:
-    pod = await place.waiting_pod()
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-    kept = {"metadata": {"finalizers": ["example.com/kept"]}}
-    merge = "application/merge-patch+json"
-    await place.server.send("PATCH", path, body=kept, content_type=merge)
-    await place.server.send("DELETE", path)
-    outcome = await carried_out(sink, decision(pod, place.node))
-    assert (outcome.result, outcome.reason) == ("failed", f"pod {pod.name} terminates")
-    released = {"metadata": {"finalizers": None}}
-    await place.server.send("PATCH", path, body=released, content_type=merge)
 
 
 async def test_copies_of_one_decision_bind_once_and_each_says_done(
@@ -390,61 +347,6 @@ async def test_a_budget_refuses_in_words_and_says_so_on_the_pod(
     await until(told)
 
 
-async def test_an_eviction_that_no_migration_repeats_waits_for_its_budget(
-    place: Place, sink: KubernetesSink
-) -> None:
-    pod = await place.running_pod(labels={"app": "budgeted"})
-    await place.budget(BUDGET_NAME, "budgeted")
-    task = asyncio.create_task(carried_out(sink, eviction(pod, place.node)))
-    await asyncio.sleep(0.5)
-    assert not task.done()
-    await place.running_pod(labels={"app": "budgeted"})
-    assert (await asyncio.wait_for(task, 60)).result == "done"
-
-
-async def test_two_budgets_refuse_for_good(place: Place, sink: KubernetesSink) -> None:
-    pod = await place.running_pod(labels={"app": "budgeted"})
-    await place.budget("one", "budgeted")
-    await place.budget("two", "budgeted")
-    outcome = await carried_out(sink, eviction(pod, place.node))
-    assert outcome.result == "refused"
-    assert "more than one PodDisruptionBudget" in outcome.reason
-
-
-async def test_another_pod_of_the_same_name_costs_no_budget(
-    place: Place, sink: KubernetesSink
-) -> None:
-    pods = [await place.running_pod(labels={"app": "budgeted"}) for _ in range(2)]
-    await place.budget(BUDGET_NAME, "budgeted")
-
-    async def one_allowed() -> bool:
-        return await place.allowed(BUDGET_NAME) == 1
-
-    await until(one_allowed)
-    outcome = await carried_out(sink, eviction(another(pods[0]), place.node))
-    assert outcome.result == "refused"
-    assert outcome.reason.endswith(f"the pod of that name has uid {pods[0].uid}")
-    assert await place.allowed(BUDGET_NAME) == 1
-
-
-async def test_a_dry_run_of_the_server_costs_no_budget_and_is_refused_by_one(
-    place: Place, sink: KubernetesSink
-) -> None:
-    pod = await place.running_pod(labels={"app": "budgeted"})
-    await place.budget(BUDGET_NAME, "budgeted")
-    options = DeleteOptions(server_dry_run=True)
-    command = eviction(pod, place.node, delete_options=options, retry_until_ms=NOW_MS + MINUTE_MS)
-    assert (await carried_out(sink, command)).result == "refused"
-    await place.running_pod(labels={"app": "budgeted"})
-
-    async def one_allowed() -> bool:
-        return await place.allowed(BUDGET_NAME) == 1
-
-    await until(one_allowed)
-    assert (await carried_out(sink, command)).result == "dry"
-    assert await place.allowed(BUDGET_NAME) == 1
-
-
 async def test_a_process_that_starts_again_evicts_nothing_twice(
     place: Place, control_plane: ControlPlane
 ) -> None:
@@ -457,19 +359,6 @@ async def test_a_process_that_starts_again_evicts_nothing_twice(
     assert [each.result for each in outcomes] == ["done", "refused", "refused"]
     (record,) = [each for each in read(control_plane.audit_log).pods if each.uid == pod.uid]
     assert len(record.evictions) == 1
-
-
-async def test_an_eviction_in_the_background_is_left_to_its_controller(
-    place: Place, sink: KubernetesSink
-) -> None:
-    pod = await place.running_pod()
-    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-    going = {"metadata": {"annotations": {IN_PROGRESS_ANNOTATION: "kubevirt"}}}
-    await place.server.send("PATCH", path, body=going, content_type="application/merge-patch+json")
-    outcome = await carried_out(sink, eviction(pod, place.node))
-    assert outcome.result == "done"
-    assert outcome.reason == f"the eviction of pod {pod.name} goes on in the background"
-    assert "deletionTimestamp" not in (await place.get(pod))["metadata"]
 
 
 # --- rights ---------------------------------------------------------------------------------------
@@ -514,44 +403,6 @@ async def test_a_binding_that_is_throttled_is_made_when_the_server_says(
     assert len(played.of("POST", f"{POD_PATH}/binding")) == 3
     nominated = played.of("PATCH", f"{POD_PATH}/status")
     assert {each.body["status"]["nominatedNodeName"] for each in nominated} == {NODE}
-    await sink.close()
-
-
-async def test_a_command_lives_longer_than_the_pause_that_a_server_is_granted(
-    played: Played, client: ApiServer
-) -> None:
-    hour = failure(429, "TooManyRequests", "in maintenance", retry_after=3_600)
-    sink = KubernetesSink(client)
-    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
-    played.says("POST", f"{POD_PATH}/binding", hour)
-    played.says("GET", POD_PATH, pod(NODE, phase="Running"))
-    played.says("POST", f"{POD_PATH}/eviction", hour)
-    bound = await sink.bind(decision(POD, NODE))
-    sink.throttle.limit.resume_at_s = 0.0
-    evicted = await sink.evict(eviction(POD, NODE))
-    sink.throttle.limit.resume_at_s = 0.0
-    played.says("GET", POD_PATH, hour)
-    looked = await sink.evict(eviction(POD, NODE))
-    assert [each.again_in_s for each in (bound, evicted, looked)] == 3 * [RETRY_AFTER_MAX_S]
-    await sink.close()
-
-
-async def test_a_binding_that_is_throttled_until_it_expires_has_failed(
-    played: Played, client: ApiServer
-) -> None:
-    played.says("GET", f"/api/v1/nodes/{NODE}", Said())
-    played.says("POST", f"{POD_PATH}/binding", OVERLOADED)
-    sink = KubernetesSink(client)
-    command = decision(POD, NODE, expires_at_ms=NOW_MS + 1_500)
-    rules = CommandRules(CLUSTER, sink, NOW_MS)
-    task = asyncio.create_task(rules.carry_out(command))
-    while not played.of("POST", f"{POD_PATH}/binding"):
-        await asyncio.sleep(0.01)
-    rules.clock(NOW_MS + 1_000)
-    outcome = await task
-    assert outcome is not None
-    assert outcome.result == "failed"
-    assert "the API server is overloaded" in outcome.reason
     await sink.close()
 
 

@@ -13,28 +13,11 @@ from connectors.kubernetes.sinks.answers import RETRY_AFTER_MAX_S
 from connectors.kubernetes.sinks.throttle import (
     CEILING,
     FLOOR,
-    SLOW_S,
     START,
     AdaptiveLimit,
     Throttle,
 )
 from tests.connectors.kubernetes.sinks.played import LOST, OVERLOADED, Played, Said, failure
-
-
-def test_a_round_of_answers_allows_one_more_request() -> None:
-    limit = AdaptiveLimit(start=8)
-    for _ in range(8):
-        limit.answered(0.0, 0.01, under_way=8)
-    assert 8.9 < limit.at_once < 9.0
-    limit.answered(0.0, 0.01, under_way=8)
-    assert int(limit.at_once) == 9
-
-
-def test_answers_below_the_limit_say_nothing_about_it() -> None:
-    limit = AdaptiveLimit(start=8)
-    for _ in range(1000):
-        limit.answered(0.0, 0.01, under_way=7)
-    assert limit.at_once == 8
 
 
 def test_a_refusal_halves_the_limit_once_for_all_requests_that_were_under_way() -> None:
@@ -44,12 +27,6 @@ def test_a_refusal_halves_the_limit_once_for_all_requests_that_were_under_way() 
     assert limit.at_once == 16
     limit.refused(2.0, 3.0, None)
     assert limit.at_once == 8
-
-
-def test_a_slow_answer_takes_a_tenth() -> None:
-    limit = AdaptiveLimit(start=20)
-    limit.answered(0.0, 1.1 * SLOW_S, under_way=20)
-    assert limit.at_once == 18
 
 
 def test_a_retry_after_is_honoured_up_to_its_limit() -> None:

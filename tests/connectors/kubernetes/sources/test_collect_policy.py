@@ -58,30 +58,10 @@ def test_expressions_select(expression: dict[str, object], selected: bool) -> No
     assert intervals.report_ms({}, {"pool": "a"}) == (7_000 if selected else None)
 
 
-def test_a_config_map_without_the_key_says_nothing() -> None:
-    assert read_config_map({"data": {"other": "x"}}) == CollectIntervals()
-    assert read_config_map({}) == CollectIntervals()
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"nodeConfigs": [3]}'])
 def test_a_config_map_that_cannot_be_read_says_which_one(text: str) -> None:
     with pytest.raises(PolicyUnreadable, match="koordinator-system/slo-controller-config"):
         read_config_map({"data": {"colocation-config": text}})
-
-
-@pytest.mark.parametrize("seconds", ["60", 60.5, True])
-def test_an_interval_of_another_type_is_said_and_not_passed_over(seconds: object) -> None:
-    wrong = "metricReportIntervalSeconds: found .*; allowed is an integer"
-    with pytest.raises(PolicyUnreadable, match=wrong):
-        _config(metricReportIntervalSeconds=seconds)
-    with pytest.raises(PolicyUnreadable, match=wrong):
-        _config(nodeConfigs=[{"nodeSelector": {}, "metricReportIntervalSeconds": seconds}])
-
-
-def test_a_config_map_of_another_name_is_named_by_it() -> None:
-    metadata = {"namespace": "slo", "name": "mine"}
-    with pytest.raises(PolicyUnreadable, match="ConfigMap slo/mine, colocation-config: "):
-        read_config_map({"metadata": metadata, "data": {"colocation-config": "{"}})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from connectors.kubernetes.sources.kubelet.exposition import (
     UNTIMED,
     NoExposition,
     labels_of,
-    number,
     samples,
     whole,
 )
@@ -57,23 +56,6 @@ def test_it_reads_what_the_general_parser_reads(families: list[tuple[str, list[_
         ]
         times = [None if at_ms == UNTIMED else at_ms / 1000 for _, _, at_ms in found]
         assert times == [None if at is None else float(at) for _, _, at in expected]
-
-
-def test_a_line_without_labels_or_time_is_read() -> None:
-    body = b"node_cpu_usage_seconds_total 12.5\nup 1 1770000000000\n"
-    assert number(body, b"node_cpu_usage_seconds_total") == (b"", 12.5, UNTIMED)
-    assert number(body, b"up") == (b"", 1.0, 1770000000000)
-    assert number(body, b"down") is None
-
-
-def test_numbers_that_are_not_finite_are_left_out() -> None:
-    body = b'm{a="1"} NaN\nm{a="2"} +Inf\nm{a="3"} 4e2\n'
-    assert samples(body, b"m") == [(b'a="3"', 400.0, UNTIMED)]
-
-
-def test_a_line_without_a_number_is_an_error() -> None:
-    with pytest.raises(NoExposition, match="a line of m has no number: b'many'"):
-        samples(b"m many\n", b"m")
 
 
 @pytest.mark.parametrize(

@@ -74,19 +74,6 @@ def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where
     assert health.report().failure is None
 
 
-def test_a_wrong_clock_is_logged_once_and_reported_as_long_as_it_holds(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    health = _health()
-    for _ in range(2):
-        health.clock("n1", -7_000, from_receipt=True)
-    assert len(caplog.records) == 1
-    assert health.report().nodes[0].times_from_receipt
-    health.clock("n1", 10, from_receipt=False)
-    (node,) = health.report().nodes
-    assert (node.clock_skew_ms, node.times_from_receipt) == (10, False)
-
-
 def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() -> None:
     health = _health()
     health.note("config", "it is odd")
@@ -95,21 +82,3 @@ def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() ->
     health.note("config", None)
     health.keep_only(["n2"])
     assert (health.report().notes, health.report().nodes) == ((), ())
-
-
-def test_a_source_that_is_behind_says_so_once_and_again_only_after_it_kept_up(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    now_ms = [0]
-    health = SourceHealth("kubelets", lambda: now_ms[0])
-    with caplog.at_level(logging.INFO):
-        for second in range(SETTLED_MS // 100):
-            now_ms[0] = second * 1_000
-            health.behind(second % 30, allowed_s=10)
-        assert len(caplog.messages) == 1
-        assert health.report().notes[0].startswith("more nodes are due than can be asked")
-        assert health.report().behind_s == 29
-        now_ms[0] += SETTLED_MS + 1
-        health.behind(1, allowed_s=10)
-    assert caplog.messages[1:] == ["kubelets: all nodes are asked in time again"]
-    assert not health.report().notes

@@ -1,7 +1,7 @@
 """Koordinator's objects, listed and watched."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -10,11 +10,9 @@ import pytest
 from aiohttp import web
 
 from connectors.kubernetes.api.errors import ApiError
-from connectors.kubernetes.api.list_watch import Begun, Deleted, Ended, Event, Present
 from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.koordinator import NODE_METRICS, Koordinator, KoordinatorSettings
-from connectors.process.wall_clock import now_ms
 from schemas.messages.metrics import NodeMetric
 from simulation.control_plane import cluster
 from simulation.control_plane.server import ControlPlane
@@ -136,22 +134,6 @@ async def test_the_config_map_says_the_interval_where_the_object_does_not() -> N
     assert found["n2"].report_interval_ms == 90_000
 
 
-async def _events(*events: Event) -> AsyncGenerator[Event, None]:
-    for each in events:
-        yield each
-
-
-@pytest.mark.parametrize("gone", [(Deleted({}),), (Begun(), Ended())])
-async def test_nothing_is_wrong_with_a_config_map_that_is_gone(gone: tuple[Event, ...]) -> None:
-    bad = {"metadata": {}, "data": {"colocation-config": "{"}}
-    async with _running(_ApiServer()) as source:
-        await source.take_config(_events(Begun(), Present(bad), Ended()))
-        (note,) = source.health.report().notes
-        assert "what it said before holds" in note
-        await source.take_config(_events(*gone))
-        assert source.health.report().notes == ()
-
-
 async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is() -> None:
     server = _ApiServer()
     server.readable = False
@@ -165,16 +147,6 @@ async def test_a_config_map_that_may_not_be_read_is_noted_for_as_long_as_that_is
         await until(lambda: source._config.lists)
         await read_all(source)
         assert source.health.report().notes == ()
-
-
-async def test_a_config_map_that_settings_name_and_that_is_not_there_is_noted() -> None:
-    directory = directory_of({"n1": {}})
-    given = KoordinatorSettings.model_validate({"source": "koordinator", "config_name": "mistyped"})
-    source = Koordinator(given, context(api_server("http://nowhere.invalid"), directory))
-    await source.take_config(_events(Begun(), Ended()))
-    assert source.health.report().notes == ("there is no ConfigMap koordinator-system/mistyped",)
-    await source.take_config(_events(Begun(), Present({"data": {}}), Ended()))
-    assert source.health.report().notes == ()
 
 
 async def test_where_it_is_not_installed_it_says_so_and_looks_again() -> None:
@@ -218,32 +190,6 @@ async def test_an_object_that_cannot_be_read_is_a_failure_of_its_node() -> None:
     assert failures["good"] is None
     assert failures["bad"] is not None
     assert "NodeMetric bad" in failures["bad"].why
-
-
-async def test_a_figure_that_no_record_takes_is_said_in_one_line() -> None:
-    server = _ApiServer()
-    bad = server.object("bad")
-    bad["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "-5m"
-    server.objects = {"bad": bad, "good": server.object("good")}
-    async with _running(server, "bad", "good") as source:
-        await _next(source)
-        failure = source.health.report().nodes[0].failure
-    assert failure is not None
-    assert failure.why.startswith("NodeMetric bad: usage.cpu is -5; allowed is an integer from 0")
-    assert "\n" not in failure.why
-
-
-async def test_a_metric_from_the_future_is_reported_and_keeps_its_time() -> None:
-    server = _ApiServer()
-    ahead = server.object("n1")
-    ahead["status"]["updateTime"] = "2099-01-01T00:00:00Z"
-    server.objects = {"n1": ahead}
-    async with _running(server, "n1") as source:
-        (message,) = await _next(source)
-        (node,) = source.health.report().nodes
-    assert message.updated_at_ms == 4_070_908_800_000
-    assert node.clock_skew_ms is not None
-    assert node.clock_skew_ms > 4_070_908_800_000 - now_ms() - 60_000
 
 
 @pytest.mark.parametrize("way", ["MODIFIED", "DELETED"])

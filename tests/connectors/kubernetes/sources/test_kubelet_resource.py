@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 
 import pytest
 from aiohttp import ClientSession, web
@@ -17,9 +15,7 @@ from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.known import make_sources
-from connectors.kubernetes.sources.kubelet import source as kubelet
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
-from connectors.kubernetes.sources.kubelet.scraper import Scraper
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
@@ -86,50 +82,6 @@ def test_the_second_scrape_has_the_mean_between_the_two() -> None:
     assert pod.usage == {"cpu": 500, "memory": 2 * GIB}
 
 
-@pytest.mark.parametrize(("interval", "apart_s"), [("10m", 600), ("1h", 3_600), ("1h", 7_200)])
-def test_kubelets_that_are_asked_seldom_are_measured(interval: str, apart_s: int) -> None:
-    """Up to the longest interval that is allowed, also where one scrape has failed."""
-    source = _source(directory_of({"n1": {"a": "uid-a"}}), interval=interval)
-    for number in range(2):
-        at_ms = T0 + number * apart_s * 1_000
-        lines = node_lines(100.0 + number * apart_s, GIB, at_ms)
-        lines += pod_lines("a", 10.0 + number * apart_s / 2, 100, at_ms)
-        sample = source.measured("n1", _answer(lines, at_ms + 50))
-    assert sample is not None
-    assert (sample.usage["cpu"], sample.pods[0].usage["cpu"]) == (1_000, 500)
-
-
-def test_figures_that_the_kubelet_has_said_before_are_no_new_sample() -> None:
-    kubelet = _Kubelet({})
-    kubelet.scrape()
-    assert kubelet.scrape() is not None
-    kubelet.at_ms -= 10_000
-    assert kubelet.scrape(cpu_s=0.0) is None
-
-
-def test_a_node_that_was_rebooted_has_no_sample_and_then_has_one_again() -> None:
-    kubelet = _Kubelet({})
-    kubelet.scrape()
-    kubelet.scrape()
-    kubelet.cpu_s = 0.0
-    assert kubelet.scrape(cpu_s=3.0) is None
-    sample = kubelet.scrape(cpu_s=10.0)
-    assert sample is not None
-    assert sample.usage["cpu"] == 1_000
-
-
-def test_a_pod_whose_counter_began_anew_has_no_cpu_that_time() -> None:
-    kubelet = _Kubelet({"a": "uid-a"})
-    for seconds in (50.0, 60.0):
-        kubelet.scrape(pod_lines("a", seconds, GIB, kubelet.at_ms + 10_000))
-    sample = kubelet.scrape(pod_lines("a", 5.0, GIB, kubelet.at_ms + 10_000))
-    assert sample is not None
-    assert sample.pods[0].usage == {"memory": GIB}
-    sample = kubelet.scrape(pod_lines("a", 6.0, GIB, kubelet.at_ms + 10_000))
-    assert sample is not None
-    assert sample.pods[0].usage == {"cpu": 100, "memory": GIB}
-
-
 def test_a_pod_that_replaces_another_of_its_name_inherits_nothing() -> None:
     kubelet = _Kubelet({"a": "old"})
     for seconds in (50.0, 60.0):
@@ -181,18 +133,6 @@ def test_a_container_that_restarted_leaves_its_pod_without_cpu_once() -> None:
     assert cpu == [None, 1_100, None, 300]
 
 
-def test_a_container_with_another_start_time_has_no_rate_though_its_counter_grew() -> None:
-    kubelet = _Kubelet({"a": "uid-a"})
-    cpu = []
-    for seconds, began in ((10.0, 1e9), (20.0, 1e9), (55.0, 1.1e9), (60.0, 1.1e9)):
-        at_ms = kubelet.at_ms + 10_000
-        labels = {"container": "web", "namespace": "shop", "pod": "a"}
-        start: list[Line] = [("container_start_time_seconds", labels, began, at_ms)]
-        sample = kubelet.scrape(container_lines("a", "web", seconds, GIB, at_ms), start)
-        cpu.append(None if sample is None else sample.pods[0].usage.get("cpu"))
-    assert cpu == [None, 1_000, None, 500]
-
-
 def test_swap_is_reported_where_it_is_asked_for_and_can_be_one() -> None:
     kubelet = _Kubelet({"a": "uid-a"}, extraResources=["swap"])
     for seconds in (50.0, 60.0):
@@ -203,16 +143,6 @@ def test_swap_is_reported_where_it_is_asked_for_and_can_be_one() -> None:
     assert sample is not None
     assert "swap" not in sample.usage
     assert sample.pods[0].usage["swap"] == 0
-
-
-def test_the_first_scrape_of_kwok_which_is_all_zeros_is_no_beginning() -> None:
-    kubelet = _Kubelet({})
-    kubelet.cpu_s = 0.0
-    assert kubelet.scrape(cpu_s=0.0) is None
-    assert kubelet.scrape(cpu_s=5_000.0) is None
-    sample = kubelet.scrape(cpu_s=10.0)
-    assert sample is not None
-    assert sample.usage["cpu"] == 1_000
 
 
 def test_without_times_in_the_answer_ours_holds() -> None:
@@ -252,32 +182,6 @@ def test_a_node_with_a_wrong_clock_has_samples_at_our_time_and_it_is_reported() 
     assert node.times_from_receipt
     assert node.clock_skew_ms is not None
     assert abs(node.clock_skew_ms - off_ms) < 1_000
-
-
-def test_a_clock_that_is_ahead_and_set_right_is_not_reported_for_ever_through_the_api_server() -> (
-    None
-):
-    source = _source(directory_of({"n1": {}}))
-    for index, off_ms in enumerate((3_600_000, 3_600_000, 0)):
-        at_ms = T0 + index * 10_000
-        lines = node_lines(100.0 + index, GIB, at_ms + off_ms - 2_000)
-        source.measured("n1", _answer(lines, at_ms, date_ms=None))
-        (node,) = source.health.report().nodes
-        assert node.times_from_receipt == (off_ms > 0)
-    assert node.clock_skew_ms is None
-
-
-def test_a_clock_that_was_set_between_two_scrapes_measures_no_rate() -> None:
-    source = _source(directory_of({"n1": {}}))
-    samples = []
-    for index, off_ms in enumerate((0, 0, -8_000, -8_000)):
-        at_ms = T0 + index * 10_000
-        lines = node_lines(100.0 + 10 * index, GIB, at_ms + off_ms)
-        samples.append(source.measured("n1", _answer(lines, at_ms, date_ms=at_ms + off_ms - 500)))
-    assert samples[1] is not None
-    assert samples[2] is None  # 10 s of CPU within 2 s of that clock
-    assert samples[3] is not None
-    assert samples[3].usage["cpu"] == 1_000
 
 
 @given(st.lists(st.tuples(st.floats(0, 32), st.booleans(), st.booleans()), min_size=2, max_size=20))
@@ -330,33 +234,6 @@ class TestKubeletResource(UsageSourceContract):
             source = _source(directory, url=f"{url}/{{node}}", interval="200ms")
             async with at_work(source):
                 yield _World(source)
-
-
-async def test_slow_kubelets_are_asked_in_turn_and_the_source_says_how_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Twelve are due each 100 ms, and a kubelet answers after as long; two are asked at once."""
-    monkeypatch.setattr(kubelet, "Scraper", partial(Scraper, in_flight_max=2))
-    monkeypatch.setattr(kubelet, "BEHIND_MAX_S", 0.2)
-    asked: Counter[str] = Counter()
-
-    async def slow(request: web.Request) -> web.Response:
-        asked[request.path] += 1
-        await asyncio.sleep(0.1)
-        return await _busy(request)
-
-    directory = directory_of({f"n{index}": {} for index in range(12)})
-    async with playing(slow) as url:
-        # None is ever given up: a kubelet that failed would not wait for its turn.
-        source = _source(directory, url=f"{url}/{{node}}", interval="100ms", timeout="2m")
-        async with at_work(source):
-            await until(lambda: source.health.counts["samples"] >= 30)
-            report = source.health.report()
-    assert max(asked.values()) - min(asked.values()) <= 1
-    assert report.behind_s > 0.1
-    assert [note.partition(":")[0] for note in report.notes] == [
-        "more nodes are due than can be asked"
-    ]
 
 
 async def test_a_kubelet_that_fails_is_silent_and_its_neighbours_are_not() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,28 +58,6 @@ async def test_upstreams_lists_are_a_sample() -> None:
         assert (pod.name, pod.uid) == ("web-0", "uid-1")
         assert pod.usage == {"cpu": 102, "memory": 65 << 20}  # 100m and 1234567n, rounded up once
         assert await read_all(source) == []  # nothing was measured anew
-
-
-async def test_a_clock_that_is_ahead_is_reported_and_its_samples_carry_our_time() -> None:
-    server = _MetricsServer()
-    now_ms = [AT_MS - 3_600_000]
-    async with playing(server) as url, api_server(url) as api:
-        around = replace(context(api, directory_of({"node-1": {}})), now_ms=lambda: now_ms[0])
-        source = MetricsApi(MetricsApiSettings(source="metrics_api"), around)
-        (sample,) = await read_all(source)
-        assert sample.sampled_at_ms == now_ms[0]
-        (node,) = source.health.report().nodes
-        assert (node.clock_skew_ms, node.times_from_receipt) == (3_600_000, True)
-        now_ms[0] += 30_000
-        assert await read_all(source) == []  # the same figures
-        # The clock is set right.
-        entry = next(each for each in server.nodes["items"] if each["metadata"]["name"] == "node-1")
-        moment = datetime.fromtimestamp(now_ms[0] // 1_000 - 5, UTC)
-        entry["timestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-        (sample,) = await read_all(source)
-        assert sample.sampled_at_ms == now_ms[0] - 5_000
-        (node,) = source.health.report().nodes
-        assert (node.clock_skew_ms, node.times_from_receipt) == (None, False)
 
 
 async def test_a_pod_does_not_inherit_the_figures_of_another_of_its_name() -> None:
@@ -151,12 +128,6 @@ async def test_a_list_without_nodes_is_a_failure_and_no_empty_cluster() -> None:
     server.nodes["items"] = None
     async with _source(server, directory_of({"node-1": {}})) as source:
         with pytest.raises(SourceFailed, match="lists no node"):
-            await read_all(source)
-
-
-async def test_before_nodes_are_known_nothing_is_asked() -> None:
-    async with _source(_MetricsServer(), Directory()) as source:
-        with pytest.raises(SourceFailed, match="have not been listed yet"):
             await read_all(source)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kubernetes.sources.node_metric import message_of, removed
+from connectors.kubernetes.sources.node_metric import message_of
 from schemas.topics.codec import decode, encode
 from tests.connectors.kubernetes.sources.builders import document
 
@@ -64,7 +64,3 @@ def test_a_quantity_may_be_a_number() -> None:
 def test_what_cannot_be_read_is_an_error(status: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
         message_of("c", _document(**status), None)
-
-
-def test_an_object_that_is_gone_says_so() -> None:
-    assert removed("c", "n").removed

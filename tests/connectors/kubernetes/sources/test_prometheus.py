@@ -16,11 +16,9 @@ from aiohttp import web
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
-from connectors.kubernetes.sources.promql_presets import PRESETS
 from connectors.process.local_ports import free_port
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
-from schemas.policy.errors import PolicyError
 from schemas.policy.validation import validated
 from tests.connectors.kubernetes.sources.debian import prometheus
 from tests.connectors.kubernetes.sources.harness import (
@@ -126,18 +124,6 @@ async def test_a_node_without_a_gpu_has_samples_without_one() -> None:
     assert failures == [None, None]
 
 
-async def test_a_node_without_a_gpu_is_no_failure_of_a_source_of_gpus_alone() -> None:
-    server = Played(gpu=[({"instance": "n1"}, 4)])
-    async with _source(
-        server, directory_of({"n1": {}, "n2": {}}), nodes={"nvidia.com/gpu": "gpu"}
-    ) as source:
-        (sample,) = await read_all(source)
-        report = source.health.report()
-    assert sample.usage == {"nvidia.com/gpu": 4}
-    assert [each.node for each in report.nodes if each.failure] == []
-    assert not report.failures
-
-
 async def test_times_are_those_of_the_scrapes_where_a_query_says_them() -> None:
     at_s = now_ms() // 1_000 - 40
     server = Played(cpu=[({"instance": "n1"}, 1)], memory=[({"instance": "n1"}, 1)],
@@ -241,17 +227,6 @@ def test_what_settings_and_presets_ask_together() -> None:
         for text in (*queries.nodes.values(), *queries.pods.values(), queries.node_times or "")
         for place in ("{window}", "{node}", "{pod}", "{namespace}")
     )
-
-
-def test_without_anything_about_nodes_there_is_nothing_to_ask() -> None:
-    with pytest.raises(PolicyError, match="nodes: required where there is no preset"):
-        _settings(url="http://x", pods={"cpu": "x"})
-
-
-def test_presets_ask_about_cpu_and_memory_of_nodes() -> None:
-    for preset in PRESETS.values():
-        assert preset.nodes.keys() == {"cpu", "memory"}
-        assert preset.node_times
 
 
 class _World(UsageSourceWorld):
@@ -450,21 +425,6 @@ async def _until_silent(source: Prometheus, at_ms: list[int], exporters: _Export
             for each in source.health.report().nodes
         }
     assert "n2" not in nodes
-
-
-async def test_a_real_prometheus_says_what_is_wrong_with_a_query(tmp_path: Path) -> None:
-    async with (
-        playing(_Exporters()) as target,
-        _real_prometheus(target.removeprefix("http://"), tmp_path) as url,
-        api_server("http://nowhere.invalid") as api,
-    ):
-        source = Prometheus(
-            _settings(url=url, nodes={"cpu": "sum(("}), context(api, directory_of({"n1": {}}))
-        )
-        async with at_work(source):
-            with pytest.raises(SourceFailed, match="unclosed left parenthesis") as failed:
-                await read_all(source)
-    assert failed.value.cause == "refused"
 
 
 async def test_one_query_that_fails_leaves_the_other_resources_current() -> None:

@@ -66,11 +66,6 @@ class PlayedApi:
         self.compacted = self.version
         self._log.clear()
 
-    def put_back(self) -> None:
-        """The store is put back: versions that were given are in the future."""
-        self.version -= 50
-        self._log.clear()
-
     def drop_watches(self, *, in_a_line: bool = False) -> None:
         """Break all watches off, perhaps in the middle of a line."""
         for request in self._watching:

@@ -200,16 +200,6 @@ def test_what_a_pod_asks_for_as_a_whole_stands_instead_of_the_sum_over_its_conta
     assert demand.limits["cpu"] == 4_010
 
 
-def test_containers_of_a_pod_that_asks_as_a_whole_are_not_taken_to_request_a_little() -> None:
-    """kube-scheduler assumes a request for what neither a container nor its pod names."""
-    containers = ("spec/containers", [{"name": "web"}, {"name": "log"}])
-    init = ("spec/initContainers", None)
-    assert pod_demand(made(containers, init)).assumed == {"cpu": 200, "memory": 400 * 2**20}
-    whole = {"requests": {"cpu": "3", "memory": "1Gi"}}
-    demand = pod_demand(made(containers, init, ("spec/resources", whole)))
-    assert (demand.requests, demand.assumed) == ({"cpu": 3_010, "memory": 2**30}, {})
-
-
 @pytest.mark.parametrize(
     ("conditions", "cpu"),
     [([], 4_000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 3_500)],
@@ -250,12 +240,6 @@ def test_a_container_that_is_resized_counts_with_the_largest_of_asked_given_and_
         ("status/conditions", conditions),
     )
     assert pod_demand(pod).requests == {"cpu": cpu, "memory": 512 * 2**20}
-
-
-def test_a_toleration_with_an_operator_that_decisions_do_not_know_tolerates_nothing() -> None:
-    assert (
-        made(("spec/tolerations", [{"key": "n", "operator": "Gt", "value": "3"}])).tolerations == ()
-    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from connectors.kubernetes.api import list_watch
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
@@ -88,18 +87,6 @@ async def reader(watch: KubernetesWatch) -> AsyncIterator[Reader]:
 async def test_changes_come_after_a_full_list(watch: KubernetesWatch) -> None:
     with pytest.raises(WatchBroken, match="full list comes first"):
         await anext(watch.changes())
-
-
-async def test_all_kinds_are_followed(api: PlayedApi, reader: Reader) -> None:
-    assert agrees(api, reader.fold)
-    for path, objects in api.objects.items():
-        for key, found in list(objects.items()):
-            if path != PODS:
-                api.delete(path, key)
-                await reader.until(lambda: agrees(api, reader.fold))
-                api.put(path, found)
-                await reader.until(lambda: agrees(api, reader.fold))
-    assert reader.fold.full_lists == 1
 
 
 async def test_the_life_of_a_pod_that_we_bind(api: PlayedApi, reader: Reader) -> None:
@@ -303,21 +290,6 @@ async def test_a_watch_that_is_too_old_is_listed_and_compared(
     }
 
 
-@pytest.mark.parametrize("in_a_line", [True, False])
-async def test_a_watch_that_breaks_off_goes_on_where_it_was(
-    api: PlayedApi, reader: Reader, in_a_line: bool
-) -> None:
-    for _ in range(3):
-        lists = len(api.lists)
-        api.drop_watches(in_a_line=in_a_line)
-        api.put(PODS, pod("a"))
-        await reader.until(lambda: "uid-a" in reader.fold.waiting)
-        api.delete(PODS, "shop/a")
-        await reader.until(lambda: agrees(api, reader.fold))
-        assert len(api.lists) == lists
-    assert reader.fold.events("a") == ["asked", "deleted", "withdrawn"] * 3
-
-
 async def test_a_connection_that_is_half_open_is_given_up(
     api: PlayedApi, watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,14 +307,6 @@ async def test_a_connection_that_is_half_open_is_given_up(
     assert reader.fold.full_lists == 1
 
 
-async def test_an_error_in_the_stream_leads_to_a_list(api: PlayedApi, reader: Reader) -> None:
-    api.send_error(PODS, "etcdserver: no leader")
-    await meddle(api)
-    await reader.until(lambda: agrees(api, reader.fold))
-    assert api.lists.count(PODS) >= 2
-    assert reader.fold.full_lists == 1
-
-
 async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
     api: PlayedApi, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,18 +319,6 @@ async def test_a_server_that_refuses_every_watch_is_not_listed_over_and_over(
         api.put(NODES, node(name))
         await reader.until(partial(reader.fold.nodes.__contains__, name))
     assert api.lists.count(PODS) == 1
-
-
-async def test_a_store_that_was_put_back_is_listed_and_compared(
-    api: PlayedApi, reader: Reader
-) -> None:
-    api.silent = True
-    await meddle(api)
-    api.put_back()
-    api.silent = False
-    api.drop_watches()
-    await reader.until(lambda: agrees(api, reader.fold))
-    assert reader.fold.full_lists == 1
 
 
 async def test_a_server_that_is_stopped_and_started_again_is_read_again(
@@ -460,25 +412,3 @@ async def test_a_reader_that_is_slow_makes_the_watch_slow_and_loses_nothing(
     assert len(reader.fold.pods) < 10
     reader.may_read.set()
     await reader.until(lambda: agrees(api, reader.fold))
-
-
-async def test_a_watch_that_was_down_begins_with_all_that_there_is_then(
-    api: PlayedApi, watch: KubernetesWatch, served: Served
-) -> None:
-    async with Reader(watch) as first:
-        await first.until(lambda: agrees(api, first.fold))
-    await watch.close()
-    await meddle(api)
-    async with Reader(watch, first.fold) as second:
-        await second.until(lambda: second.fold.full_lists == 2)
-        assert agrees(api, second.fold)
-        assert second.fold.events("new") == ["seen", "asked"]
-
-
-async def test_a_page_that_is_no_list_breaks_the_watch(
-    watch: KubernetesWatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PlayedApi, "_list", lambda *_: web.json_response({}))
-    with pytest.raises(WatchBroken, match="KeyError: 'metadata'"):
-        async for _ in watch.full_list("one"):
-            pass

@@ -1,8 +1,6 @@
 """The values of a first policy: what they follow, and that they always make a policy."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,15 +92,6 @@ def test_only_a_threshold_below_three_of_four_readings_refuses_a_fourth(
     assert found.endswith(f": {reason}")
 
 
-def test_reasons_name_the_bound_that_a_value_stands_at() -> None:
-    of = summary(loads={"cpu": load(0.95)}, used_of_requests={"cpu": 1.3})
-    assert values(of)["overutilizationRisk.resources"] == [{"name": "cpu", "hotPercent": 90}]
-    found = reasons(of)
-    assert "keep to is not hot, up to 90 %" in found["overutilizationRisk.resources"]
-    assert values(of)["overutilizationRisk.usagePriorPercent"] == 100
-    assert found["overutilizationRisk.usagePriorPercent"].endswith("taken to use 100 % of it.")
-
-
 @pytest.mark.parametrize(
     ("nodes", "migrating", "evictions"), [(3, 1, 1), (100, 10, 5), (5000, 50, 25)]
 )
@@ -112,11 +101,6 @@ def test_limits_grow_with_the_cluster_up_to_a_bound(
     found = values(summary(nodes=nodes))
     assert found["migration.maxMigratingGlobally"] == migrating
     assert found["descheduling.maxNoOfPodsToEvictTotal"] == evictions
-
-
-def test_few_large_pods_leave_a_node_one_at_a_time() -> None:
-    assert values(summary())["migration.maxMigratingPerNode"] == 2
-    assert values(summary(pods=300))["migration.maxMigratingPerNode"] == 1
 
 
 def test_only_what_the_plugins_go_by_is_given() -> None:
@@ -154,36 +138,6 @@ def test_a_resource_without_data_is_left_out_with_a_word() -> None:
     assert [each.name for each in policy.overutilization_risk.resources] == ["cpu"]
 
 
-def test_pods_of_other_schedulers_are_named() -> None:
-    of = summary(schedulers=(("default-scheduler", 1000), ("loadstream", 300)))
-    reason = reasons(of)["migration.schedulerNames"]
-    assert "1,000 of 1,300 pods are of other schedulers, default-scheduler (1,000), and stay" in (
-        reason
-    )
-
-
-def test_metrics_that_come_slowly_may_be_older() -> None:
-    assert values(summary())["loadAware.nodeMetricExpirationSeconds"] == 180
-    slow = values(summary(report_ms=300_000))
-    assert slow["loadAware.nodeMetricExpirationSeconds"] == 900
-
-
-def test_rounds_go_by_the_same_age_of_metrics_as_placement() -> None:
-    slow = summary(report_ms=300_000)
-    for advice in (advise(slow), advise(slow, BY_THRESHOLDS)):
-        policy = read_policy(document("blue", slow, advice))
-        assert policy.rebalance.node_metric_expiration_seconds == 900
-        assert policy.load_aware.node_metric_expiration_seconds == 900
-    assert "rebalance" not in {each.path[0] for each in advise(summary()).values}
-
-
-def test_only_nodes_that_sent_a_metric_before_are_said_to_get_no_pods() -> None:
-    """The filter by load passes nodes that never sent a metric."""
-    (sentence,) = advise(summary(silent_nodes=2)).left_out
-    assert "those that sent one before get no pods" in sentence
-    assert "the others get pods by requests alone" in sentence
-
-
 def test_less_than_an_hour_is_too_little_unless_that_was_all_that_was_looked_at() -> None:
     short = summary(until_ms=HISTORY_MS_MIN - 1)
     assert too_little(short) is not None
@@ -213,16 +167,6 @@ def _summaries(draw: st.DrawFn) -> ClusterSummary:
         budgets=draw(st.integers(0, 3)),
         schedulers=(("a: b\n- c", 5),),
     )
-
-
-def test_the_page_names_values_that_a_first_policy_has() -> None:
-    path = Path(__file__).parents[4] / "docs" / "how-to" / "roll-out-a-policy.md"
-    page = path.read_text(encoding="utf-8")
-    table = page.partition("| value | follows |\n|---|---|\n")[2].partition("\n\n")[0]
-    named = re.findall(r"`([\w.]+)`", " ".join(line.split("|")[1] for line in table.splitlines()))
-    printed = [".".join(each.path) for each in advise(summary()).values]
-    assert named
-    assert [n for n in named if not any(f"{path}.".startswith(f"{n}.") for path in printed)] == []
 
 
 @given(_summaries())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.policies.draft.history import MeanUsage, median_gap_ms
+from connectors.policies.draft.history import MeanUsage
 from connectors.policies.draft.load import load_of
 
 MINUTE_MS = 60_000
@@ -41,17 +41,7 @@ def test_a_node_that_falls_silent_ends_its_spell() -> None:
     assert (load.spells, load.spell_ms) == (2, 2 * MINUTE_MS)
 
 
-def test_readings_in_any_order_come_to_the_same() -> None:
-    readings = series("a", [0.5, 0.8, 0.9, 0.5], 1000) + series("b", [0.3, 0.9], 2000)
-    assert load_of("cpu", readings[::-1], ALLOCATABLE) == load_of("cpu", readings, ALLOCATABLE)
-
-
 def test_a_resource_that_no_node_reports_and_can_give_has_no_load() -> None:
     readings = [MeanUsage("a", 0, (None, 5)), MeanUsage("unknown", 0, (5, 5))]
     assert load_of("cpu", readings, ALLOCATABLE) is None
     assert load_of("memory", readings, ALLOCATABLE) is None
-
-
-def test_the_time_between_reports_is_that_of_one_node() -> None:
-    assert median_gap_ms([("a", 0), ("b", 10), ("a", 60), ("b", 70), ("a", 60)]) == 60
-    assert median_gap_ms([("a", 0), ("b", 10)]) is None

@@ -83,30 +83,12 @@ def test_a_key_that_is_repeated_with_the_same_value_is_read_and_with_another_one
         assert "found a second time, also in line 8" in imported.errors[0]
 
 
-def test_a_list_that_is_given_twice_is_an_error_although_both_begin_alike() -> None:
-    lists = "      podSelectors:\n      - {name: a}\n      podSelectors:\n      - {name: b}\n"
-    imported = import_text(_TEXT.replace("      lowThresholds:", lists + "      lowThresholds:"))
-    assert imported.errors[0].startswith("standard input:10: ")
-
-
 def test_a_template_is_an_error_that_names_helm_template() -> None:
     text = "kind: ConfigMap\nmetadata: {namespace: {{ .Values.namespace }}}\n"
     imported = import_text(text)
     assert (imported.exit_code, imported.text) == (1, "")
     assert imported.errors[0].startswith("standard input:2: ")
     assert "`helm template`" in imported.errors[0]
-
-
-@pytest.mark.parametrize("text", ["", "mode: enforce\n", "kind: Service\n", "- 1\n"])
-def test_a_file_without_a_configuration_is_an_error_that_names_what_is_read(text: str) -> None:
-    imported = import_text(text)
-    assert (imported.exit_code, imported.text) == (1, "")
-    assert "DeschedulerPolicy" in imported.errors[0]
-
-
-def test_a_version_that_is_not_known_is_an_error() -> None:
-    imported = import_text(_TEXT.replace("v1alpha2", "v2"))
-    assert imported.errors[0].startswith("standard input:1: apiVersion: found 'descheduler/v2'")
 
 
 def test_two_configurations_that_contradict_each_other_are_an_error_with_both_lines() -> None:

@@ -106,17 +106,6 @@ def test_a_mistake_is_an_error_at_its_line_with_what_was_meant(
     assert meant in imported.errors[0]
 
 
-def test_plugins_inside_an_entry_of_plugin_config_are_an_error() -> None:
-    imported = import_text(KOORDINATOR + _LOW_NODE_LOAD + "    plugins: {balance: {}}\n")
-    assert "it belongs in the profile: indent it less" in imported.errors[0]
-
-
-def test_low_node_load_in_two_profiles_is_an_error() -> None:
-    second = "- {name: b, plugins: {balance: {enabled: [LowNodeLoad]}}}\n"
-    imported = import_text(KOORDINATOR + _LOW_NODE_LOAD + _ENABLED + second)
-    assert "found LowNodeLoad in a second profile" in imported.errors[0]
-
-
 def test_arguments_of_a_profile_that_does_not_move_pods_by_load_do_not_count() -> None:
     second = (
         "- name: b\n  pluginConfig:\n  - {name: DefaultEvictor, args: {evictLocalStoragePods: true}}\n"
@@ -174,8 +163,3 @@ def test_the_collect_policy_of_slo_controller_config_is_taken_over() -> None:
     assert collect.of_pool("gpu").metric_report_interval_seconds == 30
     elsewhere = imported.report["handled elsewhere"]
     assert {"resource-threshold-config", "cpuReclaimThresholdPercent"} <= set(elsewhere)
-
-
-def test_a_field_that_the_manager_does_not_have_is_an_error() -> None:
-    imported = import_text(_slo({"metricReportInterval": 60}))
-    assert imported.errors[0].startswith("standard input:6: metricReportInterval: unknown field")

@@ -11,10 +11,8 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
 from connectors.process import wall_clock
 from connectors.queries.whynot import reading
-from connectors.queries.whynot.evidence import kind_of
 from loadstream.commands import app
 from schemas.base.refusals import Refusal
-from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import dead_letter
 from schemas.messages.decisions import AsOf, PlacementDecision
 from schemas.messages.metrics import NodeMetric, PodMetric
@@ -32,10 +30,8 @@ from schemas.messages.rounds import (
     ThresholdsInForce,
 )
 from schemas.messages.workloads import DisruptionBudget
-from schemas.topics.catalog import key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from streams.in_process.pipeline import LocalPipeline, Written
 from streams.migration.gates.budgets import describe
 from streams.migration.gates.workloads import Replicas
 from tests.conftest import RunningBroker
@@ -184,18 +180,6 @@ def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded
     assert page.partition("\n\n")[0].split() == ask(BLUE).stdout.split()
 
 
-def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
-    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
-    empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
-    recorded.write("status", [a_round(0).model_copy(update={"pools": (empty,)})])
-    lines = ask(BLUE).stdout.splitlines()
-    assert lines[1:] == [
-        "Pool batch has 0 nodes; no thresholds.",
-        "Pool batch was stopped: the pool has no node.",
-        "No node was hot, so there was nothing to evict.",
-    ]
-
-
 def test_the_same_round_published_twice_counts_once(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0), a_round(1), a_round(0), a_round(1)])
     assert json.loads(ask(BLUE, "--json").stdout)["rounds_read"] == 2
@@ -232,14 +216,6 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
     assert "What stopped it: over for 2 of 3 rounds in a row." in said
-
-
-def test_the_answers_for_a_node_that_nothing_stops_count_the_migrations_that_begin(
-    recorded: Recorded,
-) -> None:
-    recorded.write("status", story()[:-1])
-    assert "at most 70.0 %): begun: 1 migration." in ask(BLUE).stdout
-    assert "Nothing stopped it; begun: 1 migration." in ask(BLUE, "--node", "n1").stdout
 
 
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
@@ -308,36 +284,6 @@ def test_why_the_usage_of_a_node_is_not_known_is_said_as_it_is(
     assert answer.startswith(f"n1 is unknown: {said}.")
 
 
-def test_a_node_may_be_among_those_that_a_record_leaves_out(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0, hot_node(3), hot_left_out=4)])
-    said = ask(BLUE, "--node", "n9").stdout
-    assert "It may be one of 4 further hot nodes" in said
-
-
-def test_a_node_at_risk_that_has_not_had_its_turn_is_not_said_to_be_calm(
-    recorded: Recorded,
-) -> None:
-    named = hot_node(0, cost=0.4)
-    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 9, "high": 70}, hot=(named,))
-    recorded.write("status", [a_round(0).model_copy(update={"pools": (by_risk,)})])
-    metric = metric_of_web().model_copy(update={"node": "n9", "updated_at_ms": ASKED_MS})
-    recorded.write("node-metrics", [metric])
-    recorded.write("pod-lifecycle", [seen_pod("running", node="n9")])
-    assert "It may be one of 69 further hot nodes" in ask(BLUE, "--node", "n9").stdout
-    said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "not hot (unless it is among 69 hot nodes that the record leaves out)" in said
-    assert "Pool OverutilizationRisk has 69 more hot nodes." in ask(BLUE).stdout
-
-
-def test_a_node_that_is_measured_alone_is_said_to_be_no_part_of_rounds(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0)])
-    recorded.write("node-metrics", [metric_of_web()])
-    alone = "No record of topic node-state names it: neither rounds nor placement look at it"
-    assert alone in ask(BLUE, "--node", "n1").stdout
-    recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
-    assert alone not in ask(BLUE, "--node", "n1").stdout
-
-
 def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean(
     recorded: Recorded,
 ) -> None:
@@ -360,28 +306,6 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     said = ask(BLUE, "--node", "n1").stdout
     assert "node n1 draining: 2 pods left, 0 protected." in said
     assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
-
-
-def test_the_drain_of_a_node_is_found_behind_the_reports_on_its_pods(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0)])
-    drain = DrainStatus(
-        cluster=BLUE, node="n1", phase="Draining", pods_left=30, pods_protected=0,
-        request_id="request-1", happened_at_ms=NOW_MS, as_of=AS_OF,
-    )  # fmt: skip
-    reports = [migration("Pending", number) for number in range(reading.REPORTS_MAX)]
-    recorded.write("status", [drain, *reports])
-    assert "node n1 draining: 30 pods left, 0 protected." in ask(BLUE, "--node", "n1").stdout
-
-
-def test_nodes_that_were_skipped_are_counted_by_pool_since_pools_have_nodes_in_common(
-    recorded: Recorded,
-) -> None:
-    both = a_round(0)
-    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 8, "skipped": 1})
-    both = both.model_copy(update={"pools": (*both.pools, by_risk)})
-    recorded.write("status", [both])
-    said = ask(BLUE, "--node", "n1").stdout
-    assert "never hot): 1 node of pool web, 1 node of pool OverutilizationRisk." in said
 
 
 def migration(phase: Any, minutes: int) -> MigrationStatus:
@@ -431,28 +355,6 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     assert (verdict["gate"], verdict["target"]) == ("", "n7")
 
 
-def test_gates_that_differ_in_the_sign_of_a_number_are_of_one_kind() -> None:
-    gain = "its move to node-{} would lower the sum of costs by {}, asked for is 0.05"
-    assert kind_of(gain.format(5, -0.372)) == kind_of(gain.format(12, 0.038))
-
-
-@pytest.mark.parametrize(
-    ("needed", "said"),
-    [
-        (3, "hot for 1 round in a row; 3 are needed"),
-        (1, "hot for 1 round in a row; 1 is needed"),
-        (0, "Node n1 is hot, its count of rounds at 1;"),
-    ],
-)
-def test_rounds_are_said_to_be_in_a_row_where_they_must_be(
-    recorded: Recorded, needed: int, said: str
-) -> None:
-    found = a_round(0, hot_node(1, gate="over"))
-    pool = found.pools[0].model_copy(update={"rounds_needed": needed})
-    recorded.write("status", [found.model_copy(update={"pools": (pool,)})])
-    assert said in ask(BLUE).stdout
-
-
 def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_of_its_move(
     recorded: Recorded,
 ) -> None:
@@ -484,23 +386,6 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     assert "It is on node n1, which is not hot: only pods of hot nodes leave." in answer.stdout
 
 
-def test_the_answer_for_a_pod_on_a_node_that_is_unknown_says_so(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
-    recorded.write("pod-lifecycle", [seen_pod("running")])
-    old = metric_of_web().model_copy(update={"pods": ()})
-    recorded.write("node-metrics", [old])
-    said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "It is on node n1, which is unknown: its metric is 7m30s old, at most 3m." in said
-    assert "not hot" not in said
-
-
-def test_a_resource_that_the_metric_of_a_node_lacks_is_named(recorded: Recorded) -> None:
-    by_memory = ThresholdsInForce(high={"cpu": 70.0, "memory": 85.0})
-    pool = PoolRound(pool="web", nodes={"skipped": 1}, thresholds=by_memory)
-    said = hot_by_its_metric(recorded, 0, pool)
-    assert "Its metric lacks memory, which LowNodeLoad in pool web judges." in said
-
-
 def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) -> None:
     recorded.write("status", [a_round(0)])
     recorded.write("placement-decisions", [waits()])
@@ -509,20 +394,6 @@ def test_the_answer_for_a_pod_that_waits_for_a_node_says_so(recorded: Recorded) 
         "It is on no node: at 2026-11-18 11:06:40.000 (7m 30s ago) the decision was waiting: 3 nodes full."
         in said
     )
-
-
-def test_the_answer_for_a_pod_left_out_of_a_bounded_record_says_that_this_can_be(
-    recorded: Recorded,
-) -> None:
-    recorded.write("status", [a_round(0, hot_node(3, pods_left_out=4))])
-    placed = PlacementDecision(
-        decision_id="decision-1", cluster=BLUE, pod=WEB, outcome="placed", node="n1",
-        decided_at_ms=NOW_MS, as_of=AS_OF,
-    )  # fmt: skip
-    recorded.write("placement-decisions", [placed])
-    said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "It was placed on node n1" in said
-    assert "4 more pods of the node were looked at and are left out of the record" in said
 
 
 def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> None:
@@ -542,73 +413,12 @@ def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> Non
     assert f"about other clusters: {NEIGHBOUR}." in answer.stdout
 
 
-def test_rounds_do_not_depend_on_the_policy_and_it_is_not_said_that_they_do(
-    recorded: Recorded,
-) -> None:
-    document = "plugins: {balance: []}"
-    stages = LocalPipeline()
-    messages = [
-        ("policies", PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)),
-        ("node-state", NodeState(cluster=BLUE, node="n1", event="added", allocatable={"cpu": "4"})),
-        ("clock", ClockTick(partition=0, now_ms=NOW_MS)),
-    ]
-    written = [
-        Written(topic, key_of(topic, each), encode(each), NOW_MS) for topic, each in messages
-    ]
-    assert "status" in {topic for topic, _ in stages.apply(written)}
-    recorded.write("policies", [messages[0][1]])
-    recorded.write(
-        "clock", [ClockTick(partition=partition, now_ms=NOW_MS) for partition in range(4)]
-    )
-    answer = ask(BLUE)
-    assert answer.exit_code == 3
-    assert "has a round at each `deschedulingInterval`, whatever its policy" in answer.stdout
-    assert "thresholds" not in answer.stdout
-
-
 def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
     recorded.write("policies", [record])
     assert "paused: `loadstream cluster resume`" in ask(BLUE).stdout
     recorded.write("status", [a_round(0)])
     assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
-
-
-def test_a_paused_cluster_is_not_said_to_carry_its_commands_out(recorded: Recorded) -> None:
-    record = PolicyRecord(cluster=BLUE, document="", paused=True, applied_at_ms=NOW_MS)
-    recorded.write("policies", [record])
-    recorded.write("status", story())
-    said = ask(BLUE).stdout
-    assert "in enforce mode." in said
-    assert "carried out" not in said
-
-
-def test_a_dry_round_is_not_said_to_be_of_a_policy_that_observes(recorded: Recorded) -> None:
-    document = "mode: enforce\nrebalance: {dryRun: true}"
-    record = PolicyRecord(cluster=BLUE, document=document, applied_at_ms=NOW_MS)
-    recorded.write("policies", [record])
-    recorded.write("status", [a_round(0).model_copy(update={"dry_run": True})])
-    dry = ", dry by its policy (mode observe, or a dryRun): its commands are not carried out."
-    assert dry in ask(BLUE).stdout
-
-
-def test_a_round_that_was_stopped_is_called_neither_dry_nor_carried_out(
-    recorded: Recorded,
-) -> None:
-    apart = {"pools": (), "dry_run": True, "gate": "cluster blue is set apart"}
-    recorded.write("status", [a_round(0).model_copy(update=apart)])
-    lines = ask(BLUE).stdout.splitlines()
-    assert lines[-3].endswith("was at 2026-11-18 11:06:40.000 (7m 30s ago), stopped as a whole.")
-    assert lines[-2] == "The whole round was stopped: cluster blue is set apart."
-
-
-def test_a_node_that_no_round_has_judged_is_not_said_to_be_calm(recorded: Recorded) -> None:
-    stopped_round = {"pools": (), "gate": "the cluster is paused"}
-    recorded.write("status", [a_round(0).model_copy(update=stopped_round)])
-    recorded.write("pod-lifecycle", [seen_pod("running")])
-    said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "It is on node n1, which the newest round has not judged." in said
-    assert "not hot" not in said
 
 
 def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
@@ -620,16 +430,6 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     recorded.write("dead-letters", [letter])
     recorded.write("status", story())
     assert "The cluster is paused" not in ask(BLUE).stdout
-
-
-def test_a_policy_that_no_worker_has_looked_at_yet_may_have_errors(recorded: Recorded) -> None:
-    record = PolicyRecord(cluster=BLUE, document="colect: {}", applied_at_ms=NOW_MS)
-    recorded.write("policies", [record])
-    recorded.write("status", story())
-    recorded.write("node-metrics", [metric_of_web()])
-    assert ask(BLUE, "--node", "n1").stdout.startswith(
-        "n1 is unknown: its metric is 7m30s old, at most 3m."
-    )
 
 
 def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
@@ -649,16 +449,6 @@ def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     assert (whole["now_ms"], whole["clock_ms"]) == (ASKED_MS + 3 * 60 * MINUTE_MS, ASKED_MS - 1_000)
 
 
-def test_a_log_whose_clock_runs_ahead_has_no_ages(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded.write("status", story())
-    monkeypatch.setattr(wall_clock, "now_ms", lambda: NOW_MS - 60 * MINUTE_MS)
-    said = ask(BLUE).stdout
-    assert said.startswith("The cluster's clock is 1h 7m ahead of this machine's")
-    assert "ago)" not in said
-
-
 def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
     recorded: Recorded,
 ) -> None:
@@ -668,26 +458,6 @@ def test_a_mistyped_cluster_is_said_to_be_unseen_with_the_one_that_may_be_meant(
     assert (
         "Cluster shop-eats has never been seen: no producer names it. Did you mean shop-east?"
         in (answer.stdout)
-    )
-
-
-def test_a_cluster_that_only_a_policy_names_is_said_to_be_unseen(recorded: Recorded) -> None:
-    recorded.write("node-state", [NodeState(cluster="blue-1", node="n1", event="added")])
-    empty = PoolRound(pool="OverutilizationRisk", nodes={"high": 0})
-    recorded.write("status", [a_round(0).model_copy(update={"pools": (empty,)})])
-    said = ask(BLUE).stdout
-    assert "Cluster blue has never been seen: no producer names it. Did you mean blue-1?" in said
-
-
-def test_one_threshold_that_is_exceeded_is_enough_and_is_said_so(recorded: Recorded) -> None:
-    thresholds = ThresholdsInForce(
-        low={"cpu": 45.0, "memory": 60.0}, high={"cpu": 70.0, "memory": 85.0}
-    )
-    pool = PoolRound(pool="web", thresholds=thresholds)
-    recorded.write("status", [a_round(0).model_copy(update={"pools": (pool,)})])
-    assert (
-        "lightly loaded below cpu 45 % and memory 60 %, hot above cpu 70 % or memory 85 %."
-        in ask(BLUE).stdout
     )
 
 
@@ -739,24 +509,6 @@ def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
     assert "is not there any more" not in said
 
 
-def test_rounds_that_name_a_pod_are_said_to_be_about_the_one_before_where_another_one_waits(
-    recorded: Recorded,
-) -> None:
-    recorded.write("status", story()[:6])
-    recorded.write("pod-lifecycle", [seen_pod("deleted")])
-    recorded.write("placement-decisions", [waits(WEB.model_copy(update={"uid": "u9"}))])
-    said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "Another pod has the name shop/web-1 now and waits for a node (3 nodes full);" in said
-    assert "It was on node n1, judged by LowNodeLoad in pool web" in said
-
-
-def test_a_pod_that_has_left_a_hot_node_is_marked_so(recorded: Recorded) -> None:
-    recorded.write("status", story())
-    done = migration("Succeeded", 2).model_copy(update={"dry_run": False})
-    recorded.write("status", [done])
-    assert f"{BUDGET}. It has left since." in ask(BLUE, "--node", "n1").stdout
-
-
 def hot_by_its_metric(recorded: Recorded, minutes: int, *pools: PoolRound, **policy: Any) -> str:
     """The answer for n1, of which a metric so many minutes after the only round says 75 % of cpu."""
     found = a_round(0) if not pools else a_round(0).model_copy(update={"pools": pools})
@@ -790,16 +542,6 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     assert "of its capacity cpu 75.0 %." in said
     assert f"That is above cpu 70 %{why}" in said
     assert "count as gone" not in said, "no migration is under way"
-
-
-def test_a_node_that_risk_does_not_call_hot_is_said_to_be_judged_by_risk(
-    recorded: Recorded,
-) -> None:
-    high = ThresholdsInForce(high={"cpu": 70.0}, source="hotPercent")
-    by_risk = PoolRound(pool="OverutilizationRisk", nodes={"normal": 1}, thresholds=high)
-    said = hot_by_its_metric(recorded, 0, by_risk)
-    assert "That is above cpu 70 %, and OverutilizationRisk did not call it hot" in said
-    assert "OverutilizationRisk judges by what is expected of its pods, not by one metric." in said
 
 
 CAPACITY = {"cpu": "16", "memory": "64Gi"}
@@ -837,28 +579,6 @@ def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
         recorded.write("node-metrics", [before, impossible])
         said = ask(BLUE, "--node", "n1").stdout
         assert f"it uses cpu 0.4.\nA newer metric was refused: {refused}." in said
-
-
-def test_a_metric_of_too_few_samples_is_said_to_be_none_to_judge_by(recorded: Recorded) -> None:
-    recorded.write("status", [a_round(0)])
-    metric = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS, "samples": 2})
-    recorded.write("node-metrics", [metric])
-    said = ask(BLUE, "--node", "n1").stdout
-    assert "It is the mean of 2 samples; LowNodeLoad judges a node by 3 or more." in said
-
-
-def test_the_usage_of_a_pod_is_called_measured_by_thresholds_and_expected_by_risk(
-    recorded: Recorded,
-) -> None:
-    by_thresholds = a_round(0, hot_node(3, stopped(WEB, "no"), node="n1"))
-    by_risk = PoolRound(
-        pool="OverutilizationRisk", hot=(hot_node(0, stopped(WEB, "no"), cost=0.4),)
-    )
-    both = by_thresholds.model_copy(update={"pools": (*by_thresholds.pools, by_risk)})
-    recorded.write("status", [both])
-    said = ask(BLUE, "--node", "n1").stdout
-    assert "Pod shop/web-1 (uses cpu 0.9): no." in said
-    assert "Pod shop/web-1 (expected cpu 0.9): no." in said
 
 
 def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:

@@ -26,24 +26,11 @@ def test_room_is_requests_against_allocatable_and_the_number_of_pods() -> None:
     assert with_room(request(1000), nodes).tolist() == [True, False, False, False]
 
 
-def test_a_resource_of_which_a_pod_requests_nothing_is_not_looked_at() -> None:
-    overfull = view((1000, GI), requested=[(0, 2 * GI)])
-    assert with_room(request(1000, 0), overfull).tolist() == [True]
-    assert with_room(request(1000, 1), overfull).tolist() == [False]
-
-
 def test_the_best_is_drawn_among_equals_and_among_no_others() -> None:
     scores, room = np.array([5, 9, 9, 9]), np.array([True, True, False, True])
     drawn = {best(scores, room, np.random.default_rng(seed)) for seed in range(30)}
     assert drawn == {1, 3}
     assert best(scores, ~room & False, np.random.default_rng(0)) is None
-
-
-def test_one_best_node_draws_nothing() -> None:
-    """So that a rule that gains a node elsewhere does not change every later draw."""
-    random = np.random.default_rng(1)
-    best(np.array([1, 2]), np.array([True, True]), random)
-    assert random.random() == np.random.default_rng(1).random()
 
 
 _PAIR = st.tuples(st.integers(0, 64_000), st.integers(0, 64).map(lambda gib: gib * GI))

@@ -29,11 +29,6 @@ def test_the_score_rises_to_the_target_and_falls_from_a_cliff_above_it(
     assert packing_score(np.array([percent])).tolist() == [score]
 
 
-def test_halves_are_rounded_up_as_go_does() -> None:
-    # 60 * 1 / 40 + 40 = 41.5, and 60 * 3 / 40 + 40 = 44.5, which numpy would round to 44.
-    assert packing_score(np.array([1.0, 3.0])).tolist() == [42, 45]
-
-
 def test_expected_is_what_is_measured_the_pod_and_what_is_not_measured_yet() -> None:
     nodes = view(
         (10_000, GI), (10_000, GI), (0, GI), (10_000, GI),
@@ -51,10 +46,3 @@ def test_it_fills_the_node_that_comes_closest_to_the_target_from_below() -> None
     nodes = view(*[(10_000.0, 64 * GI)] * 4, measured=measured)
     chosen = choose(request(1000), nodes, np.random.default_rng(0))
     assert chosen == 1
-
-
-def test_a_node_that_is_not_measured_is_the_last_choice() -> None:
-    nodes = view((10_000, GI), (10_000, GI), measured=[UNMEASURED, (8000, 0)])
-    assert choose(request(0), nodes, np.random.default_rng(0)) == 1
-    full = view((10_000, GI), (999, GI), measured=[UNMEASURED, (800, 0)])
-    assert choose(request(1000), full, np.random.default_rng(0)) == 0

@@ -14,7 +14,7 @@ from streams.migration.gates.budgets import (
     BudgetIndex,
     Budgets,
 )
-from tests.streams.migration.builders import expression
+from tests.streams.cluster.builders import expression
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
 

@@ -4,20 +4,25 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.pods import OwnerReference, Pod, VolumeClaim
+from schemas.messages.pods import VolumeClaim
 from streams.migration.gates.concurrency_limits import share_of
 from streams.migration.gates.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import (
+    ask,
     at,
+    budget,
     controlled_by,
+    evicted,
     lifecycle,
     node,
     policy,
     policy_record,
+    policy_text,
+    replica,
     request,
+    workload,
 )
-from tests.streams.migration.builders import ask, budget, evicted, policy_text, replica, workload
 from tests.streams.migration.harness import Moving, cluster
 
 
@@ -255,18 +260,6 @@ def test_the_limit_over_all_ends_the_round() -> None:
     assert moving.gate("d") == Gate("MaxMigratingGlobally", text, "round")
 
 
-def test_the_limit_per_namespace_counts_the_namespace_alone() -> None:
-    moving = cluster(
-        policy_text(maxMigratingPerNamespace=1),
-        (replica("a"), "node-1"), (replica("b"), "node-1"),
-        (replica("c", namespace="shop"), "node-1"),
-    )  # fmt: skip
-    moving.propose("a")
-    expected = "1 migrations are under way in namespace default; maxMigratingPerNamespace is 1"
-    assert moving.propose("b") == expected
-    assert moving.propose("c") is None
-
-
 def test_the_limit_per_workload_is_a_share_of_its_replicas() -> None:
     gates: dict[str, Any] = {"skipEvictionGates": ["MaxUnavailablePerWorkload"]}
     moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
@@ -327,16 +320,6 @@ def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_on
     policy = policy_text(**limits)
     moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
     assert f"is too small: {what} at once, which is all of it" in str(moving.propose("a"))
-
-
-def test_the_workload_of_a_pod_may_be_gone() -> None:
-    moving = three(policy_text())
-    moving.say(workload(replicas=9), workload(removed=True))
-    found = moving.state.inventory.held("a")
-    assert found is not None
-    replicas = moving.state.migrations.lifecycle.workloads.of(found[1].pod)
-    assert replicas is not None
-    assert (replicas.count, replicas.inferred) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -407,23 +390,6 @@ def test_what_waits_of_a_namespace_counts_in_its_limiter_whichever_owner_it_is_o
             "before this one)"
         )
     )
-
-
-def test_a_protection_that_is_disabled_by_its_name_is_lifted() -> None:
-    lifted = "evictor: {podProtections: {defaultDisabled: [DaemonSetPods]}}"
-    assert verdict(owners=DAEMON) == "the pod is owned by a DaemonSet"
-    assert verdict(lifted, owners=DAEMON) is None
-
-
-def test_evictions_a_second_are_limited_in_the_logs_time() -> None:
-    moving = three(policy_text(evictQPS=0.5, evictBurst=1, defaultJobMode="EvictDirectly"))
-    for uid in "abcd":
-        assert moving.propose(uid) is None
-    counts = []
-    for _ in range(7):
-        moving.later()
-        counts.append(len(moving.commands))
-    assert counts == [1, 1, 2, 2, 3, 3, 4]
 
 
 def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() -> None:
@@ -566,10 +532,3 @@ def test_replicas_and_budgets_that_must_be_there() -> None:
         "ReplicaSet default/web with 1 replica (inferred from the pods seen), and a disruption "
         "budget allows none to go"
     )
-
-
-def test_a_pod_without_a_controller_has_no_workload() -> None:
-    bare: Pod = replica("a", owners=(OwnerReference(kind="Custom", name="x", uid="x"),))
-    moving = cluster(policy_text(skipEvictionGates=[]), (bare, "node-1"))
-    assert moving.propose("a") is None
-    assert moving.row("a").mode == "EvictDirectly"

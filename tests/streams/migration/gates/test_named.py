@@ -5,8 +5,14 @@ import pytest
 from schemas.base.refusals import Refusal
 from streams.cluster.state import ClusterState
 from streams.migration.gates import named
-from tests.streams.cluster.builders import CLUSTER, policy_record
-from tests.streams.migration.builders import namespace, policy_text, priority_class, replica
+from tests.streams.cluster.builders import (
+    CLUSTER,
+    namespace,
+    policy_record,
+    policy_text,
+    priority_class,
+    replica,
+)
 from tests.streams.migration.harness import Moving, cluster, full_list
 
 BY_LABEL = "evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}"

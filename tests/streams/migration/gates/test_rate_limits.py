@@ -13,15 +13,6 @@ RATES = st.one_of(
 )
 
 
-def test_a_decimal_rate_is_read_as_written() -> None:
-    assert rate_per_second(0.1, 1).per_ms == Fraction(1, 10_000)
-    assert rate_per_second(2.5, 0).burst == 1
-
-
-def test_the_slowest_rate_is_no_standstill() -> None:
-    assert rate_per_second(1e-300, 1).per_ms > 0
-
-
 def test_a_bucket_says_when_it_has_its_next_token() -> None:
     rate = rate_over(3, 10_000, 1)
     empty = full(rate, 0).taken()

@@ -9,8 +9,7 @@ from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
 from streams.migration.gates.budgets import Budgets, describe, left
 from streams.migration.gates.workloads import Workloads
 from streams.pods.owners import Owners
-from tests.streams.cluster.builders import CLUSTER
-from tests.streams.migration.builders import budget, replica, workload
+from tests.streams.cluster.builders import CLUSTER, budget, replica, workload
 from tests.streams.migration.harness import cluster, full_list
 
 

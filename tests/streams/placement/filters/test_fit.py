@@ -58,21 +58,6 @@ def test_a_pod_fits_when_all_that_it_requests_is_free(
     assert refused(allocatable, requests) == expected
 
 
-def test_what_is_held_is_not_free() -> None:
-    offer = {"cpu": "4", "memory": "8Gi", "pods": "3"}
-    held = (requesting("q", cpu="1500m"), requesting("r", cpu="1", memory="8Gi"))
-    assert refused(offer, {"cpu": "1500m"}, *held) is None
-    assert refused(offer, {"cpu": "1501m"}, *held) == "Insufficient cpu"
-    assert refused(offer, {"memory": "1"}, *held) == "Insufficient memory"
-    assert refused(offer, {}, *held, requesting("s")) == "Too many pods"
-
-
-def test_a_node_that_holds_more_than_it_has_takes_pods_that_ask_for_none_of_it() -> None:
-    offer = {"cpu": "1", "memory": "8Gi", "pods": "9"}
-    assert refused(offer, {"cpu": "0", "memory": "1Gi"}, requesting("q", cpu="2")) is None
-    assert refused(offer, {"cpu": "1m"}, requesting("q", cpu="2")) == "Insufficient cpu"
-
-
 def test_reasons_come_in_a_fixed_order() -> None:
     requests = {"b/x": "1", "memory": "1", "a/x": "1", "ephemeral-storage": "1", "cpu": "1"}
     assert [name for name, _ in requests_of(kind_of(requesting(**requests)))] == [

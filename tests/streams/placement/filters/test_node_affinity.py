@@ -100,23 +100,6 @@ def test_nodes_match_as_in_kubernetes(asking: Kind, passing: str) -> None:
     }
 
 
-def test_a_pod_without_requirements_costs_nothing() -> None:
-    nodes = three_nodes()
-    assert nodes.plugin.mask(nodes.plugin.prepare(kind(None))) is None
-
-
-def test_a_label_that_was_asked_for_is_followed() -> None:
-    nodes = three_nodes()
-    assert nodes.passing(kind(None, zone="a")) == ["n1", "n3"]
-    nodes.apply(node_state("n1", labels={"zone": "b"}))
-    nodes.apply(node_state("n0", labels={"zone": "a"}))
-    nodes.apply(node_state("n4"))
-    assert nodes.passing(kind(None, zone="a")) == ["n0", "n3"]
-    assert nodes.passing(kind(term(expression("zone", "DoesNotExist")))) == ["n4"]
-    nodes.apply(node_state("n3"))
-    assert nodes.passing(kind(term(expression("zone", "DoesNotExist")))) == ["n3", "n4"]
-
-
 def test_more_labels_than_columns_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_affinity, "COLUMNS_MAX", 1)
     nodes = three_nodes()

@@ -31,15 +31,6 @@ def test_a_pod_that_requires_a_node_gets_no_other() -> None:
     }
 
 
-def test_a_pod_that_requires_a_node_that_is_not_there_gets_none() -> None:
-    assert follower("a", "b").passing(bare_kind(required_node="c")) == []
-
-
-def test_a_pod_that_requires_no_node_costs_nothing() -> None:
-    nodes = follower("a", "b")
-    assert nodes.plugin.mask(nodes.plugin.prepare(bare_kind(required_node=None))) is None
-
-
 def test_the_node_that_a_pod_was_bound_to_is_no_requirement() -> None:
     bound = bare_kind(node="a")
     assert follower("a", "b").passing(bound) == ["a", "b"]

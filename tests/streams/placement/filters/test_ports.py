@@ -9,9 +9,6 @@ from streams.placement.filters.ports import NodePorts
 from streams.pods.kind import Kind, kind_of
 from tests.streams.placement.builders import (
     Event,
-    Gone,
-    Placed,
-    Removed,
     bare_pod,
     histories,
     new_node,
@@ -62,43 +59,12 @@ def test_ports_collide_as_in_kubernetes(taken: HostPort, asked: HostPort, free: 
     assert nodes.reasons(kind) == {"a": None if free else REFUSED, "b": None}
 
 
-def test_one_port_of_several_is_enough_to_refuse() -> None:
-    nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(443), port(8080)))
-    assert nodes.passing(kind_of(taking(port(79), port(80)))) == ["b"]
-    assert nodes.passing(kind_of(taking(port(80), port(443)))) == []
-
-
-def test_a_port_is_free_again_when_its_pod_is_gone() -> None:
-    nodes = Follower(NodePorts(), node("a"))
-    kind = kind_of(taking(port(80)))
-    nodes.apply(Placed(taking(port(80), uid="q"), "a"))
-    assert nodes.passing(kind) == []
-    nodes.apply(Gone("q"))
-    assert nodes.passing(kind) == ["a"]
-    assert nodes.plugin.mask(nodes.plugin.prepare(kind)) is None
-
-
-def test_ports_move_with_their_node() -> None:
-    nodes = Follower(NodePorts(), node("b"), node("c", port(80)))
-    kind = kind_of(taking(port(80)))
-    nodes.apply(Removed("b"))
-    nodes.apply(node_state("d"))
-    assert nodes.passing(kind) == ["d"]
-    nodes.apply(node_state("a"))
-    assert nodes.passing(kind) == ["a", "d"]
-
-
 def test_a_sidecar_takes_ports_and_an_init_container_does_not() -> None:
     sidecar = Container(host_ports=(port(80),), restart_policy="Always")
     ended = Container(host_ports=(port(81),))
     asking = bare_pod(init_containers=(sidecar, ended))
     nodes = Follower(NodePorts(), node("a", port(80)), node("b", port(81)))
     assert nodes.passing(kind_of(asking)) == ["b"]
-
-
-def test_a_pod_without_host_ports_costs_nothing() -> None:
-    nodes = Follower(NodePorts(), node("a", port(80)))
-    assert nodes.plugin.mask(nodes.plugin.prepare(kind_of(taking()))) is None
 
 
 def collide(one: tuple[str, int, str], other: tuple[str, int, str]) -> bool:

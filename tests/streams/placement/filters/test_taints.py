@@ -6,7 +6,7 @@ from hypothesis import given
 from schemas.messages.nodes import Taint
 from schemas.messages.pods import Pod, Toleration
 from streams.inventory.node import Node
-from streams.placement.filters.taints import TaintToleration, Tolerations, refusing
+from streams.placement.filters.taints import TaintToleration, Tolerations
 from streams.pods.kind import Kind
 from tests.streams.placement.builders import (
     Event,
@@ -46,24 +46,6 @@ def test_a_toleration_covers_a_taint_as_in_kubernetes(
     toleration: Toleration, covered: bool
 ) -> None:
     assert Tolerations((toleration,)).covers(GPU) is covered
-
-
-def test_equal_without_a_value_covers_a_taint_without_one() -> None:
-    assert Tolerations((Toleration(key="drain"),)).covers(DRAIN)
-
-
-def test_every_taint_needs_a_toleration_and_any_one_will_do() -> None:
-    gpu, drain = Toleration(key="gpu", operator="Exists"), Toleration(key="drain")
-    assert Tolerations((gpu,)).find_untolerated((GPU, DRAIN)) == DRAIN
-    assert Tolerations((drain, gpu)).find_untolerated((GPU, DRAIN)) is None
-    assert Tolerations(()).find_untolerated(()) is None
-
-
-def test_a_wish_refuses_nobody() -> None:
-    assert refusing((WISH, GPU, DRAIN)) == (GPU, DRAIN)
-    assert Follower(TaintToleration(), new_node(node_state("a", taints=(WISH,)))).passing(
-        tolerating()
-    ) == ["a"]
 
 
 def test_the_reason_names_the_first_untolerated_taint_of_the_node() -> None:

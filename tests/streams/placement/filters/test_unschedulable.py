@@ -20,16 +20,6 @@ from tests.streams.placement.harness import Follower, check_history
 KEY = "node.kubernetes.io/unschedulable"
 
 
-def test_a_cordoned_node_takes_no_pods() -> None:
-    nodes = Follower(
-        NodeUnschedulable(),
-        new_node(node_state("a", unschedulable=True)),
-        new_node(node_state("b", unschedulable=False)),
-    )
-    assert nodes.passing(tolerating()) == ["b"]
-    assert nodes.reasons(tolerating()) == {"a": "node(s) were unschedulable", "b": None}
-
-
 @pytest.mark.parametrize(
     ("toleration", "accepted"),
     [
@@ -47,11 +37,6 @@ def test_only_a_toleration_of_the_cordon_taint_lifts_the_cordon(
 ) -> None:
     nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=True)))
     assert nodes.passing(tolerating(toleration)) == (["a"] if accepted else [])
-
-
-def test_without_a_cordoned_node_nothing_is_computed() -> None:
-    nodes = Follower(NodeUnschedulable(), new_node(node_state("a", unschedulable=False)))
-    assert nodes.plugin.mask(nodes.plugin.prepare(tolerating())) is None
 
 
 @given(histories(), wanted())

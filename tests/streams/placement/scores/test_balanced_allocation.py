@@ -16,7 +16,7 @@ from streams.placement.scores.balanced_allocation import BalancedAllocationScore
 from streams.placement.scores.least_allocated import ALWAYS
 from streams.pods.kind import kind_of
 from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import at, container, pod
+from tests.streams.cluster.builders import at
 from tests.streams.cluster.loads import balanced_arguments, loading_pods
 from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
@@ -93,18 +93,6 @@ def test_other_resources_count_for_pods_that_request_them(
     )
 
 
-def test_a_pod_that_requests_nothing_of_them_scores_nothing_anywhere() -> None:
-    bare = pod("bare", containers=(container({}, {}),))
-    nodes = [offering(of("4000", "10000")), offering(of("4000", "10000"), _CPU)]
-    assert scores(BalancedAllocationScore(arguments()), bare, *nodes) == [0, 0]
-
-
-def test_a_node_that_has_one_of_the_resources_is_always_even() -> None:
-    assert scores(
-        BalancedAllocationScore(arguments()), _BOTH, offering({"cpu": "4000"}), offering({})
-    ) == [75, 75]
-
-
 def test_the_policy_names_the_resources() -> None:
     offered = {**of("4000", "10000"), "ephemeral-storage": "10000"}
     asks = asking({**of("2000", "0"), "ephemeral-storage": "5000"})
@@ -117,20 +105,6 @@ def test_the_policy_names_the_resources() -> None:
     refresh_all(plugin, [offering(offered)], at(0))
     assert plugin.score(plugin.prepare(kind_of(asks)), 0) == 75
     assert scores(BalancedAllocationScore(arguments()), asks, offering(offered)) == [62]
-
-
-def test_nodes_of_any_size_are_scored() -> None:
-    full = asking({"cpu": "1", "memory": "8Ei"})
-    size = of("1", "8Ei")
-    assert scores(
-        BalancedAllocationScore(arguments()), full, offering(size), offering(size, full)
-    ) == [75, 75]
-    assert scores(
-        BalancedAllocationScore(arguments()),
-        full,
-        offering(of("2", "8Ei")),
-        offering(of("2", "1Gi")),
-    ) == [62, 62]
 
 
 @given(

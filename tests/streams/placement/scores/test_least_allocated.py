@@ -7,16 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.pods import Pod
-from schemas.policy import read_policy
 from schemas.policy.sections.resources_fit import ScoringStrategy
 from streams.inventory.node import Node
-from streams.placement.registry import build_scores
 from streams.placement.scores.least_allocated import ALWAYS, LeastAllocatedScore
 from streams.pods.kind import kind_of
-from streams.usage.estimate import Estimator
-from tests.streams.cluster.builders import at, container, pod
+from tests.streams.cluster.builders import container, pod
 from tests.streams.cluster.loads import loading_pods, scoring_strategies
-from tests.streams.cluster.oracle import refresh_all
 from tests.streams.cluster.strategies import node_states
 from tests.streams.placement.builders import asking, of, offering
 from tests.streams.placement.harness import scores
@@ -71,22 +67,6 @@ def test_scores_are_those_of_kube_schedulers_own_cases(
     assert scores(LeastAllocatedScore(ScoringStrategy()), asks, *nodes) == expected
 
 
-def test_resources_weigh_as_the_policy_says() -> None:
-    by = read_policy(
-        "{plugins: {score: [NodeResourcesFit]}, resourcesFit: {scoringStrategy: "
-        "{resources: [{name: memory, weight: 2}, {name: cpu}]}}}"
-    )
-    nodes = [offering(of("4000", "10000")), offering(of("6000", "10000"))]
-    assert scores(LeastAllocatedScore(by.resources_fit.scoring_strategy), _THREE, *nodes) == [
-        41,
-        50,
-    ]
-    ((plugin, weight),) = build_scores(by, Estimator(by.load_aware))
-    refresh_all(plugin, nodes, at(0))
-    prepared = plugin.prepare(kind_of(_THREE))
-    assert ([plugin.score(prepared, row) for row in (0, 1)], weight) == ([41, 50], 1)
-
-
 def test_a_resource_that_the_pod_does_not_request_counts_if_it_is_cpu_memory_or_storage() -> None:
     by = strategy(("cpu", 1), ("ephemeral-storage", 1), ("example.com/gpu", 1))
     offered = {"cpu": "1000", "ephemeral-storage": "100", "example.com/gpu": "4"}
@@ -111,19 +91,6 @@ def test_containers_without_a_request_count_with_100m_and_200_mib() -> None:
     ]
 
 
-def test_a_pod_that_leaves_takes_what_was_assumed_of_it_along() -> None:
-    bare = pod("bare", containers=(container({}, {}),))
-    left = offering(of("1", "2000Mi"), bare, bare)
-    left.release("held-0")
-    assert scores(LeastAllocatedScore(ScoringStrategy()), bare, left) == [80]
-
-
-def test_a_strategy_that_there_is_not_scores_nothing() -> None:
-    """It stands only in policies that were in force before strategies were read."""
-    by = strategy(("cpu", 1), type_="MostAllocated")
-    assert scores(LeastAllocatedScore(by), _CPU, offering(of("4000", "10000"))) == [0]
-
-
 @given(
     st.integers(1, 2**42 + 2),
     st.integers(0, 100),
@@ -140,14 +107,6 @@ def test_a_percentage_that_is_almost_whole_is_not_taken_for_whole(
     left = capacity - int(held.containers[0].requests["memory"]) - own
     expected = max(left, 0) * 100 // capacity
     assert scores(LeastAllocatedScore(strategy(("memory", 1))), asks, whole) == [expected]
-
-
-@pytest.mark.parametrize("size", ["8Ei", "5Ti"])
-def test_nodes_of_any_size_are_scored_in_whole_numbers(size: str) -> None:
-    by = strategy(("memory", 1))
-    node_ = offering({"memory": size}, asking({"memory": "1"}))
-    assert scores(LeastAllocatedScore(by), asking({"memory": "1"}), node_) == [99]
-    assert scores(LeastAllocatedScore(by), asking({"memory": size}), node_) == [0]
 
 
 @given(

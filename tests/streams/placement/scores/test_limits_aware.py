@@ -82,19 +82,6 @@ def test_the_raw_score_is_the_weighted_share_that_limits_leave(
     assert scores(LimitsAwareScore(args), of, new_node(node(), held)) == [pytest.approx(expected)]
 
 
-def test_a_pod_without_a_limit_counts_with_the_default_one() -> None:
-    free = limited("held", None)
-    assert scores(
-        LimitsAwareScore(arguments(cpu="allocatable")), limited("p", "2"), new_node(node(), free)
-    ) == [-25.0]
-    assert scores(
-        LimitsAwareScore(arguments(cpu="500m")), limited("p", "2"), new_node(node(), free)
-    ) == [68.75]
-    assert scores(
-        LimitsAwareScore(arguments(cpu="500m")), limited("p", None), new_node(node(), free)
-    ) == [87.5]
-
-
 def test_a_pod_without_a_limit_counts_by_its_request_unless_the_policy_says_otherwise() -> None:
     asks = pod("held", containers=(container({"cpu": "4"}, {}),))
     bound = pod("bound", containers=(container({"cpu": "4"}, {"cpu": "1"}),))
@@ -121,27 +108,6 @@ def test_init_containers_and_overhead_count_for_pods_that_are_there_too() -> Non
     assert scores(LimitsAwareScore(arguments()), limited("p", "2"), new_node(node(), heavy)) == [
         25.0
     ]
-
-
-def test_limits_beyond_every_node_are_distinguished() -> None:
-    huge = limited("held", "9e15")
-    low, high = scores(LimitsAwareScore(arguments()), limited("p", "1"), new_node(node("a"), huge, limited("b", "9e15")), new_node(node("b"), huge))  # fmt: skip
-    assert low < high < 0
-
-
-@pytest.mark.parametrize(
-    ("coming", "small", "large"),
-    [("500m", ("3", "500m"), ("6", "1500m")), ("250m", ("7", "5700m"), ("2", "1450m"))],
-)
-def test_nodes_of_other_sizes_of_which_limits_leave_the_same_share_are_equal(
-    coming: str, small: tuple[str, str], large: tuple[str, str]
-) -> None:
-    nodes = [
-        new_node(node(name, cpu=cpu), limited(f"on-{name}", held))
-        for name, (cpu, held) in (("a", small), ("b", large))
-    ]
-    one, other = scores(LimitsAwareScore(arguments()), limited("p", coming), *nodes)
-    assert one == other
 
 
 @given(

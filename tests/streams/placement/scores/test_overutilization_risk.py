@@ -112,14 +112,6 @@ def test_what_is_kept_for_a_request_follows_the_nodes() -> None:
     assert placer.rank(later).best() == 1
 
 
-def test_among_nodes_of_every_size_the_share_of_the_node_counts() -> None:
-    world = _World()
-    world.node("small", cpu="4")
-    world.node("large", cpu="64")
-    world.hold("large", *(pod(f"a-{n}", cpu="2") for n in range(12)))
-    assert world.best(pod("new", cpu="2")) == "large"
-
-
 def test_what_a_node_has_counts_and_not_what_pods_may_request_of_it() -> None:
     world = _World()
     world.node("whole", cpu="12")
@@ -138,17 +130,6 @@ def test_pods_in_the_bands_of_other_classes_spread_by_the_cpu_that_they_ask_for(
         world.node(name)
     world.hold("a", pod("there", priority=priority))
     assert world.best(pod("new", priority=priority)) == "b"
-
-
-def test_pods_that_use_little_leave_room() -> None:
-    world = _World()
-    for name in ("idle", "busy"):
-        world.node(name)
-        world.hold(name, *(pod(f"{name}-{n}") for n in range(6)))
-        for minute in range(5, 60, 5):
-            used = {f"{name}-{n}": 100 if name == "idle" else 900 for n in range(6)}
-            world.measure(name, minute, **used)
-    assert world.best(pod("new")) == "idle"
 
 
 def test_of_two_nodes_with_the_same_mean_the_steadier_one_is_better() -> None:

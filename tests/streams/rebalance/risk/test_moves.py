@@ -8,8 +8,7 @@ from streams.rebalance.candidates import Gate
 from streams.rebalance.risk import moves as risk_moves
 from streams.rebalance.risk.nodes import RiskNodes
 from streams.stage.arrays import BoolArray
-from tests.streams.cluster.builders import RAW_ALLOCATABLE, container
-from tests.streams.rebalance.builders import BY_RISK
+from tests.streams.cluster.builders import BY_RISK, RAW_ALLOCATABLE, container
 from tests.streams.rebalance.harness import World, costs, risky, settled
 
 POOL = "OverutilizationRisk"

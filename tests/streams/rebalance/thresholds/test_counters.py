@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import read_policy
-from schemas.policy.sections.rebalance import NodePool
 from schemas.policy.selectors import LabelSelector
 from streams.rebalance.differences import LOADSTREAM
 from streams.rebalance.thresholds.counters import Counters
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.rebalance.builders import PERCENT, by_thresholds, condition
+from tests.streams.cluster.builders import by_thresholds, condition
 from tests.streams.rebalance.harness import (
     acting_rounds,
     change_policy,
@@ -45,39 +44,6 @@ def test_koordinator_acts_after_n_plus_one_rounds_and_stops_after_its_timeout() 
         number for number in range(1, 31) if acting_rounds(made, [True]) and made.hot("hot").acting
     ]
     assert acted == [*range(6, 13), *range(18, 25), 30]
-
-
-def test_loadstream_acts_from_the_nth_round_on_for_as_long_as_it_is_hot() -> None:
-    """The same input as G5: N means N, and a hot node stays hot."""
-    assert acting_rounds(counted_world(counting_policy(5, 3)), [True] * 30) == [*range(5, 31)]
-
-
-def test_a_node_that_is_hot_every_second_round_never_acts() -> None:
-    """docs/reference/upstream.md G6."""
-    alternating = [number % 2 == 1 for number in range(30)]
-    assert acting_rounds(counted_world(counting_policy(5)), alternating) == []
-    # Koordinator: abnormal at its sixth hot round, though no two were in a row.
-    assert acting_rounds(counted_world(counting_policy(5, 3, "koordinator")), alternating)[0] == 12
-
-
-@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 2), (3, 3)])
-def test_n_rounds_are_n_rounds(abnormalities: int, first: int) -> None:
-    assert acting_rounds(counted_world(counting_policy(abnormalities)), [True] * 5)[0] == first
-
-
-@pytest.mark.parametrize(("abnormalities", "first"), [(1, 1), (2, 3), (3, 4)])
-def test_koordinator_needs_one_more_unless_it_is_one(abnormalities: int, first: int) -> None:
-    made = counted_world(counting_policy(abnormalities, 1, "koordinator"))
-    assert acting_rounds(made, [True] * 5)[0] == first
-
-
-@pytest.mark.parametrize(
-    ("normalities", "acts"), [(1, [3, 10]), (2, [3, 5, 10]), (3, [3, 5, 8, 9, 10])]
-)
-def test_calm_rounds_in_a_row_end_the_abnormal_state(normalities: int, acts: list[int]) -> None:
-    """X12: fewer of them do not, so a node on the brink need not earn its three hot rounds again."""
-    hot = [True, True, True, False, True, False, False, True, True, True]
-    assert acting_rounds(counted_world(counting_policy(3, normalities)), hot) == acts
 
 
 def test_a_round_that_cannot_judge_the_node_neither_counts_nor_breaks_the_row() -> None:
@@ -177,13 +143,6 @@ def test_no_node_counts_as_hot_where_no_round_goes_by_thresholds_any_more(compat
     assert made.rows == {}
 
 
-def test_a_pool_before_it_that_takes_other_nodes_begins_a_pools_counts_anew() -> None:
-    made = counted_world(counting_policy(2))
-    acting_rounds(made, [True])
-    change_policy(made, node_pools=(NodePool(name="new", node_selector=LabelSelector()),))
-    assert made.rows == {}
-
-
 def test_a_pool_whose_thresholds_stay_keeps_its_counts_while_another_ones_change() -> None:
     pools = """
   nodePools:
@@ -207,26 +166,6 @@ def test_a_node_that_counted_as_abnormal_has_to_reach_a_number_of_rounds_that_is
     assert acting_rounds(made, [True]) == [1]
     change_policy(made, anomaly_condition=condition(3, 3))
     assert acting_rounds(made, [True, True]) == [2]
-
-
-def test_an_abnormal_node_that_is_calm_is_forgotten_where_more_rounds_are_needed() -> None:
-    made = counted_world(counting_policy(1, 3))
-    acting_rounds(made, [True, False])
-    change_policy(made, anomaly_condition=condition(3, 3))
-    assert made.rows == {}
-
-
-def test_a_counter_dropped_right_before_another_policy_leaves_no_row() -> None:
-    """Both may be in one batch, whose rows are written once."""
-    made = counted_world(counting_policy(2))
-    acting_rounds(made, [True])
-    assert made.names("hotspot_counters") == ["hot"]
-    made.system["hot"] = {"cpu": 45 * PERCENT, "memory": 0}
-    made.unwritten_round()
-    changed = made.policy.rebalance.model_copy(update={"node_fit": False})
-    made.balancer.set_policy(made.policy.model_copy(update={"rebalance": changed}))
-    made.write()
-    assert made.rows == {}
 
 
 @given(

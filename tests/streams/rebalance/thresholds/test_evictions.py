@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.base.message import INT64_MAX
 from streams.pods.held import Held
 from streams.pods.kind import kind_of
 from streams.rebalance.candidates import Gate
-from tests.streams.cluster.builders import pod
-from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.cluster.builders import BY_THRESHOLDS, PERCENT, pod
 from tests.streams.rebalance.harness import World, hot_world, targets
 
 
@@ -21,16 +19,6 @@ def test_a_pod_leaves_the_hot_node_for_the_calm_one_and_says_why() -> None:
     assert move.usage == {"cpu": 1_500, "memory": 0, "pods": 1}
     assert world.pool.counts() | {"high": 1, "low": 1} == world.pool.counts()
     assert world.hot("hot").ended == ""
-
-
-def test_the_pod_that_just_covers_the_excess_goes_first() -> None:
-    # docs/reference/upstream.md G9: the excess is 1000m.
-    world = World()
-    world.node("hot", system=20)
-    for uid, cpu in (("small", 9), ("covers", 11), ("large", 40)):
-        world.pod(uid, "hot", cpu)
-    targets(world, ["calm"])
-    assert world.round() == ["covers hot->calm"]
 
 
 @pytest.mark.parametrize(
@@ -58,45 +46,6 @@ def test_pods_leave_in_the_order_of_their_keys(
     world.pod("a", "hot", 15, **first)
     targets(world, ["calm"])
     assert world.round() == ["a hot->calm"]
-
-
-def test_pods_leave_until_the_node_is_below_its_threshold() -> None:
-    world = World()
-    world.node("hot", system=40)
-    for number in range(5):
-        world.pod(f"p{number}", "hot", 10)
-    targets(world, ["calm"], system=0)
-    assert world.round() == ["p0 hot->calm", "p1 hot->calm"]
-    assert world.hot("hot").ended == ""
-
-
-def test_the_most_used_node_takes_its_turn_first() -> None:
-    world = World()
-    for name, cpu in (("a", 72), ("b", 95), ("c", 80)):
-        world.node(name, system=cpu - 30)
-        world.pod(f"pod-{name}", name, 30)
-    targets(world, [f"calm-{number}" for number in range(6)])
-    world.round()
-    assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
-    assert [move.node for move in world.outcome.moves] == ["b", "c", "a"]
-
-
-@pytest.mark.parametrize("compat", ["koordinator", "loadstream"])
-@pytest.mark.parametrize("weight", [1, 2**54, INT64_MAX])
-def test_weights_as_large_as_a_policy_may_have_order_nodes_as_others_do(
-    compat: str, weight: int
-) -> None:
-    text = THRESHOLDS.replace("cpu: 70", "cpu: 70, memory: 90").replace(
-        "cpu: 40", "cpu: 40, memory: 40"
-    )
-    weights = f"  resourceWeights: {{cpu: {weight}, memory: {weight}}}\n"
-    world = World(f"compat: {compat}\n{text}{weights}plugins: {{balance: [LowNodeLoad]}}\n")
-    for name, share in (("a", 60), ("b", 80), ("c", 70)):
-        world.node(name, system=share)
-        world.pod(f"of-{name}", name, 15)
-    targets(world, ["calm"], system=0)
-    world.round(gate=lambda _: "no")
-    assert [hot.name for hot in world.pool.hot] == ["b", "c", "a"]
 
 
 def test_pods_that_cannot_help_or_are_not_known_stay() -> None:
@@ -138,7 +87,7 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
 
 
 def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
-    world = World(THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
+    world = World(BY_THRESHOLDS + "  prodHighThresholds: {pods: 4}\n  prodLowThresholds: {pods: 3}")
     world.node("few", system=5)
     world.pod("a", "few", 1)
     for number in range(5):
@@ -175,7 +124,7 @@ def test_room_that_is_only_reserved_is_no_pod_that_could_leave() -> None:
     ],
 )
 def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
-    world = hot_world(THRESHOLDS + more)
+    world = hot_world(BY_THRESHOLDS + more)
     assert world.round() == []
     assert world.gates("hot") == {"a": gate}
     assert world.hot("hot").ended == "no further pod may leave"
@@ -221,7 +170,7 @@ def test_a_gate_may_end_the_node_or_the_round() -> None:
 def test_pods_that_prefer_no_eviction_come_last_where_the_evictor_says_preferred() -> None:
     reluctant = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"}}
     for policy, first in (("Preferred", "b"), ("Mandatory", "a")):
-        world = World(f"{THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
+        world = World(f"{BY_THRESHOLDS}\nevictor: {{noEvictionPolicy: {policy}}}\n")
         world.node("hot", system=45)
         world.pod("a", "hot", 15, priority=5_500, **reluctant)
         world.pod("b", "hot", 15, priority=9_500)

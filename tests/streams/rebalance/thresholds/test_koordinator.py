@@ -5,8 +5,7 @@ import pytest
 from schemas.policy import read_policy
 from streams.rebalance.differences import KOORDINATOR
 from streams.rebalance.thresholds.pools import Pools
-from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
-from tests.streams.rebalance.harness import World, acting_rounds, counted_world, hot_world
+from tests.streams.rebalance.harness import World, acting_rounds, counted_world
 
 _SHARED = """
 compat: koordinator
@@ -91,58 +90,6 @@ def test_what_rounds_have_filled_in_survives_a_restart() -> None:
     assert classes[0] == classes[1] == {"n": "prodHigh"}
 
 
-def test_another_policy_begins_with_its_own_maps() -> None:
-    world = _filled_world()
-    world.round()
-    assert world.names("usage_history") == [""]
-    world.balancer.set_policy(read_policy(_SHARED))
-    world.write()
-    assert world.names("usage_history") == []
-
-
-def test_the_policy_itself_is_never_written_into() -> None:
-    policy = read_policy(_SHARED)
-    before = policy.document()
-    filled = Pools(policy, KOORDINATOR)
-    for pool in filled.pools * 2:
-        filled.fill_in(pool)
-    assert policy.document() == before
-
-
-_PODS = """
-compat: koordinator
-rebalance:
-  highThresholds: {cpu: 70, pods: 2}
-  lowThresholds: {cpu: 40, pods: 1}
-  nodeFit: false
-  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
-"""
-
-
-def test_a_pod_that_is_not_measured_leaves_without_changing_the_figures() -> None:
-    """docs/reference/upstream.md B4.3; loadstream does not move what it knows nothing of."""
-    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
-    for compat, leaves in (("koordinator", ["a", "b", "c"]), ("loadstream", [])):
-        world = World(_PODS.replace("koordinator", compat))
-        world.node("hot", allocatable=allocatable)
-        world.node("calm", allocatable=allocatable)
-        for uid in ("a", "b", "c"):
-            world.pod(uid, "hot", None)
-        assert [move.split()[0] for move in world.round()] == leaves
-
-
-def test_a_pod_whose_usage_is_empty_is_measured_all_the_same() -> None:
-    """docs/reference/upstream.md B4.2: it counts as one pod less, and nodeFit lets it go."""
-    allocatable = {"cpu": "10", "memory": "32Gi", "pods": "100"}
-    for document in (_PODS, _PODS.replace("nodeFit: false", "nodeFit: true")):
-        world = World(document)
-        world.node("hot", allocatable=allocatable)
-        world.node("calm", allocatable=allocatable)
-        for uid in ("a", "b", "c"):
-            world.pod(uid, "hot", usage={})
-        assert world.round() == ["a hot->None"]
-
-
 class _Twice(World):
     """Metrics name every pod two times."""
 
@@ -214,61 +161,6 @@ rebalance:
                 world.pod(f"{name}-{number}", name, 16)
         world.node("calm", system=10)
         assert len(world.round()) == moves
-
-
-def test_prod_and_node_phases_have_detectors_of_their_own() -> None:
-    """docs/reference/upstream.md B3.2: calm rounds of the one do not touch the other."""
-    world = World(
-        """
-compat: koordinator
-rebalance:
-  highThresholds: {cpu: 70}
-  lowThresholds: {cpu: 40}
-  prodHighThresholds: {cpu: 30}
-  prodLowThresholds: {cpu: 20}
-  anomalyCondition: {consecutiveAbnormalities: 2, consecutiveNormalities: 1}
-"""
-    )
-    world.node("n", system=0)
-    world.pod("prod", "n", 35, priority=9_500)
-    world.node("calm", system=0)
-    acted = []
-    for system in (0, 50, 0, 50, 0):
-        world.system["n"] = {"cpu": system * PERCENT, "memory": 0}
-        world.round()
-        acted.append([hot.phase for hot in world.pool.hot if hot.acting])
-    assert acted == [[], [], [], [], ["prod"]]
-
-
-@pytest.mark.parametrize(("needed", "rounds"), [(1, [1, 1, 1]), (2, [1, 2, 3])])
-def test_the_record_of_a_node_that_is_relieved_counts_its_rounds_and_says_no_more(
-    needed: int, rounds: list[int]
-) -> None:
-    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", f"consecutiveAbnormalities: {needed}")
-    world = hot_world(f"compat: koordinator\n{text}")
-    found = []
-    for _ in rounds:
-        left = world.round()
-        found.append(world.hot("hot").rounds)
-    assert found == rounds
-    assert left == ["a hot->None"]
-    assert world.hot("hot").ended == ""
-
-
-def test_the_record_has_nodes_that_act_in_the_order_of_their_turns_before_the_others() -> None:
-    text = THRESHOLDS.replace("consecutiveAbnormalities: 1", "consecutiveAbnormalities: 2")
-    world = World(f"compat: koordinator\n{text}")
-    for name, share in (("a", 95), ("b", 40), ("c", 80), ("d", 90), ("e", 5)):
-        world.node(name, system=share - 5)
-        world.pod(f"of-{name}", name, 5)
-    for _ in range(2):
-        world.round(gate=lambda _: "no")
-    assert [hot.name for hot in world.pool.hot] == ["a", "d", "c"]
-    world.system["a"], world.system["b"] = world.system["b"], world.system["a"]
-    world.round(gate=lambda _: "no")
-    assert [(hot.name, hot.acting) for hot in world.pool.hot] == [
-        ("d", True), ("c", True), ("b", False)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("cache", "late_ms"), [("5m", 0), ("10m", 5_000), ("0s", 0)])

@@ -5,7 +5,7 @@ import pytest
 from schemas.base.message import AMOUNT_MAX
 from schemas.policy import PolicyError, read_policy
 from streams.usage.moving_thresholds import MEAN_PERCENT_MAX
-from tests.streams.rebalance.builders import PERCENT, by_thresholds
+from tests.streams.cluster.builders import PERCENT, by_thresholds
 from tests.streams.rebalance.harness import World, targets
 
 #: 2026-11-16 00:00 UTC, a Monday.
@@ -70,10 +70,6 @@ def _recent(loads: list[int]) -> World:
     return world
 
 
-def test_before_half_of_the_rounds_the_configured_threshold_holds() -> None:
-    assert _recent([30, 30]).pool.thresholds.source == "policy"
-
-
 def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
     # Four rounds with 10, 30, 10, 30 before this one: mean 20, deviation 10.
     thresholds = _recent([99, 10, 30, 10, 30, 25]).pool.thresholds
@@ -82,11 +78,6 @@ def test_mean_and_deviations_of_the_newest_rounds_make_the_threshold() -> None:
     assert thresholds.source == (
         "recent past: cpu: mean 20.0% + 2 x 10.0 of 4 rounds, within 20 and 80"
     )
-
-
-@pytest.mark.parametrize(("load", "high"), [(10, 20), (95, 80)])
-def test_the_bounds_hold(load: int, high: int) -> None:
-    assert _recent([load] * 5).pool.thresholds.high == {"cpu": high}
 
 
 def test_a_usage_beyond_all_capacity_leaves_a_row_that_can_be_written() -> None:
@@ -124,18 +115,6 @@ def test_the_recent_past_survives_a_restart_and_stays_bounded() -> None:
     assert steady.rows == restarted.rows
 
 
-def test_a_history_that_nobody_asks_about_is_forgotten() -> None:
-    world = _recent([10, 30])
-    assert world.names("usage_history") == [""]
-    policy = read_policy(
-        by_thresholds("rebalance: {highThresholds: {cpu: 90}, lowThresholds: {cpu: 60}}")
-    )
-    world.inventory.set_policy(policy)
-    world.balancer.set_policy(policy)
-    world.round()
-    assert world.names("usage_history") == []
-
-
 def test_a_round_over_unmeasured_nodes_is_no_part_of_the_past() -> None:
     world = _recent([30])
     world.stale |= {"a", "b"}
@@ -159,19 +138,6 @@ def test_the_past_is_followed_while_rounds_are_paused(paused: str) -> None:
     assert world.outcome.pools == []
     assert world.inventory.history.means["__default_node_pool__"]["cpu"][-1] == 30_000
     assert len(world.inventory.history.means["__default_node_pool__"]["cpu"]) == 3
-
-
-def test_all_sources_of_thresholds_that_move_at_once_are_reported() -> None:
-    windows = "      windows: [{lowThresholds: {cpu: 10}}]\n"
-    policy = read_policy(by_thresholds(_RECENT + windows))
-    world = _recent([10, 30, 10, 30])
-    world.balancer.set_policy(policy)
-    world.round()
-    thresholds = world.pool.thresholds
-    assert (thresholds.low, thresholds.high) == ({"cpu": 10}, {"cpu": 40})
-    assert thresholds.source.startswith(
-        "window every day 00:00 to 24:00 +00:00; else recent past: cpu: mean 20.0%"
-    )
 
 
 def test_by_deviation_a_round_says_which_percentages_were_in_force() -> None:
@@ -298,12 +264,6 @@ def test_at_the_peak_a_target_goes_before_leaving_without_one_and_gates_hold() -
     world = _peak(21)
     assert world.round(gate=lambda candidate: "a window is closed") == []
     assert world.gates("hot")["free"] == "gate"
-
-
-def test_number_of_nodes_holds_for_targets_at_the_peak_too() -> None:
-    world = _peak(21, _PEAK.replace("rebalance:", "rebalance:\n  numberOfNodes: 3"))
-    targets(world, ["calm"], system=0)
-    assert world.round() == ["free hot->None", "batch hot->None"]
 
 
 def test_a_window_moves_thresholds_of_prod_pods_by_themselves() -> None:

@@ -2,28 +2,27 @@
 
 import pytest
 
-from tests.streams.cluster.builders import RAW_ALLOCATABLE
-from tests.streams.rebalance.builders import THRESHOLDS
+from tests.streams.cluster.builders import BY_THRESHOLDS
 from tests.streams.rebalance.harness import World, hot_world, targets
 
-KOORDINATOR = "compat: koordinator\n" + THRESHOLDS
+KOORDINATOR = "compat: koordinator\n" + BY_THRESHOLDS
 
 
 def test_nothing_happens_while_paused_and_nothing_is_counted() -> None:
-    world = hot_world(THRESHOLDS + "  paused: true")
+    world = hot_world(BY_THRESHOLDS + "  paused: true")
     assert world.round() == []
     assert (world.outcome.paused, world.outcome.pools, world.rows) == (True, [], {})
 
 
 def test_a_policy_that_does_not_enable_the_plugin_moves_nothing_and_says_so() -> None:
-    world = hot_world(THRESHOLDS + "plugins: {balance: []}")
+    world = hot_world(BY_THRESHOLDS + "plugins: {balance: []}")
     assert world.round() == []
     assert world.outcome.pools == []
     assert world.outcome.ended == "plugins.balance does not enable LowNodeLoad"
 
 
 def test_number_of_nodes_asks_for_more_targets() -> None:
-    world = hot_world(THRESHOLDS + "  numberOfNodes: 1")
+    world = hot_world(BY_THRESHOLDS + "  numberOfNodes: 1")
     assert world.round() == []
     assert world.pool.ended == (
         "1 nodes are below the low thresholds, numberOfNodes asks for more than 1"
@@ -33,7 +32,7 @@ def test_number_of_nodes_asks_for_more_targets() -> None:
 
 
 def test_nodes_that_the_policy_does_not_look_at_are_no_part_of_a_round() -> None:
-    world = hot_world(THRESHOLDS + "descheduling: {nodeSelector: {matchLabels: {in: 'yes'}}}")
+    world = hot_world(BY_THRESHOLDS + "descheduling: {nodeSelector: {matchLabels: {in: 'yes'}}}")
     assert world.round() == []
     assert world.pool.names == []
     world.node("hot", 60, labels={"in": "yes"})
@@ -50,7 +49,9 @@ def test_a_node_without_a_fresh_metric_is_skipped() -> None:
     assert world.pool.classes()["hot"] == "skipped"
 
 
-@pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, []), (KOORDINATOR, ["a hot->None"])])
+@pytest.mark.parametrize(
+    ("compat", "leaves"), [(BY_THRESHOLDS, []), (KOORDINATOR, ["a hot->None"])]
+)
 def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
     world = World(compat)
@@ -62,7 +63,9 @@ def test_usage_of_pods_that_are_gone_does_not_count(compat: str, leaves: list[st
     assert world.round() == leaves
 
 
-@pytest.mark.parametrize(("compat", "leaves"), [(THRESHOLDS, ["a hot->calm"]), (KOORDINATOR, [])])
+@pytest.mark.parametrize(
+    ("compat", "leaves"), [(BY_THRESHOLDS, ["a hot->calm"]), (KOORDINATOR, [])]
+)
 def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> None:
     """docs/reference/upstream.md X17."""
     world = World(compat)
@@ -71,25 +74,6 @@ def test_usage_of_host_applications_counts(compat: str, leaves: list[str]) -> No
     world.pod("a", "hot", 15)
     targets(world, ["calm"])
     assert world.round() == leaves
-
-
-@pytest.mark.parametrize(("compat", "hot"), [("", []), ("compat: koordinator\n", ["calm", "hot"])])
-def test_raw_allocatable_is_merged_resource_by_resource(compat: str, hot: list[str]) -> None:
-    """docs/reference/upstream.md X21: what the annotation does not list is not nothing."""
-    world = World(
-        compat
-        + """
-rebalance:
-  highThresholds: {cpu: 70, memory: 80}
-  lowThresholds: {cpu: 40, memory: 60}
-  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
-"""
-    )
-    for name in ("hot", "calm"):
-        world.node(name, annotations={RAW_ALLOCATABLE: '{"cpu": "10"}'})
-        world.pod(f"pod-{name}", name, usage={"cpu": 100, "memory": 100})
-    world.round()
-    assert sorted(each.name for each in world.pool.hot) == hot
 
 
 @pytest.mark.parametrize(("compat", "hot"), [("", ["hot"]), ("compat: koordinator\n", [])])
@@ -159,51 +143,6 @@ def test_pods_stay_within_their_pool() -> None:
     assert world.round() == ["a web->web-calm"]
 
 
-_PROD = THRESHOLDS + "  prodHighThresholds: {cpu: 30}\n  prodLowThresholds: {cpu: 20}\n"
-
-
-def test_prod_pods_leave_nodes_where_prod_pods_use_too_much() -> None:
-    world = World(_PROD)
-    world.node("hot", system=0)
-    world.pod("batch", "hot", 10, priority=5_500)
-    world.pod("prod-a", "hot", 20, priority=9_500)
-    world.pod("prod-b", "hot", 15, priority=9_500)
-    world.node("calm", system=10)
-    assert world.round() == ["prod-b hot->calm"]
-    assert world.pool.classes() == {"hot": "prodHigh", "calm": "bothLow"}
-    assert world.outcome.moves[0].reason == (
-        "node is overutilized, prod cpu usage(35.00%)>threshold(30.00%)"
-    )
-
-
-def test_no_target_passes_its_prod_threshold_by_the_plan() -> None:
-    world = World(_PROD)
-    world.node("hot", system=70)
-    world.pod("a", "hot", 15, priority=9_500)
-    world.node("calm", system=0)
-    world.pod("b", "calm", 18, priority=9_500)
-    assert world.round() == []
-    world.node("calmer", system=30)
-    assert world.round() == ["a hot->calmer"]
-
-
-def test_the_number_of_pods_is_a_resource_like_any_other() -> None:
-    world = World(
-        """
-rebalance:
-  highThresholds: {pods: 2}
-  lowThresholds: {pods: 1}
-  anomalyCondition: {consecutiveAbnormalities: 1, consecutiveNormalities: 1}
-"""
-    )
-    world.node("hot", allocatable={"cpu": "10", "memory": "32Gi", "pods": "100"})
-    world.node("calm", allocatable={"cpu": "10", "memory": "32Gi", "pods": "100"})
-    for number in range(5):
-        world.pod(f"p{number}", "hot", 1)
-    assert world.round() == ["p0 hot->calm", "p1 hot->calm"]
-    assert world.hot("hot").usage == {"pods": 5}
-
-
 def test_a_pool_without_thresholds_says_so() -> None:
     world = World("mode: observe")
     world.node("n", system=99)
@@ -246,22 +185,10 @@ rebalance:
     assert hot.usage == {"cpu": 9_000}
 
 
-def test_how_any_node_stands_can_be_read() -> None:
-    world = hot_world()
-    world.round()
-    assert world.pool.readings is not None
-    reading = world.pool.readings("calm", "node")
-    assert reading is not None
-    assert (reading.used, reading.limit, reading.capacity) == (
-        {"cpu": 1_000}, {"cpu": 7_000}, {"cpu": 10_000},
-    )  # fmt: skip
-    assert world.pool.readings("nobody", "node") is None
-
-
 @pytest.mark.parametrize(("expires_s", "hot"), [(200, True), (100, False)])
 def test_the_policy_says_how_old_a_metric_may_be(expires_s: int, hot: bool) -> None:
     world = hot_world(
-        THRESHOLDS.replace(
+        BY_THRESHOLDS.replace(
             "rebalance:", f"rebalance:\n  nodeMetricExpirationSeconds: {expires_s}", 1
         )
     )

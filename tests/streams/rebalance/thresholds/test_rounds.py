@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.metrics import NodeMetric, PodMetric
 from streams.rebalance.outcome import RoundOutcome
-from tests.streams.cluster.builders import CLUSTER, container
-from tests.streams.rebalance.builders import PERCENT, THRESHOLDS
+from tests.streams.cluster.builders import BY_THRESHOLDS, CLUSTER, PERCENT, container
 from tests.streams.rebalance.harness import World, hot_world
 
 _POLICY = """
@@ -293,7 +292,7 @@ def test_a_pod_that_has_left_is_subtracted_from_the_mean_of_the_whole_node_while
 def test_a_node_is_judged_by_means_of_a_few_samples_and_not_by_one_or_two(
     said: str, samples: int, expected: str
 ) -> None:
-    world = World(THRESHOLDS.replace("rebalance:", f"rebalance:{said}"))
+    world = World(BY_THRESHOLDS.replace("rebalance:", f"rebalance:{said}"))
     world.node("n")
     world.stale.add("n")
     world.inventory.apply_metric(

@@ -114,12 +114,6 @@ async def test_a_parcel_that_is_too_large_for_a_batch_is_acknowledged_with_its_l
         assert [event.acknowledged for event in second.ended] == [True]
 
 
-async def test_a_batch_is_complete_with_its_number_of_bytes() -> None:
-    async with pumping(BatchLimits(bytes=10, wait_s=LONG_S), App()) as (batches, stream):
-        stream.put(parcel(offset, key=b"4", value=b"123") for offset in range(6))
-        assert await taken(batches) == [0, 1, 2]
-
-
 async def test_the_records_of_one_parcel_are_more_batches_where_their_bytes_are_many() -> None:
     async with pumping(BatchLimits(bytes=10, wait_s=0.01), App()) as (batches, stream):
         stream.put([parcel(*range(7), key=b"4", value=b"123")])
@@ -145,20 +139,6 @@ async def test_records_that_nobody_waits_for_come_with_one_that_somebody_does() 
         stream.put([parcel(4, topic="report")])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.take(), timeout=0.05)
-
-
-async def test_records_that_nobody_waits_for_are_handed_out_once_they_are_many() -> None:
-    limits = BatchLimits(records=2, wait_s=LONG_S, patience_s=LONG_S)
-    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
-        stream.put([parcel(0, topic="report"), parcel(1, topic="report")])
-        assert await taken(batches) == [0, 1]
-
-
-async def test_a_record_that_nobody_waits_for_waits_no_longer_than_its_own_limit() -> None:
-    limits = BatchLimits(wait_s=0, patience_s=0.01)
-    async with pumping(limits, App(), patient={"report"}) as (batches, stream):
-        stream.put([parcel(0, topic="report")])
-        assert await taken(batches) == [0]
 
 
 async def test_nobody_waits_any_more_for_what_a_rebalance_has_taken_away() -> None:

@@ -110,22 +110,6 @@ async def test_records_fetched_while_partitions_changed_hands_are_given_back(
     assert fetching.thread.asked == [{TP(INPUT, 0): (3, 4), TP(TABLE, 0): (7, 8)}]
 
 
-async def test_a_rebalance_between_two_parcels_gives_back_the_second(fetching: Fetching) -> None:
-    fetching.active |= {TP(INPUT, 0)}
-    many = stretches(*(record(INPUT, offset) for offset in range(PARCEL_RECORDS + 5)))
-
-    async def brought(_: float) -> tuple[Any, Any]:
-        return many, fetching.active
-
-    fetching.consumer._wait_next_records = brought
-    handed = []
-    async for _, message in fetching.consumer.getmany(1.0):
-        handed.append(message.offset)
-        fetching.app.consumer_generation_id += 1
-    assert handed == [PARCEL_RECORDS - 1]
-    assert fetching.thread.asked == [{TP(INPUT, 0): (PARCEL_RECORDS, PARCEL_RECORDS + 5)}]
-
-
 async def test_a_partition_that_comes_back_in_the_middle_leaves_no_hole(fetching: Fetching) -> None:
     """Once a record was held back, so are those after it."""
     fetching.active |= {TP(TABLE, 1)}

@@ -64,21 +64,6 @@ def test_a_partition_that_is_lost_is_not_told_of_any_more() -> None:
     assert registry.get_sample_value("loadstream_input_lag_records", labels) is None
 
 
-def test_a_clock_that_is_not_the_wall_clock_has_no_lag() -> None:
-    look = Look(at_ms=10_000, figures={("cluster", 0): Figures(1, 0)})
-    registry = _shown(look, wall_clock=False)
-    place = {"stage": "cluster", "partition": "0"}
-    assert registry.get_sample_value("loadstream_clock_lag_seconds", place) is None
-
-
-def test_a_cluster_without_nodes_or_metrics_has_neither_a_share_nor_an_age() -> None:
-    registry = _shown(Look(figures={("cluster", 0): Figures(1, 0, (_cluster("c", 0, 0, None),))}))
-    assert registry.get_sample_value("loadstream_nodes", {"cluster": "c"}) == 0
-    assert registry.get_sample_value("loadstream_stale_nodes_ratio", {"cluster": "c"}) is None
-    age = registry.get_sample_value("loadstream_newest_metric_age_seconds", {"cluster": "c"})
-    assert age is None
-
-
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 99)), max_size=250))
 def test_labels_are_bounded_and_no_node_is_forgotten(
     reported: list[tuple[int, int | None]],

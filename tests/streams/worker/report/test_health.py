@@ -50,16 +50,6 @@ def test_a_worker_with_a_notice_lives_and_is_not_ready_until_it_is_over() -> Non
     assert not health.hindering()
 
 
-def test_a_worker_that_starts_lives_and_is_not_ready() -> None:
-    health, partitions, *_ = _health()
-    partitions.recovered = False
-    assert not health.deadly()
-    assert list(health.hindering()) == [
-        "cluster: partitions are being assigned and recovered",
-        "no broker has answered yet",
-    ]
-
-
 def test_a_loop_that_does_not_turn_is_dead_until_it_turns_again() -> None:
     health, _, _, clock = _health()
     clock.now_s += PROGRESS_MAX_S
@@ -171,15 +161,6 @@ def test_a_worker_that_makes_slow_progress_lives_and_one_that_makes_none_does_no
     ]
     _pass(health, clock, 1, broker=True)
     assert not health.deadly()
-
-
-def test_records_that_come_after_a_long_rest_have_their_time() -> None:
-    health, _, _, clock = _health()
-    _pass(health, clock, 10 * PROGRESS_MAX_S, broker=True)
-    _pass(health, clock, PROGRESS_MAX_S, broker=True, waiting=1)
-    assert not health.deadly()
-    _pass(health, clock, 2, broker=True, waiting=1)
-    assert health.deadly()
 
 
 def test_a_worker_whose_brokers_take_no_writes_lives() -> None:

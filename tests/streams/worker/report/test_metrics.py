@@ -48,15 +48,6 @@ def test_decisions_are_counted_by_outcome_and_reason_and_waits_by_their_length()
     assert value("loadstream_placement_wait_seconds_bucket", {**stage, "le": "30.0"}) == 1
 
 
-def test_counters_of_a_stage_begin_at_zero() -> None:
-    metrics = Metrics()
-    metrics.start_stage("cluster", ["clock", "scheduling-requests"], 4)
-    value = metrics.registry.get_sample_value
-    dead = {"stage": "cluster", "topic": "clock", "category": "internal"}
-    assert value("loadstream_dead_letters_total", dead) == 0
-    assert value("loadstream_decision_latency_seconds_count", {"stage": "cluster"}) == 0
-
-
 def test_counters_of_a_cluster_begin_at_zero_when_it_is_there() -> None:
     metrics = Metrics()
     metrics.add_counts("cluster", Counts(clusters={"blue": None}))
@@ -112,17 +103,3 @@ def test_a_worker_whose_partitions_are_taken_away_works_on_none_until_it_has_rec
     seen.append(shown())
     assert seen == [0, 4, 0]
     assert metrics.registry.get_sample_value("loadstream_topic_partitions", labels) == 4
-
-
-def test_two_workers_in_one_process_do_not_share_figures() -> None:
-    one, other = Metrics(), Metrics()
-    one.observe_recovery("cluster", 4, 100, 0.5)
-    labels = {"stage": "cluster"}
-    assert one.registry.get_sample_value("loadstream_partitions", labels) == 4
-    assert one.registry.get_sample_value("loadstream_recovered_rows", labels) == 100
-    assert other.registry.get_sample_value("loadstream_partitions", labels) is None
-
-
-def test_the_registry_names_the_version() -> None:
-    (build,) = [each for each in Metrics().registry.collect() if each.name == "loadstream_build"]
-    assert build.samples[0].labels["version"]

@@ -248,20 +248,3 @@ async def test_one_that_cannot_be_written_is_told_and_stops_nothing(
         while "written" not in it.results:
             await it.apply(42)
         assert len(_found(await it.stored())) == 1
-
-
-async def test_a_worker_that_ends_stops_the_one_under_way(embedded: RunningBroker) -> None:
-    async with owner(embedded.settings, piece_bytes=60) as it:
-        await it.open()
-        await it.apply(0)
-        go_on = it.held()
-        await it.apply(41, nodes=200)
-        while not (begun := await it.stored()):
-            await asyncio.sleep(0)
-        await it.publisher.stop()
-        go_on.set()
-        await it.until(1)
-        assert it.results == ["stopped"]
-        await it.publisher.start()
-        assert len(await it.stored()) >= len(begun)
-        assert _found(await it.stored()) == []

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from streams.stage.journal import JournalPlace
-from streams.stage.records import AppliedBatch, RowChange, StageResult
+from streams.stage.records import AppliedBatch, StageResult
 from streams.worker.store.pipeline import AHEAD_MAX, Pipeline, StageEnded, UnderWay
 from tests.streams.worker.parts import NoBroker
 
@@ -67,18 +67,6 @@ async def test_a_batch_waits_for_room_before_it_is_applied() -> None:
 
 
 @pytest.mark.timeout(30)
-async def test_who_waits_for_room_when_the_pipeline_ends_gets_the_error() -> None:
-    pipeline = Pipeline(_Slow())
-    giver = _Giver(pipeline)
-    tasks = [asyncio.create_task(giver.apply(number)) for number in range(AHEAD_MAX + 2)]
-    await asyncio.sleep(0.01)
-    pipeline.give_up()
-    *_, error = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(error, StageEnded)
-    await pipeline.settle()
-
-
-@pytest.mark.timeout(30)
 async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
     pipeline = Pipeline(_Slow())
     giver = _Giver(pipeline)
@@ -88,24 +76,6 @@ async def test_after_the_end_nothing_is_taken_and_nobody_waits() -> None:
             await giver.apply(number)
     assert pipeline.busy_since_s is None
     await pipeline.settle()
-
-
-@pytest.mark.timeout(30)
-async def test_rows_under_way_are_those_of_batches_that_are_not_durable() -> None:
-    slow = _Slow()
-    pipeline = Pipeline(slow)
-    working = asyncio.gather(pipeline.journal_all(), pipeline.commit_all())
-    rows = [RowChange("0/c/nodes/n", value) for value in (b"1", b"2")]
-    for row in rows:
-        result = StageResult(rows=(row,))
-        batches = [AppliedBatch(0, (), result), AppliedBatch(1, (), result)]
-        await pipeline.wait_for_room()
-        pipeline.add(UnderWay(batches, time.monotonic(), lambda seconds: None))
-    assert list(pipeline.rows_under_way(0)) == rows
-    slow.allowed.set()
-    await pipeline.settle()
-    assert list(pipeline.rows_under_way(0)) == []
-    working.cancel()
 
 
 @pytest.mark.timeout(30)

@@ -10,7 +10,6 @@ from streams.worker.store.topic_watch import (
     TopicWatch,
     check_ends,
     check_ids,
-    written_by,
 )
 from tests.conftest import RunningBroker
 
@@ -56,21 +55,6 @@ async def test_topics_of_a_broker_without_ids_are_looked_for_by_name(
         await TopicWatch(embedded.settings, [_INPUT, "no-such-topic"]).look()
 
 
-async def test_brokers_that_do_not_answer_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.worker.store.topic_watch.ANSWER_S", 0.5)
-    assert not await TopicWatch(KafkaSettings.local("127.0.0.1:1"), [_INPUT]).look()
-
-
-def test_a_stage_watches_what_it_writes() -> None:
-    assert set(written_by("cluster")) >= {"journal", "placement-decisions", "checkpoints", "clock"}
-    assert written_by("aggregate") == ["node-metrics", "dead-letters"]
-
-
-@pytest.mark.parametrize(("position", "end"), [(-1, 0), (-1, None), (6, 7), (6, 100)])
-def test_an_input_that_holds_what_was_applied_is_well(position: int, end: int | None) -> None:
-    check_ends({PLACE: position}, {PLACE: end})
-
-
 @pytest.mark.parametrize("end", [0, None, 6])
 def test_an_input_that_ends_before_says_where_and_what_to_do(end: int | None) -> None:
     with pytest.raises(TopicChanged, match=r"node-usage, partition 2 ends at offset .* to 6") as it:
@@ -81,15 +65,3 @@ def test_an_input_that_ends_before_says_where_and_what_to_do(end: int | None) ->
 def test_a_topic_with_another_id_is_named_with_all_partitions() -> None:
     with pytest.raises(TopicChanged, match=r"topic journal .*loadstream partition reset 0 1 2 3`"):
         check_ids({"clock": "A", "journal": "B"}, {"clock": "A", "journal": "C"}, 4)
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"clock": "A"}, {"clock": "A", "journal": "B"}),
-        ({"clock": "A"}, {}),
-        ({}, {"clock": "A"}),
-    ],
-)
-def test_an_id_that_is_unknown_is_no_other_id(before: dict[str, str], now: dict[str, str]) -> None:
-    check_ids(before, now, 4)
