@@ -192,8 +192,7 @@ def _sections(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, list[str
     has_ours = OURS in comparisons[0].contenders
     yield "All scenarios", [*([tabulate_ratios(comparisons)] if has_ours else []), traces, LEGEND]
     for each in comparisons:
-        parts: list[str | Table] = [" ".join(filter(None, (describe(each), summarize(each))))]
-        parts.append(tabulate_figures(each))
+        parts: list[str | Table] = [describe(each), tabulate_figures(each)]
         if has_ours and len(each.days) > 1:
             parts.append(tabulate_days(each))
         yield f"{each.parameters.scenario}, mean load {each.parameters.load_text} %", parts
