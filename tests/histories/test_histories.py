@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.cluster import placement, rebalancer
+from streams.cluster import rebalancer
 from streams.cluster.state import ClusterState
 from streams.migration import arbitration, drains, execution, tracking
 from streams.rebalance import balancer
@@ -18,7 +18,6 @@ from tests.histories.run import run
 _SMALL: dict[Any, dict[str, int]] = {
     arbitration: {"ARBITRATED_PER_TICK_MAX": 2},
     drains: {"PODS_PER_TICK_MAX": 2},
-    placement: {"UNITS_PER_TICK_MAX": 9},
     execution: {"STEPS_PER_TICK_MAX": 2, "COMMANDS_PER_TICK_MAX": 1},
     tracking: {"ENDED_PER_TICK_MAX": 1},
     balancer: {"PODS_PER_ROUND_MAX": 3},
