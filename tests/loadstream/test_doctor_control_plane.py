@@ -1,0 +1,61 @@
+"""`loadstream doctor` on a real API server: rights, certificates, clocks, and pods."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from connectors.process import wall_clock
+from schemas.settings.connection import KafkaSettings
+from simulation.control_plane import cluster, users
+from simulation.control_plane.server import ControlPlane
+from tests.conftest import RunningBroker
+from tests.loadstream.test_doctor import errors, examine
+
+
+@pytest.fixture
+def kafka_settings(embedded: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", embedded.bootstrap_servers)
+    return embedded.settings
+
+
+@pytest.mark.usefixtures("kafka_settings")
+async def test_a_missing_right_is_named_and_so_is_what_the_pods_require(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    pods = [cluster.pod("a"), cluster.pod("b", topologySpreadConstraints=[spread])]
+    async with control_plane.api() as server:
+        await cluster.create_pods(server, namespace, pods)
+    binder = str(control_plane.kubeconfig("loadstream-bind"))
+    assert not await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "bind")
+    found = await asyncio.to_thread(errors, "--kubeconfig", binder, "--duty", "evict")
+    assert "lacks for evict: delete pods, patch pods, create pods/eviction" in found["rights"]
+    admin = ["--kubeconfig", str(control_plane.kubeconfig())]
+    found = await asyncio.to_thread(errors, *admin, "--release", "ops/loadstream")
+    assert "system:serviceaccount:ops:loadstream-" in found["rights"]
+    _, findings = await asyncio.to_thread(examine, *admin)
+    counted = [each["text"] for each in findings if each["check"] == "pods"]
+    assert counted == ["1 of 2 pods would be refused: topology spread 1"]
+
+
+@pytest.mark.usefixtures("kafka_settings", "namespace")
+async def test_a_certificate_of_another_authority_and_a_clock_that_is_off_are_named(
+    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ed25519", "-noenc", "-subj", "/CN=stranger"]
+    subprocess.run([*make, "-keyout", str(tmp_path / "key"), "-out", str(other)], check=True)  # noqa: S603
+    kubeconfig = tmp_path / "kubeconfig"
+    users.write_kubeconfig(kubeconfig, control_plane.url, other, "token")
+    found = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
+    assert "certificate verify failed" in found["API server"]
+    users.write_kubeconfig(kubeconfig, control_plane.url, control_plane.certificate, "token")
+    found = await asyncio.to_thread(errors, "--kubeconfig", str(kubeconfig))
+    assert "the credentials are refused" in found["API server"]
+    now_ms = wall_clock.now_ms()
+    monkeypatch.setattr(wall_clock, "now_ms", lambda: now_ms - 630_000)
+    sound = str(control_plane.kubeconfig())
+    found = await asyncio.to_thread(errors, "--kubeconfig", sound)
+    assert found["clock"].startswith("the API server's is 10m")
