@@ -1,19 +1,21 @@
-"""Speaking Kafka: connections, one reader and one producer for all, topics.
+"""Kafka clients: connections, one reader and one producer for all purposes, topics.
 
-client            a connection, or a clear reason why there is none; the event loop of commands
-diagnosis         that reason, found step by step
-admin             topics on a broker: find, make, mend; extents: what their partitions hold
-topics            which topics must exist, and how they differ from those that do
-reader            records of partitions from given offsets on, for async code and for commands
-producer          the producer: compressed, idempotent; messages out, acknowledged, for commands
-reconnect         waits for brokers that are away
-tail              a whole topic, bounded or followed, or the records of it that are about something
-recent            the records of a partition since a moment, for processes that must not block
-backwards         the newest records of a cluster, newest first; what comes after them
+client            a connection, or a clear reason for its failure; the event loop of commands
+diagnosis         finds the reason why no broker can be used
+topics            expected topics, and their differences from existing ones
+admin             finds, creates and repairs topics
+extents           first and next offsets of partitions
+reader            reads partitions from given offsets
+producer          the compressed, idempotent producer; `Sender` for commands
+reconnect         keeps clients of aiokafka alive while brokers are down
+tail              records of a whole topic, bounded or followed, with filters
+recent            records of a partition since a time, without blocking
+backwards         the newest records of a cluster, newest first
 applied           whether a worker has applied a record
-produce           JSON lines or messages into a topic; table_rows: rows of a cluster from a changelog
-outbox            messages out for the duties, without blocking
-leadership        a process's place in a group of which one at a time is active for a cluster;
-                  term: the time in which it is
-partition_reset   rows, journal and checkpoints of a partition deleted
+produce           JSON lines or messages into a topic
+table_rows        rows of a cluster from a changelog
+outbox            sends messages without blocking, for duties
+leadership        elects the active process of a cluster by a consumer group
+term              what the active process may write
+partition_reset   deletes rows, journal and checkpoints of a partition
 """

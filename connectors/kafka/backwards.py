@@ -1,8 +1,7 @@
 """The newest records of a cluster, newest first, without reading a topic from its beginning.
 
-A cluster's records are in one partition, at whose end reading begins: a small piece first, then
-larger ones before it, until the caller has enough, a number of records was looked at, or records
-are too old.
+A cluster's records are in one partition. Reading starts with a small piece at its end and continues
+with larger pieces before it, until the caller has enough or a limit is reached.
 """
 
 from collections.abc import Generator, Iterator
@@ -10,43 +9,43 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import Extent, extents_of
+from connectors.kafka.extents import Extent, read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
 from schemas.topics.codec import decode
 from schemas.topics.partitions import partition_for
 
-#: Records of the piece that is read first; each further one is larger by this factor.
+#: Records of the first piece, and growth of the following ones.
 _PIECE, _GROWTH = 64, 4
 
 
 @dataclass(slots=True)
 class Looked:
-    """How far back a search has looked."""
+    """How far back a search has read."""
 
     records: int = 0
-    """Records looked at, those of other clusters included."""
+    """Number of records read, including those of other clusters."""
     whole: bool = False
-    """It has reached the first record that there is, in every partition."""
+    """True: it has reached the first record in every partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The messages of one cluster on one topic, from the newest back."""
+    """The messages of one cluster on one topic, newest first."""
 
     connection: Connection
     topic: str
     cluster: str | None
-    """None: all clusters, each partition in its turn."""
+    """None: all clusters, one partition after the other."""
     records_max: int
-    """Most records of a partition that are looked at, those of other clusters included."""
+    """Most records to read per partition, including those of other clusters."""
 
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
-        """Messages, newest first; records that hold none are passed over.
+        """Yield messages, newest first; unreadable records are skipped.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        extents = extents_of(self.connection, self.topic)
+        extents = read_topic_extents(self.connection, self.topic)
         if self.cluster is not None:
             extents = (extents[partition_for(self.cluster.encode(), len(extents))],)
         reached = []
@@ -57,7 +56,7 @@ class Past:
     def _of_partition(
         self, extent: Extent, looked: Looked, any_cluster: bool
     ) -> Generator[Any, None, bool]:
-        """Messages of a partition, newest first; answers whether these were all that there are."""
+        """Yield messages of a partition, newest first; return whether its first record was reached."""
         end, size, left = extent.next_offset, _PIECE, self.records_max
         while end > extent.first_offset and left > 0:
             begin = max(extent.first_offset, end - min(size, left))
@@ -76,18 +75,18 @@ class Past:
 
 
 class Arrivals:
-    """The partition of a key; `take` answers with what has come since."""
+    """New records in the partition of a key."""
 
     def __init__(self, connection: Connection, topic: str, key: str) -> None:
-        """Begin at the end as it is now. Raises BrokerUnavailable."""
+        """Start at the current end. Raises BrokerUnavailable."""
         self._connection = connection
         self.topic = topic
-        extents = extents_of(connection, topic)
+        extents = read_topic_extents(connection, topic)
         self.partition = partition_for(key.encode(), len(extents))
         self._next = extents[self.partition].next_offset
 
     def take(self) -> list[Record]:
-        """Records that have come since the last call. Raises BrokerUnavailable."""
+        """Return the records since the last call. Raises BrokerUnavailable."""
         first = self._next
-        self._next = extents_of(self._connection, self.topic)[self.partition].next_offset
+        self._next = read_topic_extents(self._connection, self.topic)[self.partition].next_offset
         return list(read_range(self._connection, self.topic, self.partition, first, self._next))

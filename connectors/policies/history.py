@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from connectors.policies.entries import PolicyEntry
 from connectors.process import wall_clock
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from schemas.policy import KnownPlugins
@@ -23,7 +23,7 @@ def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
         _summary(record.document, known),
         "paused" if record.paused else "running",
         state,
-        one_line(record.comment),
+        to_one_line(record.comment),
     ]
     return "  ".join(part for part in parts if part)
 

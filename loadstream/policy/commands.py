@@ -19,7 +19,7 @@ from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
 from loadstream.policy.draft import init
 from loadstream.policy.imports import import_
 from loadstream.policy.records import Cluster, New, Reason, Wait, check_named, write_record
-from schemas.base.printable import json_text, one_line, yaml_text
+from schemas.base.printable import escape_json, escape_yaml, to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -56,7 +56,7 @@ def check(
     policy, _ = _read(file)
     warnings = _show_warnings(policy)
     if not json:
-        echo(yaml_text(effective_yaml(policy)), nl=False)
+        echo(escape_yaml(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
     seen = True
     if cluster is not None:
@@ -118,7 +118,7 @@ def apply(
 
 def _effect(policy: "Policy") -> str:
     """Whether evictions are carried out."""
-    if policy.dry_for("request"):
+    if policy.is_dry_for("request"):
         return "evictions are marked dry"
     if policy.dry_run:
         return "evictions of rounds are marked dry, those that are asked for are commands"
@@ -150,13 +150,13 @@ def history(
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
         echo(
-            json_text(as_json(entry, state, KNOWN))
+            escape_json(as_json(entry, state, KNOWN))
             if json
-            else one_line(as_line(entry, state, KNOWN))
+            else to_one_line(as_line(entry, state, KNOWN))
         )
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
-                echo(f"    {one_line(line)}")
+                echo(f"    {to_one_line(line)}")
     _end(seen)
 
 

@@ -16,7 +16,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
 from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 #: A worker that starts has read a policy after this time, in seconds.
 WORKER_START_S = 60.0
@@ -98,7 +98,7 @@ def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) 
     try:
         for _, state in follow(connection, TOPIC, places):
             if state != APPLIED:
-                echo(f"error: {one_line(state)}", err=True)
+                echo(f"error: {to_one_line(state)}", err=True)
                 raise typer.Exit(1)
     finally:
         timer.cancel()

@@ -1,4 +1,4 @@
-"""Policy to text: the effective policy as YAML that reads back to the same policy."""
+"""Print the effective policy as YAML that reads back to the same policy."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from schemas.policy.yamltext import resolve_scalar
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that the reader would take for something else, and never writes aliases."""
+    """Quotes every text that the reader would not read as text, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML quotes by the rules of YAML 1.1; the reader's are those of 1.2 ("1e3" is a number). Its
+    # PyYAML quotes by the rules of YAML 1.1; the reader uses YAML 1.2 ("1e3" is a number). PyYAML's
     # single quotes lose line breaks such as U+0085.
     style = None if resolve_scalar(text) == text and text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -26,7 +26,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     if number.is_integer() and abs(number) < 2**53:
         return dumper.represent_scalar("tag:yaml.org,2002:int", str(int(number)))
-    # Without a point PyYAML would take "5e-324" for text and write a tag.
+    # Without a decimal point PyYAML takes "5e-324" for text and writes a tag.
     text = repr(number)
     text = text if "." in text else text.replace("e", ".0e")
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
@@ -36,18 +36,20 @@ _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(float, _represent_float)
 
 
-def _whole(part: PolicyPart) -> dict[str, Any]:
-    """A part with what its document leaves out for the digest's sake where it is the default."""
-    document, whole = part.model_dump(mode="json", exclude_none=True), {}
+def _dump_all(part: PolicyPart) -> dict[str, Any]:
+    """Dump a part including fields that `exclude_if` omits for the digest."""
+    document, values = part.model_dump(mode="json", exclude_none=True), {}
     for name, field in type(part).model_fields.items():
         key, value = field.alias or name, getattr(part, name)
         if isinstance(value, PolicyPart):
-            whole[key] = _whole(value)
+            values[key] = _dump_all(value)
         elif key in document or field.exclude_if is not None:
-            whole[key] = document.get(key, value)
-    return whole
+            values[key] = document.get(key, value)
+    return values
 
 
 def effective_yaml(policy: Policy) -> str:
-    """The policy with all defaults, as YAML; reading it gives an equal policy with the same digest."""
-    return yaml.dump(_whole(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    """Return the policy with all defaults as YAML; reading it gives an equal policy."""
+    return yaml.dump(
+        _dump_all(policy), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    )

@@ -9,7 +9,7 @@ from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.client import connect
-from connectors.kafka.extents import partitions_of
+from connectors.kafka.extents import count_partitions
 from connectors.kafka.topics import expected_names
 from loadstream.commands import app
 from tests.conftest import RunningBroker
@@ -21,7 +21,7 @@ def test_a_directory_of_records_that_cannot_be_made_is_said(below: str, tmp_path
     directory = tmp_path / "file" / below if below else tmp_path / "file"
     result = CliRunner().invoke(app, ["broker", "--kafka", "--directory", str(directory)])
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: --directory: {directory} cannot be made: ")
+    assert result.stderr.startswith(f"error: --directory: cannot create {directory}: ")
     assert "expected a directory that can be written" in result.stderr
 
 
@@ -68,8 +68,8 @@ def test_a_port_on_which_another_broker_answers_is_refused_before_topics_are_mad
     result = CliRunner().invoke(app, ["broker", "--kafka", "--port", port])
     assert (result.exit_code, result.stderr) == (
         1,
-        f"error: port {port} of 127.0.0.1 cannot be listened on: Address already in use; expected "
-        "one that is free\n",
+        f"error: cannot listen on port {port} of 127.0.0.1: Address already in use; expected "
+        "a free port\n",
     )
 
 
@@ -80,8 +80,8 @@ def test_partitions_that_the_embedded_broker_has_not_are_refused(
     result = CliRunner().invoke(app, ["broker"])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "error: LOADSTREAM_KAFKA_PARTITIONS=8: topics of the embedded broker have 4 partitions, "
-        "always; take the setting away, or use --kafka\n"
+        "error: LOADSTREAM_KAFKA_PARTITIONS=8: topics of the embedded broker always have 4 "
+        "partitions; remove the setting, or use --kafka\n"
     )
 
 
@@ -109,7 +109,7 @@ def test_topics_of_the_embedded_broker_have_as_many_partitions_as_is_said(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)
-    assert {partitions_of(connection, name) for name in expected_names()} == {PARTITIONS}
+    assert {count_partitions(connection, name) for name in expected_names()} == {PARTITIONS}
 
 
 def test_it_says_where_other_commands_go_while_an_address_is_set(

@@ -1,44 +1,43 @@
-"""`moves`: what is remembered of moves, and when to leave off. loadstream's own; upstream has none
-of it.
+"""`moves`: memory of moves, which prevents pods from moving in circles. An addition of loadstream.
 
-A pod that left a hot node is kept away from it until the node has cooled, and an owner whose pods go
-in circles is frozen. Times are those of the log's clock. A freeze doubles from its `initial` to its
-`max` value.
+A pod that left a hot node is kept away from the node until it has cooled. An owner whose pods move in
+circles is frozen. Times are log time. Each further freeze doubles, from the initial to the maximum
+duration.
 """
 
 from collections.abc import Iterable
 from typing import Annotated
 
 from schemas.messages.moves import HISTORY_MAX
-from schemas.policy.parts import Conflict, PolicyPart, whole
+from schemas.policy.parts import Conflict, PolicyPart, int_range
 
 _DAY_S = 86_400
-_Seconds = Annotated[int, whole(1, 7 * _DAY_S)]
+_Seconds = Annotated[int, int_range(1, 7 * _DAY_S)]
 
 
 class MoveArgs(PolicyPart):
     """Memory of moves, freezing, and the outcomes of moves."""
 
     enabled: bool = True
-    """false: nothing is kept away or frozen. The outcomes of moves are still reported."""
+    """false: no pod is kept away, and no owner is frozen. Outcomes of moves are still reported."""
     cooling_seconds: _Seconds = 300
-    """So long after it was hot last, a node still counts as cooling: the window of an average."""
-    cooling_metrics: Annotated[int, whole(0, 100)] = 2
-    """And until it has sent this many fresh metrics by which it is not hot."""
+    """A node is cooling for this long after it was hot: the length of an average window."""
+    cooling_metrics: Annotated[int, int_range(0, 100)] = 2
+    """A node is cooling until this many fresh metrics show it as not hot."""
     loop_window_seconds: _Seconds = 3_600
-    """Moves older than that are forgotten."""
-    max_moves_per_owner: Annotated[int, whole(1, HISTORY_MAX - 1)] = 4
-    """Moves of one owner's pods within the window, or one for each of its replicas if that is more."""
+    """Older moves are forgotten."""
+    max_moves_per_owner: Annotated[int, int_range(1, HISTORY_MAX - 1)] = 4
+    """Moves of one owner's pods within the window before it is frozen, or the number of its
+    replicas if larger."""
     initial_freeze_seconds: _Seconds = 600
     max_freeze_seconds: _Seconds = _DAY_S
     follow_seconds: _Seconds = 600
-    """How long after an eviction its outcome is reported: two windows of an average."""
+    """Time from an eviction to the report of its outcome: two average windows."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest freeze is not shorter than the first."""
         first, longest = self.initial_freeze_seconds, self.max_freeze_seconds
         if longest < first:
             low, high = "initialFreezeSeconds", "maxFreezeSeconds"
             at = high if "max_freeze_seconds" in self.model_fields_set else low
-            message = f"{low} is {first} and {high} is {longest}; allowed is at most as much"
+            message = f"{low} is {first} and {high} is {longest}; the maximum must not be smaller"
             yield Conflict((at,), message, (low, high))

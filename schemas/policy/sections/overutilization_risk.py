@@ -1,9 +1,9 @@
 """`overutilizationRisk`: arguments of the score OverutilizationRisk.
 
-A node costs what its pods' usage, taken as normally distributed, makes it likely to be hot, and how
-far it would be beyond. A pod's mean and variance are those of its lifetime so far; as long as it has
-been measured for few minutes only, the figures of the whole cluster have a say, and before that the
-priors below.
+The cost of a node is the probability that it becomes hot, plus its expected usage beyond the hot
+share; the usage of pods is assumed to be normally distributed. A pod's mean and variance are those of
+its lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well; the
+priors below apply before any pod is measured.
 """
 
 from collections.abc import Iterable
@@ -17,70 +17,72 @@ from schemas.policy.parts import (
     Items,
     PolicyPart,
     PositivePercent,
-    repeated,
-    whole,
+    find_repeated,
+    int_range,
 )
 
-#: Most resources of the score: six sums are kept of each for every node.
+#: Most resources of the score: every node has six sums per resource.
 RISK_RESOURCES_MAX = 8
-#: Share of a resource beyond which a node is hot, where a policy does not say.
+#: Default share of a resource above which a node is hot.
 _HOT_PERCENT = {"cpu": 75, "memory": 80}
 _HOT_PERCENT_OTHERS = 80
 
 
 class RiskResource(PolicyPart):
-    """A resource of which a node may be overutilized."""
+    """A resource that the score considers."""
 
     name: ResourceName
     weight: PositivePercent = 1
     hot_percent: PositivePercent | None = None
-    """Percentage of a node from which it is hot; none: 75 of cpu, 80 of all else."""
+    """A node is hot from this percentage of its capacity; None: 75 for cpu, 80 for other resources.
+    """
 
     @property
     def percent(self) -> int:
-        """Percentage of a node from which it is hot."""
+        """Percentage of the capacity from which a node is hot."""
         return self.hot_percent or _HOT_PERCENT.get(self.name, _HOT_PERCENT_OTHERS)
 
     @property
     def hot_share(self) -> float:
-        """The same as a share."""
+        """Share of the capacity from which a node is hot."""
         return self.percent / 100
 
 
 class OverutilizationRiskArgs(PolicyPart):
-    """Arguments of the score by the risk that nodes are overutilized."""
+    """Arguments of the score by the risk of overutilization."""
 
     resources: Annotated[Items[RiskResource], Field(max_length=RISK_RESOURCES_MAX)] = Field(
         (), validate_default=True
     )
-    excess_weight: Annotated[int, whole(0, 1_000)] = 4
-    """Weight of the expected usage beyond the hot share, against the probability of being hot."""
-    mean_prior_minutes: Annotated[int, whole(1, 10_080)] = 3
-    """How many minutes of a pod's own usage count as much as the cluster's for its mean."""
-    variance_prior_minutes: Annotated[int, whole(1, 10_080)] = 30
-    """The same for its variance."""
+    excess_weight: Annotated[int, int_range(0, 1_000)] = 4
+    """Weight of the expected usage beyond the hot share, relative to the probability of being hot.
+    """
+    mean_prior_minutes: Annotated[int, int_range(1, 10_080)] = 3
+    """Measured minutes at which a pod's own mean has the same weight as the cluster's."""
+    variance_prior_minutes: Annotated[int, int_range(1, 10_080)] = 30
+    """Measured minutes at which a pod's own variance has the same weight as the cluster's."""
     usage_prior_percent: PositivePercent = 85
-    """Percentage of its request that a pod is expected to use before pods have been measured."""
-    usage_prior_pods: Annotated[int, whole(1, 100_000)] = 20
-    """How many pods count as much as that."""
+    """Expected usage of a pod before any pod is measured, in percent of its request."""
+    usage_prior_pods: Annotated[int, int_range(1, 100_000)] = 20
+    """Number of measured pods with the same weight as `usagePriorPercent`."""
     deviation_prior_percent: PositivePercent = 20
-    """Standard deviation of a pod's usage, as a percentage of its request, until measured."""
+    """Standard deviation of a pod's usage before it is measured, in percent of its request."""
     spread_prior_percent: PositivePercent = 55
-    """Standard deviation of mean usage among pods, as a percentage of the request, until measured."""
+    """Standard deviation among pods of their mean usage before they are measured, in percent of the
+    request."""
 
-    recent_minutes: Annotated[int, whole(0, 1_440)] = 30
-    """What was used lately beyond the mean of a lifetime counts, as far as it was seen to last: the
-    minutes within which usage is forgotten; 0: by the mean of the lifetime alone."""
+    recent_minutes: Annotated[int, int_range(0, 1_440)] = 30
+    """Recent usage beyond the lifetime mean counts as far as it proved lasting: the time constant
+    of the recent average, in minutes; 0: only the lifetime mean counts."""
 
     @field_validator("resources")
     @classmethod
     def _fill_resources(cls, resources: tuple[RiskResource, ...]) -> tuple[RiskResource, ...]:
-        # Sorted by name: a policy with the same resources in another order keeps its sums.
-        by_name = tuple(sorted(resources, key=lambda each: each.name))
+        # Sorted by name, so that the sums stay valid when only the order of resources changes.
+        by_name = tuple(sorted(resources, key=lambda resource: resource.name))
         return by_name or (RiskResource(name="cpu"), RiskResource(name="memory"))
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Each resource has one weight."""
-        return repeated(
-            "resources", [each.name for each in self.resources], "a resource has one weight"
+        return find_repeated(
+            "resources", [resource.name for resource in self.resources], "a resource has one weight"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from connectors.brokers.class_archive import SILENT, archived_classes
+from connectors.brokers.class_archive import SILENT, prepare_class_archive
 from connectors.brokers.distribution import KafkaUnavailable, fetch_jars
 from connectors.brokers.server import KafkaServer, _train
 from connectors.kafka.client import BrokerUnavailable
@@ -55,18 +55,18 @@ def _archive(options: tuple[str, ...]) -> Path:
 def test_an_archive_is_made_once() -> None:
     calls: list[str] = []
     train = _writing(b"classes", calls)
-    options = archived_classes(train)
+    options = prepare_class_archive(train)
     assert _archive(options).read_bytes() == b"classes"
-    assert archived_classes(train) == options
+    assert prepare_class_archive(train) == options
     assert len(calls) == 1
 
 
 def test_another_jar_needs_another_archive(jars: Path) -> None:
     calls: list[str] = []
     train = _writing(b"classes", calls)
-    first = archived_classes(train)
+    first = prepare_class_archive(train)
     (jars / "kafka.jar").write_bytes(b"other classes")
-    assert archived_classes(train) != first
+    assert prepare_class_archive(train) != first
     assert len(calls) == 2
 
 
@@ -80,13 +80,13 @@ def test_who_comes_while_it_is_made_goes_without() -> None:
         assert end.wait(60)
         _writing(b"classes", calls)(option)
 
-    maker = threading.Thread(target=archived_classes, args=(slowly,))
+    maker = threading.Thread(target=prepare_class_archive, args=(slowly,))
     maker.start()
     assert begun.wait(60)
-    assert archived_classes(_writing(b"never", calls)) == ()
+    assert prepare_class_archive(_writing(b"never", calls)) == ()
     end.set()
     maker.join()
-    assert _archive(archived_classes(_writing(b"never", calls))).read_bytes() == b"classes"
+    assert _archive(prepare_class_archive(_writing(b"never", calls))).read_bytes() == b"classes"
 
 
 @pytest.mark.usefixtures("jars")
@@ -97,8 +97,8 @@ def test_a_java_that_makes_none_is_asked_once() -> None:
         calls.append(option)
         raise KafkaUnavailable("Unrecognized VM option")
 
-    assert archived_classes(fail) == ()
-    assert archived_classes(fail) == ()
+    assert prepare_class_archive(fail) == ()
+    assert prepare_class_archive(fail) == ()
     assert len(calls) == 1
 
 
@@ -112,12 +112,12 @@ def test_a_java_of_which_no_archive_came_is_asked_again_a_day_later(
     def fail(option: str) -> None:
         raise error
 
-    assert archived_classes(fail) == ()
+    assert prepare_class_archive(fail) == ()
     (empty,) = jars.parent.glob("*.jsa")
     os.utime(empty, (0, 0))
     calls: list[str] = []
-    assert _archive(archived_classes(_writing(b"classes", calls))).read_bytes() == b"classes"
-    assert archived_classes(fail)
+    assert _archive(prepare_class_archive(_writing(b"classes", calls))).read_bytes() == b"classes"
+    assert prepare_class_archive(fail)
 
 
 @pytest.mark.usefixtures("jars")
@@ -125,8 +125,8 @@ def test_a_cache_that_takes_no_archive_does_not_stop_a_broker() -> None:
     def full(option: str) -> None:
         raise OSError(28, "No space left on device")
 
-    assert archived_classes(full) == ()
-    assert archived_classes(_writing(b"classes", []))
+    assert prepare_class_archive(full) == ()
+    assert prepare_class_archive(_writing(b"classes", []))
 
 
 @pytest.mark.usefixtures("jars")
@@ -136,9 +136,9 @@ def test_a_run_that_was_killed_leaves_nothing_that_could_pass_for_an_archive() -
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        archived_classes(killed)
+        prepare_class_archive(killed)
     calls: list[str] = []
-    assert _archive(archived_classes(_writing(b"whole", calls))).read_bytes() == b"whole"
+    assert _archive(prepare_class_archive(_writing(b"whole", calls))).read_bytes() == b"whole"
 
 
 @pytest.mark.kafka

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
-from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
+from connectors.kafka.tail import Entry, format_json, parse_start, read_entries
 from loadstream.commands import app
 from schemas.base.refusals import Refusal
 from schemas.messages.usage import NodeUsage
@@ -213,7 +213,7 @@ def _entry(value: bytes | None, key: bytes | None = b"blue/n1") -> Entry:
 
 def test_json_keeps_fields_that_are_new_and_fits_on_a_line() -> None:
     value = json.dumps(json.loads(encode(usage())) | {"new": [1, "a\nb"]}, indent=2).encode()
-    text = as_json(_entry(value))
+    text = format_json(_entry(value))
     assert "\n" not in text
     whole = json.loads(text)
     assert whole["value"] == json.loads(value)
@@ -225,12 +225,12 @@ def test_json_is_json_even_where_a_foreign_field_is_not() -> None:
     value = encode(usage()).replace(b"{", b'{"new": NaN, ', 1)
     entry = _entry(value)
     assert isinstance(entry.message, NodeUsage)
-    assert json.loads(as_json(entry))["value"] == entry.message.payload()
+    assert json.loads(format_json(entry))["value"] == entry.message.payload()
 
 
 @pytest.mark.parametrize(("value", "base64"), [(b"\xff", "/w=="), (b"", ""), (None, None)])
 def test_json_keeps_what_could_not_be_read(value: bytes | None, base64: str | None) -> None:
-    whole = json.loads(as_json(_entry(value, key=None)))
+    whole = json.loads(format_json(_entry(value, key=None)))
     assert whole["value_base64"] == base64
     assert whole["refused"]
     assert whole["key"] is None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.diagnosis import refused_there
+from connectors.kafka.diagnosis import diagnose_alert
 from schemas.settings.connection import KafkaSettings, SettingsError
 
 _CA_FILE = "LOADSTREAM_KAFKA_CA_FILE"
@@ -190,4 +190,4 @@ def test_files_that_do_not_fit_are_named(
 
 @pytest.mark.parametrize("text", ["Broker transport failure", "timed out", "Connection refused"])
 def test_a_failure_without_an_alert_is_none_of_the_brokers_refusals(text: str) -> None:
-    assert refused_there(text) is None
+    assert diagnose_alert(text) is None

@@ -23,7 +23,7 @@ from connectors.kafka.topics import (
     compare_all,
     expected_names,
     expected_topics,
-    verdict,
+    find_worst_grade,
 )
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import TABLES
@@ -109,7 +109,7 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
 def test_unknown_settings_never_pass_for_right() -> None:
     found = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], found)
-    assert verdict(findings) == "unknown"
+    assert find_worst_grade(findings) == "unknown"
     assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
     del partly["message.timestamp.after.max.ms"]
@@ -128,7 +128,7 @@ def test_exactly_the_settings_that_differ_are_named(name: str, data: st.DataObje
     findings = compare(expected, _found(expected, config=config))
     assert {finding.setting for finding in findings} == wrong
     assert all(finding.expected == expected.config[finding.setting] for finding in findings)
-    assert verdict(findings) == ("differs" if wrong else "ok")
+    assert find_worst_grade(findings) == ("differs" if wrong else "ok")
 
 
 def test_the_gravest_finding_is_the_verdict() -> None:
@@ -137,10 +137,10 @@ def test_the_gravest_finding_is_the_verdict() -> None:
     unknown = compare(expected[0], _found(expected[0], config=None))
     differs = compare(expected[0], _found(expected[0], partitions=1))
     missing = report[expected[0].name]
-    assert verdict([*unknown, *differs, *missing]) == "missing"
-    assert verdict([*unknown, *differs]) == "differs"
-    assert verdict(unknown) == "unknown"
-    assert verdict([]) == "ok"
+    assert find_worst_grade([*unknown, *differs, *missing]) == "missing"
+    assert find_worst_grade([*unknown, *differs]) == "differs"
+    assert find_worst_grade(unknown) == "unknown"
+    assert find_worst_grade([]) == "ok"
 
 
 def test_creating_twice_makes_nothing_the_second_time(broker: RunningBroker) -> None:
@@ -149,7 +149,7 @@ def test_creating_twice_makes_nothing_the_second_time(broker: RunningBroker) -> 
     assert made == []
     # A real Kafka confirms every setting; the embedded one none, and that is not the same as right.
     wanted = "ok" if broker.kind == "kafka" else "unknown"
-    assert {verdict(findings) for findings in report.values()} == {wanted}
+    assert {find_worst_grade(findings) for findings in report.values()} == {wanted}
 
 
 def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
@@ -193,10 +193,10 @@ def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
     expected = expected_topics(empty_kafka.settings)
     made, report = create_topics(empty_kafka, expected[:5])
     assert made == [topic.name for topic in expected[:5]]
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
     made, report = create_topics(empty_kafka, expected)
     assert made == [topic.name for topic in expected[5:]]
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
 
 
 @pytest.mark.kafka
@@ -214,7 +214,7 @@ def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: 
         "Set it with `loadstream topic create --mend`.",
     }
     _, report = create_topics(empty_kafka, expected, mend=True)
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
 
 
 @pytest.mark.kafka
@@ -233,7 +233,7 @@ def test_a_setting_that_the_broker_does_not_go_by_yet_is_waited_for(
 
     monkeypatch.setattr("connectors.kafka.admin.find_topics", late)
     _, report = create_topics(empty_kafka, (clock,), mend=True)
-    assert verdict(report["clock"]) == "ok"
+    assert find_worst_grade(report["clock"]) == "ok"
 
 
 @pytest.mark.kafka

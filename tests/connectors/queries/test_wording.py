@@ -132,7 +132,7 @@ def test_bytes_are_written_with_three_digits(amount: int, text: str) -> None:
 def test_bytes_read_back_as_about_what_they_were(amount: int) -> None:
     text = bytes_text(amount)
     assert "e" not in text
-    assert abs(quantities.amount("memory", text) - amount) <= amount / 200
+    assert abs(quantities.parse_amount("memory", text) - amount) <= amount / 200
 
 
 def test_amounts_are_written_in_the_units_that_people_use() -> None:

@@ -18,7 +18,7 @@ from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.decisions import AsOf, PlacementDecision
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
@@ -38,7 +38,7 @@ from schemas.messages.workloads import DisruptionBudget
 from schemas.topics.catalog import TOPIC_BY_NAME, key_of
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place
+from schemas.topics.records import place_record
 from streams.in_process.pipeline import LocalPipeline, Written
 from streams.migration.gates.budgets import describe
 from streams.migration.gates.workloads import Replicas
@@ -87,7 +87,7 @@ class Recorded:
 
     def write(self, topic: str, messages: Iterable[Message]) -> None:
         for message in messages:
-            target = place(TOPIC_BY_NAME[topic], message)
+            target = place_record(TOPIC_BY_NAME[topic], message)
             where = {} if target.partition is None else {"partition": target.partition}
             self._producer.produce(topic, encode(message), key=target.key, **where)
         assert self._producer.flush(60) == 0
@@ -644,7 +644,7 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     recorded.write("policies", [record])
     home = partition_for(BLUE.encode(), recorded.settings.partitions)
     refusal = Refusal("invalid", "the policy was not applied")
-    letter = dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
+    letter = build_dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
     recorded.write("dead-letters", [letter])
     recorded.write("status", story())
     assert "The cluster is paused" not in ask(BLUE).stdout

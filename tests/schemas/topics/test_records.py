@@ -6,7 +6,7 @@ import pytest
 
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS
-from schemas.topics.records import place
+from schemas.topics.records import place_record
 from tests.connectors.kafka.messages import EXAMPLES
 
 KEYS = {
@@ -22,7 +22,7 @@ KEYS = {
 def test_a_record_belongs_where_its_message_says(
     topic: str, message: Any, time_ms: int | None, text: str
 ) -> None:
-    found = place(TOPIC_BY_NAME[topic], message)
+    found = place_record(TOPIC_BY_NAME[topic], message)
     policy = isinstance(message, CollectPolicyRecord)
     assert found.key == (b"blue/collect-policy-0" if policy else KEYS.get(topic, b"blue"))
     assert found.timestamp_ms == time_ms

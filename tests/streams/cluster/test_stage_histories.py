@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
@@ -99,7 +99,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(state=st.one_of(small_nodes(), annotated_nodes()))
     def node(self, state: NodeState) -> None:
-        self.allocatable[state.node] = amounts(state.allocatable)
+        self.allocatable[state.node] = parse_amounts(state.allocatable)
         self.take_over(self.say(state))
 
     @rule(name=node_names())
@@ -223,7 +223,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def all_nodes(self, states: list[NodeState]) -> None:
         self.lists += 1
         made = self.run.full_list("node-state", f"list-{self.lists}", *states)
-        self.allocatable = {each.node: amounts(each.allocatable) for each in states}
+        self.allocatable = {each.node: parse_amounts(each.allocatable) for each in states}
         self.take_over(made, has_room=False)
 
     @rule(data=st.data())

@@ -320,7 +320,7 @@ class MigrationMachine(RuleBasedStateMachine):
         policy = self.run.state.policy
         row = self.run.state.migrations.of_pod(uid)
         if row is not None and not row.ignore_windows:
-            closed = policy.maintenance.closed(row.pool, "default", command.decided_at_ms)
+            closed = policy.maintenance.explain_closed(row.pool, "default", command.decided_at_ms)
             assert closed is None
 
     def check_round(self, heard: list[Any]) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from connectors.kubernetes.duties.telemetry import STANDS_S, DutyTelemetry
+from connectors.kubernetes.duties.telemetry import BLOCKED_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.kubernetes.watch.collection import CollectionHealth
 from schemas.messages.outcomes import CommandOutcome
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
@@ -16,13 +16,13 @@ def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
 
 def _source() -> SourceHealth:
     health = SourceHealth("kubelet_resource", lambda: 5_000)
-    health.succeeded("n1")
-    health.clock("n1", -6_000, from_receipt=True)
-    health.failed(SourceFailed("timeout", "no answer"), "n2")
-    health.failed(SourceFailed("forbidden", "no rights"))
-    health.note("config", "it cannot be read")
+    health.record_success("n1")
+    health.record_clock_skew("n1", -6_000, from_receipt=True)
+    health.record_failure(SourceFailed("timeout", "no answer"), "n2")
+    health.record_failure(SourceFailed("forbidden", "no rights"))
+    health.set_note("config", "it cannot be read")
     health.counts["samples"] = 4
-    health.behind(0.5, allowed_s=10)
+    health.set_delay(0.5, allowed_s=10)
     return health
 
 
@@ -30,12 +30,12 @@ def _telemetry() -> DutyTelemetry:
     """Of an active process of both duties that look at a cluster."""
     telemetry = DutyTelemetry("c")
     for duty in ("watch", "collect"):
-        telemetry.has_duty(duty)
-        telemetry.active(duty, active=True)
+        telemetry.add_duty(duty)
+        telemetry.set_active(duty, active=True)
     telemetry.watch(lambda: [_PODS])
     health = _source()
     telemetry.collect(lambda: [health.report()])
-    telemetry.look(3)
+    telemetry.take_snapshot(3)
     return telemetry
 
 
@@ -62,10 +62,10 @@ def test_the_active_one_shows_its_collections_and_its_sources() -> None:
 
 def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
     telemetry, health = DutyTelemetry("c"), _source()
-    telemetry.active("collect", active=True)
+    telemetry.set_active("collect", active=True)
     telemetry.collect(lambda: [health.report()])
-    health.succeeded("n1")
-    telemetry.look(0)
+    health.record_success("n1")
+    telemetry.take_snapshot(0)
     labels = {"source": "kubelet_resource", "cause": "forbidden"}
     assert _value(telemetry, "loadstream_source_unreadable", **labels) is None
     assert _value(telemetry, "loadstream_source_failures_total", **labels) == 1
@@ -73,7 +73,7 @@ def test_a_source_that_can_be_read_again_is_no_longer_unreadable() -> None:
 
 def test_records_that_were_sent_are_a_counter() -> None:
     telemetry = DutyTelemetry("c")
-    telemetry.look(3)
+    telemetry.take_snapshot(3)
     families = {family.name: family.type for family in telemetry.registry.collect()}
     assert families["loadstream_duty_records_sent"] == "counter"
     assert _value(telemetry, "loadstream_duty_records_sent_total") == 3
@@ -91,8 +91,8 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
 ) -> None:
     """It would fail for ever where it failed last, while the active one is well."""
     telemetry = _telemetry()
-    telemetry.active(duty, active=False)
-    telemetry.look(3)
+    telemetry.set_active(duty, active=False)
+    telemetry.take_snapshot(3)
     name, labels = series
     assert _value(telemetry, name, **labels) is None
     assert _value(telemetry, "loadstream_duty_active", duty=duty) == 0
@@ -100,21 +100,21 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
 
 def test_outcomes_are_counted_from_zero_on() -> None:
     telemetry = DutyTelemetry("c")
-    telemetry.has_duty("bind")
+    telemetry.add_duty("bind")
     name = "loadstream_duty_outcomes_total"
     assert _value(telemetry, name, command="bind", result="failed") == 0
     pod = {"namespace": "shop", "name": "a", "uid": "u"}
     outcome = {"command_id": "d-12345678", "cluster": "c", "command": "bind", "pod": pod, "node": "n1",
                "result": "failed", "reason": "gone", "happened_at_ms": 1_800_000_000_000}  # fmt: skip
-    telemetry.outcome(CommandOutcome.model_validate(outcome))
+    telemetry.count_outcome(CommandOutcome.model_validate(outcome))
     assert _value(telemetry, name, command="bind", result="failed") == 1
 
 
 def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry = DutyTelemetry("c")
-    telemetry.look(0)
+    telemetry.take_snapshot(0)
     assert telemetry.problems() == []
-    monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - STANDS_S - 1)
+    monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - BLOCKED_S - 1)
     (problem,) = telemetry.problems()
     seconds, _, _ = problem.removeprefix("nothing has moved for ").partition(" ")
-    assert int(seconds) > STANDS_S
+    assert int(seconds) > BLOCKED_S

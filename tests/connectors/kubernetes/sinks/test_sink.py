@@ -547,7 +547,7 @@ async def test_a_binding_that_is_throttled_until_it_expires_has_failed(
     task = asyncio.create_task(rules.carry_out(command))
     while not played.of("POST", f"{POD_PATH}/binding"):
         await asyncio.sleep(0.01)
-    rules.clock(NOW_MS + 1_000)
+    rules.advance_clock(NOW_MS + 1_000)
     outcome = await task
     assert outcome is not None
     assert outcome.result == "failed"
