@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings
 from benchmarks.field_tables import SHARED, format_cell, format_table, list_fields, show_value
 from connectors.agent.telemetry import AgentTelemetry
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
-from connectors.kubernetes.sources.known import SOURCES
+from connectors.kubernetes.sources.registry import SOURCES
 from connectors.process.logs import LogSettings
 from loadstream.cli.exit_codes import EXIT_CODES
 from loadstream.commands import app

@@ -12,13 +12,13 @@ from confluent_kafka import Producer
 
 from benchmarks.figures import Unproven
 from connectors.kafka.client import connect
-from connectors.kafka.extents import extents_of
+from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.producer import COMPRESSION
 from connectors.kafka.reader import Gap, Reader
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
-from schemas.topics.records import Place, place
+from schemas.topics.records import RecordPlace, place_record
 
 #: Longest time without any answer of the worker.
 PATIENCE_S = 90.0
@@ -29,7 +29,7 @@ class Encoded(NamedTuple):
 
     topic: str
     value: bytes
-    target: Place
+    target: RecordPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Arrival:
 def encoded(topic: str, messages: Iterable[Any]) -> list[Encoded]:
     """Messages as records."""
     return [
-        Encoded(topic, encode(message), place(TOPIC_BY_NAME[topic], message))
+        Encoded(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
         for message in messages
     ]
 
@@ -92,7 +92,7 @@ class Receiver:
     ) -> None:
         """`fetch_wait_ms` is how long a broker may wait for the first record of any partition."""
         connection = connect(settings)
-        extents = {(t, e.partition): e for t in topics for e in extents_of(connection, t)}
+        extents = {(t, e.partition): e for t in topics for e in read_topic_extents(connection, t)}
         self._ends = {place: extent.next_offset for place, extent in extents.items()}
         starts = {
             place: extent.first_offset if from_beginning else extent.next_offset

@@ -128,7 +128,7 @@ def agent(
     information where the kernel keeps it. Needs no API server. While the broker is away samples
     wait, at most 600; then the oldest are dropped.
     """
-    from connectors.agent.source import AgentSource, Places
+    from connectors.agent.source import AgentSource, NodePaths
     from loadstream.cli.command import as_messages
 
     check_metrics(metrics_host, metrics_port)
@@ -137,7 +137,7 @@ def agent(
     applications = _applications(host_application or [])
     with as_messages():
         try:
-            places = Places(proc, cgroup, pod_logs)
+            places = NodePaths(proc, cgroup, pod_logs)
             source = AgentSource(cluster, node, places, applications)
             if once:
                 time.sleep(interval)
@@ -157,14 +157,14 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     """Measure and send for ever."""
     from connectors.agent.delivery import Delivery
     from connectors.agent.telemetry import AgentTelemetry
-    from connectors.process.metrics_endpoint import serving
+    from connectors.process.metrics_endpoint import serve_while_open
     from connectors.process.signals import terminable
     from schemas.settings.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()
     kafka.servers()  # no address at all is a mistake, not a broker that is away
     telemetry, complaints = AgentTelemetry(), Complaints()
-    delivery = Delivery(kafka, telemetry.delivered, lambda why: complaints.say("broker", why))
+    delivery = Delivery(kafka, telemetry.mark_delivered, lambda why: complaints.say("broker", why))
     measured_s = time.monotonic()
 
     def problems() -> list[str]:
@@ -174,7 +174,11 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             return []
         return [f"nothing was measured for {silent_s:.0f} s; allowed are {allowed_s:.0f}"]
 
-    with terminable(), serving(host, port, telemetry.registry, problems), _sending(delivery):
+    with (
+        terminable(),
+        serve_while_open(host, port, telemetry.registry, problems),
+        _sending(delivery),
+    ):
         due_s = time.monotonic()
         while True:
             due_s = max(due_s + interval_s, time.monotonic())
@@ -182,17 +186,17 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
             try:
                 sample = source.sample()
             except OSError as error:
-                telemetry.failed()
+                telemetry.count_failure()
                 complaints.say("node", str(error.strerror))
             else:
                 measured_s = time.monotonic()
                 delivery.put(sample)
-                telemetry.measured(len(sample.pods), source.unnamed)
+                telemetry.count_sample(len(sample.pods), source.unnamed)
                 _complain_of_applications(source, complaints)
             if delivery.dropped > telemetry.dropped:
                 why = f"{delivery.dropped} samples dropped so far; {delivery.backlog} wait"
                 complaints.say("backlog", why)
-            telemetry.totals(source.files.failures, delivery.dropped, delivery.backlog)
+            telemetry.update_totals(source.files.failures, delivery.dropped, delivery.backlog)
             if source.files.last_failure:
                 complaints.say("files", source.files.last_failure)
                 source.files.last_failure = ""

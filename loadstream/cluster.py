@@ -24,7 +24,7 @@ from loadstream.policy.records import (
     wait_until_applied,
     write_record,
 )
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.queries.whynot.evidence import Answer, Evidence
@@ -65,7 +65,7 @@ def why_not(
         print_json(_as_object(answer, evidence, question))
     else:
         for sentence in (*evidence.warnings(), *answer.sentences):
-            echo(one_line(sentence))
+            echo(to_one_line(sentence))
     if not answer.known:
         raise typer.Exit(NOTHING_FOUND)
 

@@ -16,7 +16,7 @@ from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -118,7 +118,7 @@ def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
 
     unseen = seek_cluster(connection, cluster).warning(f"Cluster {cluster}")
     if unseen:
-        echo(one_line(unseen), err=True)
+        echo(to_one_line(unseen), err=True)
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -127,7 +127,7 @@ def _print(name: str | None, sections: "list[Section]", *, json: bool) -> None:
 
     if not json:
         for line in screen(name, sections):
-            echo(one_line(line))
+            echo(to_one_line(line))
         return
     for section in sections:
         about = {"cluster": name, "section": section.name}

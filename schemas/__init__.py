@@ -1,17 +1,17 @@
-"""What is said: every message of the topics and every row of the tables.
+"""Messages of the topics, rows of the tables, policies and settings.
 
     node-usage ──▶ aggregate ──▶ node-metrics ─┐
     node-state, pod-lifecycle ─────────────────┤
     scheduling-requests, policies, clock ──────┼─▶ cluster ──▶ journal, placement-decisions,
     command-outcomes ──────────────────────────┘               eviction-commands, dead-letters
 
-Nothing here does I/O, but for `publish`, which writes what others need to `schemas/published`, and
-what `settings` need.
+This package imports no other package of the project. Only `settings` reads files, and only
+`publish` writes them (to `schemas/published`).
 
-    base      what every message has in common
-    messages  the messages, by topic
-    topics    the topics, and how messages become records of them
-    policy    a policy's text: reading, checking, printing
+    base      base classes, codec, quantities, limits, refusals
+    messages  one module per topic
+    topics    the catalog of topics; keys, partitions, encoding
+    policy    reading, checking and printing a policy
     storage   rows of the tables
     settings  settings that all processes share
     examples  an example of every message

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
-from connectors.kafka.extents import extents_of
+from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader, Record
 from connectors.process.wall_clock import now_ms
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import Place
+from schemas.topics.records import RecordPlace
 from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.aggregate.partition import PartitionState
 from streams.aggregate.stage import AggregateStage
@@ -160,7 +160,7 @@ class LockStepStages:
         """Wait until collect policies stand before the samples that are sent next."""
         self._fold(self._collected)
         while self._collected:
-            extents = extents_of(self._connection, _SAMPLES)
+            extents = read_topic_extents(self._connection, _SAMPLES)
             if sum(each.next_offset for each in extents) >= sum(self._folded):
                 self._collected = []
 
@@ -200,7 +200,7 @@ class LiveStages:
         starts = {
             (topic, each.partition): each.next_offset
             for topic in ("placement-decisions", "eviction-commands")
-            for each in extents_of(connection, topic)
+            for each in read_topic_extents(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
 
@@ -229,5 +229,5 @@ class LiveStages:
 def send(sender: Sender, written: Written) -> None:
     """Send a record to where it belongs."""
     partition = int(written.key) if written.topic == "clock" else None
-    place = Place(written.key.encode(), partition, written.written_ms)
+    place = RecordPlace(written.key.encode(), partition, written.written_ms)
     sender.send_value(written.topic, written.value, place)

@@ -34,13 +34,13 @@ MESSAGE_CLASSES: tuple[type[BaseModel], ...] = tuple(
 
 def messages(message_class: type[M]) -> SearchStrategy[M]:
     """Messages, rows or parts of one class."""
-    adapter = contract.adapter(message_class)
+    adapter = contract.get_adapter(message_class)
     return payloads(message_class).map(lambda payload: adapter.validate_json(_json(payload)))
 
 
 def payloads(message: Any) -> SearchStrategy[Json]:
     """JSON values that the published schema of a message class, or of a union, allows."""
-    root = contract.json_schema(message)
+    root = contract.build_schema(message)
     drawn = _drawn(root, root)
     return drawn.map(_same_columns) if message is PodUsageRow else drawn
 

@@ -226,7 +226,7 @@ def test_a_misspelt_setting_of_a_worker_is_no_setting_at_its_default(
     monkeypatch.setenv(variable, "1")
     done = CliRunner().invoke(app, ["worker"])
     assert done.exit_code == 2
-    assert f"{variable}: there is no such setting; did you mean {meant}?" in done.output
+    assert f"{variable}: unknown setting; did you mean {meant}?" in done.output
 
 
 @pytest.mark.parametrize(

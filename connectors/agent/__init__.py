@@ -1,21 +1,20 @@
-"""`loadstream agent`: measures the node that it runs on from the kernel's files, and needs nothing
-else.
+"""`loadstream agent`: measures its node from the kernel's files.
 
     /proc/stat, meminfo, pressure ─▶ cpu, memory, pressure ─┐
     pods' cgroups, v1 or v2 ───────▶ hierarchies, pods ─────┼─▶ source ─▶ delivery ─▶ node-usage
     /var/log/pods ─────────────────▶ names ─────────────────┘
 
-    files         small files of the kernel, and which of them could not be read
-    cpu           counters of CPU time, and the rate between two of them
-    memory        what is used, without page cache, with the hot part of it, and with all of it
+    files         reads small files and counts failures
+    cpu           CPU time, and the rate between two readings
+    memory        memory in use, with and without page cache
     pressure      pressure stall information
-    hierarchies   where cgroups are mounted: v2, v1, or both
-    pods          the cgroups of pods, of both cgroup drivers
+    hierarchies   finds mounted cgroup hierarchies: v2, v1, or both
+    pods          finds the cgroups of pods, for both cgroup drivers
     names         namespace and name of a pod by its uid
-    source        one sample of the node and its pods
-    delivery      samples to the broker; measuring never waits for it
-    telemetry     what the agent counts of itself
+    source        builds a sample of the node and its pods
+    delivery      sends samples to the broker from a separate thread
+    telemetry     metrics of the agent itself
 
-What cannot be read is left out of a sample and counted; a zero would be believed. No API server is
-asked, and nothing is written on the node. Only `delivery` speaks to Kafka.
+Values that cannot be read are left out of a sample and counted as failures; they are not reported as
+zero. The agent does not use the API server and writes nothing on the node. Only `delivery` uses Kafka.
 """

@@ -1,8 +1,8 @@
-"""Samples to the broker, from a thread of its own: measuring never waits for it.
+"""Send samples to the broker from a separate thread, so that measuring never waits.
 
-Samples wait in order until the broker has acknowledged them. While it is slow or away they are
-kept up to a limit, and then the oldest are dropped and counted. A sample may arrive twice, when an
-acknowledgement was lost; the aggregate stage takes it once.
+Samples wait in order until the broker acknowledges them. If the broker is slow or down, the oldest
+samples beyond a limit are dropped and counted. A sample can arrive twice if an acknowledgement was
+lost; the aggregate stage ignores the second one.
 """
 
 import threading
@@ -11,39 +11,38 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from connectors.kafka.client import BrokerUnavailable, connect
-from connectors.kafka.extents import partitions_of
+from connectors.kafka.extents import count_partitions
 from connectors.kafka.producer import Sender
 from schemas.messages.usage import NodeUsage
 from schemas.settings.connection import KafkaSettings, SettingsError
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
-from schemas.topics.records import Place, place
+from schemas.topics.records import RecordPlace, place_record
 
 TOPIC = "node-usage"
 
-#: Most samples that wait: ten minutes at one a second, which is the middle one of the windows that
-#: percentiles are over by default.
+#: Most waiting samples: ten minutes at one per second, the middle one of the default percentile windows.
 SAMPLES_MAX = 600
-#: Most bytes of samples that wait. One of 110 pods has 40 KB.
+#: Most bytes of waiting samples. A sample with 110 pods has 40 KB.
 BYTES_MAX = 16 * 1024 * 1024
-#: Most samples that are on their way at once.
+#: Most samples per batch.
 BATCH_MAX = 50
 #: Time between two attempts, in seconds.
 RETRY_S = 5.0
-#: How long the end of the process waits for what is on its way, in seconds.
-_FAREWELL_S = 5.0
+#: How long `stop` waits for the thread, in seconds.
+_STOP_TIMEOUT_S = 5.0
 
 
 class UnsentSample(NamedTuple):
-    """A sample that was not acknowledged yet."""
+    """A sample without acknowledgement."""
 
     sampled_at_ms: int
     value: bytes
-    target: Place
+    target: RecordPlace
 
 
 class Delivery:
-    """The samples of one process on their way."""
+    """Sends the samples of one process."""
 
     def __init__(
         self,
@@ -52,16 +51,16 @@ class Delivery:
         on_failure: Callable[[str], None] = lambda why: None,
         retry_s: float = RETRY_S,
     ) -> None:
-        """Nothing is connected before `start`.
+        """Prepare the delivery; nothing connects before `start`.
 
         Args:
-            settings: the broker's.
-            on_delivered: called with the time of the newest sample that was acknowledged.
-            on_failure: called with a sentence, after each attempt that failed.
+            settings: how to reach the broker.
+            on_delivered: called with the time of the newest acknowledged sample.
+            on_failure: called with a sentence after each failed attempt.
             retry_s: time between two attempts.
         """
         self.dropped = 0
-        """Samples that were given up so far."""
+        """Number of dropped samples so far."""
         self._settings, self._retry_s = settings, retry_s
         self._on_delivered, self._on_failure = on_delivered, on_failure
         self._waiting: deque[UnsentSample] = deque()
@@ -74,18 +73,19 @@ class Delivery:
 
     @property
     def backlog(self) -> int:
-        """Samples that were not acknowledged yet."""
+        """Number of samples without acknowledgement."""
         with self._changed:
             return len(self._waiting) + len(self._batch)
 
     def start(self) -> None:
-        """Begin to send."""
         self._thread.start()
 
     def put(self, sample: NodeUsage) -> None:
-        """Let a sample be sent; never waits."""
+        """Queue a sample without waiting."""
         value = encode(sample)
-        waiting = UnsentSample(sample.sampled_at_ms, value, place(TOPIC_BY_NAME[TOPIC], sample))
+        waiting = UnsentSample(
+            sample.sampled_at_ms, value, place_record(TOPIC_BY_NAME[TOPIC], sample)
+        )
         with self._changed:
             self._waiting.append(waiting)
             self._bytes += len(value)
@@ -93,20 +93,20 @@ class Delivery:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Give what is on its way a moment, and end."""
+        """Wait a moment for queued samples, then end the thread."""
         with self._changed:
             self._changed.wait_for(self._is_idle, timeout=0.5)
             self._stopping = True
             self._changed.notify_all()
         if self._sender is not None:
             self._sender.close()
-        self._thread.join(_FAREWELL_S)
+        self._thread.join(_STOP_TIMEOUT_S)
 
     def _is_idle(self) -> bool:
         return not self._waiting and not self._batch
 
     def _drop_oldest(self) -> None:
-        """Hold the limits; what is on its way is not dropped, but counts."""
+        """Enforce the limits. The current batch counts, but is not dropped."""
         while self._waiting and (
             len(self._waiting) + len(self._batch) > SAMPLES_MAX or self._bytes > BYTES_MAX
         ):
@@ -124,10 +124,10 @@ class Delivery:
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, timeout=self._retry_s)
             else:
-                self._acknowledged()
+                self._complete_batch()
 
     def _take(self) -> bool:
-        """Take the oldest samples, as soon as there are any; False: it is the end."""
+        """Wait for samples and move the oldest into the batch; False at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or bool(self._waiting))
             while self._waiting and len(self._batch) < BATCH_MAX:
@@ -135,17 +135,17 @@ class Delivery:
             return not self._stopping
 
     def _send(self) -> None:
-        """Send the batch; returns when it was acknowledged, raises BrokerUnavailable if not."""
+        """Send the batch and wait for its acknowledgement; raises BrokerUnavailable."""
         if self._sender is None:
             connection = connect(self._settings)
-            partitions_of(connection, TOPIC)
+            count_partitions(connection, TOPIC)
             self._sender = Sender(connection)
-        for each in self._batch:
-            self._sender.send_value(TOPIC, each.value, each.target)
+        for sample in self._batch:
+            self._sender.send_value(TOPIC, sample.value, sample.target)
         self._sender.flush("sample")
 
     def _put_back(self) -> None:
-        """The batch has failed: all of it waits again, and its sender remembers failures for ever."""
+        """Queue the failed batch again, and drop the sender, which keeps its failure."""
         if self._sender is not None:
             self._sender.close()
             self._sender = None
@@ -154,10 +154,10 @@ class Delivery:
             self._batch.clear()
             self._drop_oldest()
 
-    def _acknowledged(self) -> None:
+    def _complete_batch(self) -> None:
         newest_ms = self._batch[-1].sampled_at_ms
         with self._changed:
-            self._bytes -= sum(len(each.value) for each in self._batch)
+            self._bytes -= sum(len(sample.value) for sample in self._batch)
             self._batch.clear()
             self._changed.notify_all()
         self._on_delivered(newest_ms)

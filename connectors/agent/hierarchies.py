@@ -1,10 +1,10 @@
-"""Where cgroups are mounted, and which files say what a cgroup used.
+"""Find the mounted cgroup hierarchies, and the files with the usage of a cgroup.
 
-    v2        all at the root, which has a file `cgroup.controllers`
-    v1        a folder a controller: cpuacct (or cpu,cpuacct) and memory
-    hybrid    v1 with a v2 tree in `unified`; a controller is in one of the two
+    v2        everything at the root, which has a file `cgroup.controllers`
+    v1        a folder per controller: cpuacct (or cpu,cpuacct) and memory
+    hybrid    v1 with a v2 hierarchy in `unified`; each controller is in one of the two
 
-The root is a setting, so that a pod can look at the node's mount.
+The root is a setting, so that a pod can read the node's mount.
 """
 
 from collections.abc import Callable
@@ -19,28 +19,28 @@ _V1_CPU = ("cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The trees that CPU time and memory of a cgroup are in; at least one is there."""
+    """The hierarchies with CPU time and memory; at least one exists."""
 
     cpu: str | None
-    """Root of the tree with CPU time; none: nothing has it."""
+    """Root of the hierarchy with CPU time; None: none has it."""
     cpu_file: str
-    """File of a cgroup with its CPU time."""
+    """Name of a cgroup's file with its CPU time."""
     parse_cpu: Callable[[str], int]
-    """Reads nanoseconds from that file."""
+    """Parses this file and returns nanoseconds."""
     memory: str | None
-    """Root of the tree with memory; none: nothing has it."""
+    """Root of the hierarchy with memory; None: none has it."""
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Where cgroups are looked for: in the first that has any."""
+        """Roots to search for cgroups of pods, in order."""
         return tuple(dict.fromkeys(root for root in (self.cpu, self.memory) if root))
 
 
 def find_hierarchies(root: Path) -> Hierarchies:
-    """The trees below a mount; raises FileNotFoundError where there is none."""
-    unified = next((each for each in (root, root / "unified") if _is_v2(each)), None)
+    """Return the hierarchies below a mount; raises FileNotFoundError if there are none."""
+    unified = next((path for path in (root, root / "unified") if _is_v2(path)), None)
     v1_cpu = next(
-        (root / each for each in _V1_CPU if (root / each / "cpuacct.usage").exists()), None
+        (root / name for name in _V1_CPU if (root / name / "cpuacct.usage").exists()), None
     )
     memory = root / "memory" if (root / "memory" / "memory.stat").exists() else unified
     if unified is None and v1_cpu is None and memory is None:

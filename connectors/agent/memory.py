@@ -1,18 +1,18 @@
 """Memory in use, in the two readings of Koordinator's collect policies (`schemas.messages.usage`).
 
-    reading                  node                                    cgroup (memory.stat)
-    usageWithoutPageCache    MemTotal - MemAvailable                 anonymous + unevictable
-    usageWithPageCache       MemTotal - MemFree                      ... + active and inactive file
+    reading                  node                        cgroup (memory.stat)
+    usageWithoutPageCache    MemTotal - MemAvailable     anonymous + unevictable
+    usageWithPageCache       MemTotal - MemFree          ... + active and inactive file
 
-as koordlet has them (pkg/koordlet/util/meminfo.go, util/system/cgroup.go MemoryStatRaw). Pages on the anonymous lists contain shared memory. In v1 the figures with
-`total_` have those of all cgroups below; v2 has only such. Kernel memory of a cgroup, which
-`memory.current` would contain, counts to the system part of the node.
+The formulas are koordlet's (pkg/koordlet/util/meminfo.go, util/system/cgroup.go MemoryStatRaw).
+Anonymous pages include shared memory. In v1, fields with `total_` include all cgroups below; in v2 all
+fields do. Kernel memory of a cgroup, which `memory.current` includes, counts as the node's system part.
 """
 
 import re
 from dataclasses import dataclass
 
-from connectors.agent.files import pairs
+from connectors.agent.files import parse_pairs
 from schemas.messages.usage import MemoryReadings
 
 _MEMINFO = re.compile(r"^(MemTotal|MemAvailable|MemFree):\s+(\d+) kB$", re.MULTILINE)
@@ -22,7 +22,7 @@ _CACHE = ("inactive_file", "active_file")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What /proc/meminfo says, in bytes."""
+    """Amounts of /proc/meminfo, in bytes."""
 
     total: int
     available: int
@@ -30,27 +30,26 @@ class Memory:
 
 
 def parse_memory(text: str) -> Memory:
-    """/proc/meminfo; raises ValueError where one of the three fields is missing."""
-    found = dict(_MEMINFO.findall(text))
-    missing = [name for name in ("MemTotal", "MemAvailable", "MemFree") if name not in found]
+    """Parse /proc/meminfo; raises ValueError if a field is missing."""
+    kib = dict(_MEMINFO.findall(text))
+    missing = [name for name in ("MemTotal", "MemAvailable", "MemFree") if name not in kib]
     if missing:
         raise ValueError(f"/proc/meminfo: {', '.join(missing)} not found")
     total, available, free = (
-        int(found[name]) * 1024 for name in ("MemTotal", "MemAvailable", "MemFree")
+        int(kib[name]) * 1024 for name in ("MemTotal", "MemAvailable", "MemFree")
     )
     return Memory(total, min(available, total), free)
 
 
-def node_readings(memory: Memory) -> MemoryReadings:
-    """Return the readings of a node."""
+def build_node_readings(memory: Memory) -> MemoryReadings:
     return MemoryReadings(
         usage_without_page_cache_bytes=memory.total - memory.available,
         usage_with_page_cache_bytes=memory.total - memory.free,
     )
 
 
-def cgroup_readings(memory_stat: dict[str, int]) -> MemoryReadings | None:
-    """Readings of a cgroup from its `memory.stat`; None where figures are missing."""
+def build_cgroup_readings(memory_stat: dict[str, int]) -> MemoryReadings | None:
+    """Return the readings of a cgroup from its `memory.stat`; None if a field is missing."""
     prefix = "total_" if "total_inactive_anon" in memory_stat else ""
     try:
         used = sum(memory_stat[prefix + name] for name in _USED)
@@ -63,5 +62,5 @@ def cgroup_readings(memory_stat: dict[str, int]) -> MemoryReadings | None:
 
 
 def parse_memory_stat(text: str) -> dict[str, int]:
-    """`memory.stat` of a cgroup; raises ValueError."""
-    return pairs(text)
+    """Parse `memory.stat` of a cgroup; raises ValueError."""
+    return parse_pairs(text)

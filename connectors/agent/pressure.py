@@ -1,10 +1,10 @@
 """Pressure stall information: the share of time in which tasks waited for a resource.
 
-A file in `/proc/pressure` has a line `some` (at least one task waited) and a line `full` (all that
-could have run waited), each with the share of the last 10, 60 and 300 seconds in percent, and the
-total in microseconds (the kernel's Documentation/accounting/psi.rst). For the CPU of a whole
-machine `full` has no meaning, and the kernel writes zeros; it is left out. A kernel without the
-files, or with `psi=0`, has no pressure: none is reported.
+A file in `/proc/pressure` has a line `some` (at least one task waited) and a line `full` (all runnable
+tasks waited), each with the share of the last 10, 60 and 300 seconds in percent, and the total in
+microseconds (the kernel's Documentation/accounting/psi.rst). For the CPU of a whole machine `full` is
+undefined and left out; the kernel writes zeros. Without these files, or with `psi=0`, no pressure is
+reported.
 """
 
 import re
@@ -19,8 +19,8 @@ _LINE = re.compile(
 
 
 def parse_pressure(text: str) -> ResourcePressure:
-    """One file; raises ValueError where it has no line `some`."""
-    found = {
+    """Parse one file; raises ValueError if it has no line `some`."""
+    stalls = {
         kind: Stalled(
             avg10_bp=min(10_000, int(a10 + b10)),
             avg60_bp=min(10_000, int(a60 + b60)),
@@ -29,13 +29,13 @@ def parse_pressure(text: str) -> ResourcePressure:
         )
         for kind, a10, b10, a60, b60, a300, b300, total in _LINE.findall(text)
     }
-    if "some" not in found:
+    if "some" not in stalls:
         raise ValueError(f"found {text[:60]!r}; expected a line that begins with some avg10=")
-    return ResourcePressure(some=found["some"], full=found.get("full"))
+    return ResourcePressure(some=stalls["some"], full=stalls.get("full"))
 
 
-def node_pressure(files: Files, proc: str) -> Pressure | None:
-    """Pressure of the whole machine; None where the kernel does not keep it."""
+def read_node_pressure(files: Files, proc: str) -> Pressure | None:
+    """Return the pressure of the whole machine; None if the kernel does not support it."""
     cpu, memory, io = (
         files.read("pressure", f"{proc}/pressure/{name}", parse_pressure)
         for name in ("cpu", "memory", "io")

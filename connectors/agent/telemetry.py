@@ -1,23 +1,21 @@
-"""What the agent counts of itself, for Prometheus."""
+"""Metrics of the agent itself, for Prometheus."""
 
 from collections.abc import Mapping
 
 from prometheus_client import Counter, Gauge
 
-from connectors.process.metrics_endpoint import process_registry
+from connectors.process.metrics_endpoint import create_process_registry
 
-#: What files are read for (`files.Files`).
+#: Purposes of reading files (`files.Files`).
 PURPOSES = ("node", "pods", "pressure", "names")
 
 
 class AgentTelemetry:
-    """Counters of one agent, in a registry of its own."""
-
     def __init__(self) -> None:
-        self.registry = process_registry()
+        self.registry = create_process_registry()
         self._success = self._gauge(
             "last_success_timestamp_seconds",
-            "Time of the newest sample that the broker has acknowledged; 0: none yet.",
+            "Time of the newest sample acknowledged by the broker; 0: none.",
         )
         self._samples = Counter(
             "loadstream_agent_samples", "Samples measured.", registry=self.registry
@@ -29,7 +27,7 @@ class AgentTelemetry:
         )
         self._failed = Counter(
             "loadstream_agent_failed_samples",
-            "Times at which nothing of the node could be read.",
+            "Failed attempts to measure the node.",
             registry=self.registry,
         )
         self._errors = Counter(
@@ -40,7 +38,7 @@ class AgentTelemetry:
         )
         for purpose in PURPOSES:
             self._errors.labels(purpose)
-        self._backlog = self._gauge("backlog_samples", "Samples that wait for the broker.")
+        self._backlog = self._gauge("backlog_samples", "Samples waiting for the broker.")
         self._pods = self._gauge("pods", "Pods in the newest sample.")
         self._unnamed = self._gauge(
             "unnamed_pods", "Pods with a cgroup that the newest sample lacks."
@@ -52,25 +50,23 @@ class AgentTelemetry:
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"loadstream_agent_{name}", text, registry=self.registry)
 
-    def measured(self, pods: int, unnamed: int) -> None:
-        """A sample was taken."""
+    def count_sample(self, pods: int, unnamed: int) -> None:
         self._samples.inc()
         self._pods.set(pods)
         self._unnamed.set(unnamed)
 
-    def failed(self) -> None:
-        """Nothing could be measured."""
+    def count_failure(self) -> None:
         self._failed.inc()
 
-    def delivered(self, sampled_at_ms: int) -> None:
-        """The broker has this sample."""
+    def mark_delivered(self, sampled_at_ms: int) -> None:
         self._success.set(sampled_at_ms / 1000)
 
-    def totals(self, read_errors: Mapping[str, int], dropped: int, backlog: int) -> None:
-        """Figures that others count, as they are now."""
+    def update_totals(self, read_errors: Mapping[str, int], dropped: int, backlog: int) -> None:
+        """Update metrics from counters kept elsewhere."""
         for purpose, total in read_errors.items():
             self._errors.labels(purpose).inc(total - self._counted.get(purpose, 0))
             self._counted[purpose] = total
         self._dropped.inc(dropped - self.dropped)
         self.dropped = dropped
+        """Number of dropped samples counted so far."""
         self._backlog.set(backlog)

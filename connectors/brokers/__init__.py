@@ -1,10 +1,10 @@
-"""Brokers to run.
+"""Local brokers for trials, tests and benchmarks.
 
 embedded       librdkafka's mock cluster, inside this process
-foreground     one of these until it is stopped, announced to other commands
-server         a real Apache Kafka, of one broker or several
-process        one Java process of it
-storage        its formatted directory
-class_archive  its classes, ready to use
-distribution   the jars, fetched once
+foreground     `loadstream broker`: runs a broker until it is stopped
+server         a real Apache Kafka with one or several brokers
+process        the Java process of one broker
+storage        formats the directory of a broker
+class_archive  class archive for a faster start
+distribution   Kafka's jars, downloaded once
 """

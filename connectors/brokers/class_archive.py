@@ -1,14 +1,14 @@
-"""Kafka's classes as Java keeps them ready to use: a class archive, made once into the cache directory.
+"""A class archive that makes Kafka start faster (Java's application class data sharing).
 
-A JVM that starts Kafka reads and checks some nine thousand classes, which is half of all that the
-start costs. With an archive (application class data sharing) it maps them instead. The first start
-makes the archive: a broker is started once, used a little and stopped. Other brokers that start at
-that time do without.
+A JVM that starts Kafka loads and verifies about nine thousand classes, half of the cost of a start.
+With an archive it maps them into memory instead. The first start creates the archive in the cache
+directory: a broker is started, used briefly and stopped. Brokers that start at the same time do not
+use it.
 
-The archive fits one Java and these jars, so both are in its name; the JVM checks this again, and
-does without if it does not fit. An empty file says that there is no archive: this Java makes none,
-or the machine was too busy. After a day it is tried again. Every broker starts without an archive
-too.
+An archive fits only one Java version and one set of jars, so its name contains a digest of both; the
+JVM checks that again and ignores an archive that does not fit. An empty file means that creating the
+archive failed, because this Java does not support it or the machine was too busy; it is tried again
+after a day. Brokers start without an archive, too.
 """
 
 import fcntl
@@ -24,30 +24,29 @@ from confluent_kafka import KafkaException
 from connectors.brokers.distribution import fetch_jars
 from connectors.kafka.client import BrokerUnavailable
 
-#: Messages about an archive that does not fit would stand before Kafka's own.
+#: Suppresses messages about archives that do not fit.
 SILENT = "-Xlog:cds*=off"
 
-#: After so long an archive of which nothing came is tried again.
-_AGAIN_AFTER_S = 86_400
+#: Time until a failed archive is tried again.
+_RETRY_AFTER_S = 86_400
 
 
-def archived_classes(train: Callable[[str], None]) -> tuple[str, ...]:
-    """Options of Java that use the archive; none where there is none.
+def prepare_class_archive(train: Callable[[str], None]) -> tuple[str, ...]:
+    """Return the options of Java that use the archive; empty without an archive.
 
     Args:
-        train: runs what is to be archived, with an option of Java that it is given, up to the end
-            of its process. May raise what clients of a broker raise, as where the process was
-            killed before its end: then none is made.
+        train: runs a broker with the given option of Java until its process ends. It may raise what
+            Kafka clients raise; then no archive is created.
 
     Raises:
         KafkaUnavailable: Java or the jars are missing.
     """
     jars = fetch_jars()
-    archive = jars.with_name(f"{jars.name}-{_fits(jars)}.jsa")
-    if _wanted(archive):
+    archive = jars.with_name(f"{jars.name}-{_digest_identity(jars)}.jsa")
+    if _must_create(archive):
         try:
-            _make(archive, train)
-        except OSError:  # a cache that may only be read, a full disk, one without locks
+            _create(archive, train)
+        except OSError:  # a read-only cache, a full disk, or a file system without locks
             return ()
     try:
         return (f"-XX:SharedArchiveFile={archive}", SILENT) if archive.stat().st_size else ()
@@ -55,14 +54,14 @@ def archived_classes(train: Callable[[str], None]) -> tuple[str, ...]:
         return ()
 
 
-def _make(archive: Path, train: Callable[[str], None]) -> None:
-    """Make it unless another process is making it; what cannot be made is an empty file."""
+def _create(archive: Path, train: Callable[[str], None]) -> None:
+    """Create the archive unless another process does; on failure, create an empty file."""
     with archive.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        if not _wanted(archive):
+        if not _must_create(archive):
             return
         unfinished = archive.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
@@ -71,25 +70,26 @@ def _make(archive: Path, train: Callable[[str], None]) -> None:
         except (BrokerUnavailable, KafkaException):
             unfinished.unlink(missing_ok=True)
         unfinished.touch()
-        # The last step, so a file of that name is always complete.
+        # The last step, so that a file of this name is always complete.
         unfinished.rename(archive)
 
 
-def _wanted(archive: Path) -> bool:
-    """It is not there, or was tried long ago and is empty."""
+def _must_create(archive: Path) -> bool:
+    """Tell whether the archive is missing, or failed long ago."""
     try:
-        found = archive.stat()
+        status = archive.stat()
     except FileNotFoundError:
         return True
-    return not found.st_size and time.time() - found.st_mtime > _AGAIN_AFTER_S
+    return not status.st_size and time.time() - status.st_mtime > _RETRY_AFTER_S
 
 
-def _fits(jars: Path) -> str:
-    """Digest of what the JVM wants to be the same: itself, and each jar's place, size and age."""
+def _digest_identity(jars: Path) -> str:
+    """Return a digest of what the JVM requires to be unchanged: Java, and path, size and age of
+    each jar."""
     java = Path(os.path.realpath(shutil.which("java") or "java"))
     release = java.parents[1] / "release"
     identity = [str(java), release.read_text(encoding="utf-8") if release.is_file() else ""]
     for jar in sorted(jars.iterdir()):
-        seen = jar.stat()
-        identity.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
+        status = jar.stat()
+        identity.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""`loadstream broker`: a broker that runs until it is stopped, announced to other commands."""
+"""`loadstream broker`: run a broker until it is stopped, and announce it to other commands."""
 
 import os
 import tempfile
@@ -23,24 +23,24 @@ _SERVERS = f"{ENV_PREFIX}BOOTSTRAP_SERVERS"
 
 
 def run_embedded(brokers: int) -> None:
-    """Run the embedded broker; returns at SIGINT or SIGTERM.
+    """Run the embedded broker until SIGINT or SIGTERM.
 
-    Raises SettingsError where the settings ask for what it has not.
+    Raises SettingsError for unsupported settings.
     """
-    asked = KafkaSettings.from_environment().partitions
-    if asked != PARTITIONS:
+    partitions = KafkaSettings.from_environment().partitions
+    if partitions != PARTITIONS:
         raise SettingsError(
-            f"LOADSTREAM_KAFKA_PARTITIONS={asked}: topics of the embedded broker have {PARTITIONS} "
-            "partitions, always; take the setting away, or use --kafka"
+            f"LOADSTREAM_KAFKA_PARTITIONS={partitions}: topics of the embedded broker always have "
+            f"{PARTITIONS} partitions; remove the setting, or use --kafka"
         )
     with terminable(), EmbeddedBroker(brokers) as server:
         _serve("embedded broker", server.bootstrap_servers, watch=lambda: None)
 
 
 def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
-    """Run a real Kafka; returns at SIGINT or SIGTERM.
+    """Run a real Kafka until SIGINT or SIGTERM.
 
-    Raises KafkaUnavailable where the directory cannot be written, and when a broker dies.
+    Raises KafkaUnavailable if the directory cannot be written, or a broker dies.
     """
     configured = KafkaSettings.from_environment()
     with terminable(), ExitStack() as stack:
@@ -48,7 +48,7 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             directory = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="loadstream-kafka-"))
             )
-        _make(directory)
+        _create_directory(directory)
         server = stack.enter_context(KafkaServer(directory, brokers=brokers, port=port))
         settings = KafkaSettings.local(
             server.bootstrap_servers,
@@ -61,34 +61,33 @@ def run_kafka(brokers: int, port: int | None, directory: Path | None) -> None:
             for number in range(1, brokers + 1):
                 if server.pid(number) is None:
                     raise KafkaUnavailable(
-                        f"broker {number} has ended by itself; {server.last_words(number)}"
+                        f"broker {number} ended unexpectedly; {server.describe_log(number)}"
                     )
 
         _serve(f"Apache Kafka, data in {directory}", server.bootstrap_servers, watch)
 
 
-def _make(directory: Path) -> None:
-    """Make the directory of the records; raises KafkaUnavailable before anything is fetched."""
+def _create_directory(directory: Path) -> None:
+    """Create the directory of the data; raises KafkaUnavailable before anything is downloaded."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise KafkaUnavailable(
-            f"--directory: {directory} cannot be made: {error.strerror}; expected a directory that "
-            "can be written"
+            f"--directory: cannot create {directory}: {error.strerror}; expected a writable directory"
         ) from error
     if not os.access(directory, os.W_OK | os.X_OK):
         raise KafkaUnavailable(
-            f"--directory: {directory} cannot be written; expected a directory that can be"
+            f"--directory: {directory} is not writable; expected a writable directory"
         )
 
 
 def _serve(what: str, bootstrap_servers: str, watch: Callable[[], None]) -> None:
     with announce(bootstrap_servers) as path:
         echo(bootstrap_servers)
-        elsewhere = os.environ.get(_SERVERS)
-        found = f"go to {elsewhere} while {_SERVERS} is set" if elsewhere else "find it"
+        other_servers = os.environ.get(_SERVERS)
+        use = f"use {other_servers} while {_SERVERS} is set" if other_servers else "find it"
         echo(
-            f"{what} with all topics, announced in {path}: other commands {found}. Ctrl-C ends it.",
+            f"{what} with all topics, announced in {path}: other commands {use}. Press Ctrl-C to stop it.",
             err=True,
         )
         try:

@@ -1,4 +1,4 @@
-"""One broker's Java process."""
+"""The Java process of one broker."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,19 +6,20 @@ from pathlib import Path
 from connectors.brokers.distribution import LOG_CONFIGURATION, fetch_jars
 from connectors.process.child_process import ChildProcess
 
-#: Little memory and few threads. Code is compiled once and fast: what compiling it a second time
-#: takes, a third of a short run's CPU, pays for itself after some minutes only.
+#: Little memory, few threads, and only the fast compiler: the optimizing compiler takes a third of the
+#: CPU of a short run and pays off only after some minutes.
 _JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
-def java(*options: str) -> list[str]:
-    """Beginning of a command that runs one of Kafka's classes."""
+def java_command(*options: str) -> list[str]:
+    """Return the beginning of a command that runs one of Kafka's classes."""
     log = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}"
     return ["java", *_JAVA_OPTIONS, *options, log, "-cp", f"{fetch_jars()}/*"]
 
 
-def complaint(output: str) -> str:
-    """The lines of a Java program's output that name errors; if there are none, the last ones."""
+def extract_errors(output: str) -> str:
+    """Return the lines of a Java program's output that mention errors; without such lines, the last
+    ones."""
     lines = [line for line in output.strip().splitlines() if not line.startswith("\tat ")]
     errors = [line for line in lines if "ERROR" in line or "Exception" in line]
     return "\n".join((errors or lines)[-10:])
@@ -26,23 +27,21 @@ def complaint(output: str) -> str:
 
 @dataclass(slots=True)
 class Broker(ChildProcess):
-    """One broker: its ports, its directory and, while it runs, its process."""
+    """One broker: ports, directory and, while it runs, process."""
 
     number: int
     ports: dict[str, int]
-    """Port of each listener."""
+    """Port by listener."""
     java_options: tuple[str, ...] = ()
-    """Further options of Java."""
+    """Additional options of Java."""
 
     @property
     def configuration(self) -> Path:
-        """File with its settings."""
         return self.directory / "server.properties"
 
     def command(self) -> list[str]:
-        """Java, with its settings."""
         return [
-            *java("-Xms256m", "-Xmx512m", *self.java_options),
+            *java_command("-Xms256m", "-Xmx512m", *self.java_options),
             "kafka.Kafka",
             str(self.configuration),
         ]

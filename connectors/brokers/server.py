@@ -1,12 +1,11 @@
 """A real Apache Kafka on this machine, in KRaft mode, for tests, benchmarks and chaos runs.
 
-`KafkaServer` starts one or several combined brokers (each is broker and controller), kills and
-restarts single ones and stops them all. Every broker is a Java process with a guard beside it that
-kills it when the process that started it is gone, however that ended, so nothing is left running.
-Data stays in the given directory: a server started there again has the records of the last one.
+`KafkaServer` starts one or several brokers (each is also a controller), kills and restarts single
+brokers, and stops them all. Every broker is a Java process that ends with the process that started it
+(see `child_process`). Data stays in the given directory, so a later server can use it.
 
-With three brokers or more everything has three copies, so any one may be killed. Rebalances start
-at once and buffers are small: it is made for short runs on one machine, not for production.
+With three or more brokers everything has three copies, so any broker may be killed. Rebalances start
+immediately and buffers are small: the settings suit short runs on one machine, not production.
 """
 
 import socket
@@ -17,15 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from connectors.brokers.class_archive import archived_classes
+from connectors.brokers.class_archive import prepare_class_archive
 from connectors.brokers.distribution import KafkaUnavailable
-from connectors.brokers.process import Broker, complaint
+from connectors.brokers.process import Broker, extract_errors
 from connectors.brokers.storage import format_storage
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import BrokerUnavailable, connect
 from connectors.kafka.topics import expected_topics
 from connectors.process.child_process import Startable
-from connectors.process.local_ports import HOST, free_port
+from connectors.process.local_ports import HOST, find_free_port
 from schemas.settings.connection import KafkaSettings
 
 _START_TIMEOUT_S = 120.0
@@ -36,19 +35,19 @@ _FIXED_PROPERTIES = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    # Topics are made on purpose and checked; a misspelt name must not become one.
+    # A misspelt name must not create a topic.
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "1",
-    # Kafka waits 3 s for further consumers; here they are all there at once.
+    # Kafka waits 3 s for further consumers, which is not necessary here.
     "group.initial.rebalance.delay.ms": "0",
-    # How soon a killed broker is missed: 9 s by default.
+    # Time to notice a killed broker; Kafka's default is 9 s.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # Two records a second that say nothing: a third of what an idle broker takes.
+    # Otherwise two empty records per second, a third of the cost of an idle broker.
     "metadata.max.idle.interval.ms": "0",
-    # Few threads and small buffers: it shares the machine with what is tested.
+    # Few threads and small buffers, because the tested programs run on the same machine.
     "num.network.threads": "2",
     "num.io.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
@@ -60,33 +59,33 @@ _FIXED_PROPERTIES = {
 
 @dataclass
 class KafkaServer(Startable):
-    """Real brokers in `directory`; a context manager, or start() and stop()."""
+    """Real brokers with data in `directory`."""
 
     directory: Path
     brokers: int = 1
     port: int | None = None
-    """Port of the first broker, the others follow; None: free ones."""
+    """Port of the first broker, followed by the others; None: free ports."""
     listeners: Mapping[str, str] = field(default_factory=dict)
-    """Listeners beside PLAINTEXT: name to protocol, for example {"SECURE": "SASL_SSL"}."""
+    """Additional listeners: name to protocol, for example {"SECURE": "SASL_SSL"}."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Further lines of server.properties; they go over those made here."""
+    """Additional lines of server.properties; they take precedence."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
-    """Users of SCRAM-SHA-256 and SCRAM-SHA-512 with their passwords, known from the start."""
+    """Initial users of SCRAM-SHA-256 and SCRAM-SHA-512, with their passwords."""
     java_options: tuple[str, ...] | None = None
-    """Further options of Java; None: those that use the class archive."""
+    """Additional options of Java; None: those of the class archive."""
     _members: list[Broker] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
-        """Start all brokers and wait until all of them answer.
+        """Start all brokers and wait until they answer.
 
-        Raises KafkaUnavailable if Java, Maven or the jars are missing, a given port is taken or a
-        broker does not start.
+        Raises KafkaUnavailable if Java, Maven or the jars are missing, a given port is taken, or a broker
+        does not start.
         """
         if self.port is not None:
             for port in range(self.port, self.port + self.brokers):
                 _check_free(port)
         if self.java_options is None:
-            self.java_options = archived_classes(_train)
+            self.java_options = prepare_class_archive(_train)
         for attempts_left in reversed(range(_BIND_ATTEMPTS)):
             self._members = self._choose_ports()
             try:
@@ -97,7 +96,7 @@ class KafkaServer(Startable):
                 self._wait_until_ready()
             except BaseException as error:
                 self.stop()
-                # Between choosing a free port and binding it another process may take it.
+                # Another process may have taken a port since it was chosen.
                 if self.port is None and attempts_left and _BIND_FAILED in str(error):
                     continue
                 raise
@@ -105,52 +104,53 @@ class KafkaServer(Startable):
         return self
 
     def stop(self) -> None:
-        """Stop all brokers cleanly; one that does not end within 30 s is killed."""
+        """Stop all brokers; one that does not end within 30 s is killed."""
         for member in self._members:
             member.ask_to_stop()
         for member in self._members:
             member.wait_for_end()
 
     def kill_broker(self, number: int = 1) -> None:
-        """End one broker at once (SIGKILL), as a crash would."""
+        """Kill one broker (SIGKILL), like a crash."""
         self._member(number).kill()
 
     def start_broker(self, number: int = 1) -> None:
-        """Start a broker that was killed, on its old port and data; waits for it."""
+        """Restart a killed broker with its port and data, and wait until it answers."""
         if self.pid(number) is None:
             self._member(number).launch()
         self._wait_until_ready()
 
     def pid(self, number: int = 1) -> int | None:
-        """Process id of a broker; None if it does not run."""
+        """Return the process id of a broker; None if it does not run."""
         return self._member(number).pid
 
     def was_killed(self, number: int = 1) -> bool:
-        """Whether a broker ended by a signal, before it was done, when it ended last."""
+        """Tell whether the last process of a broker was ended by a signal."""
         status = self._member(number).ended_with
         return status is not None and status < 0
 
-    def last_words(self, number: int = 1) -> str:
-        """What a broker's log says, for a sentence: the log may be gone when that is read."""
-        return _last_words(self._member(number))
+    def describe_log(self, number: int = 1) -> str:
+        """Return the errors in a broker's log, for an error message."""
+        return _describe_log(self._member(number))
 
     def address(self, listener: str = "PLAINTEXT") -> str:
-        """Addresses of a listener of all brokers, as `host:port,host:port`."""
+        """Return the addresses of a listener on all brokers, as `host:port,host:port`."""
         return ",".join(f"{HOST}:{member.ports[listener]}" for member in self._members)
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses of the plain listeners."""
         return self.address()
 
     @property
     def settings(self) -> KafkaSettings:
-        """Settings with which every client reaches the plain listeners."""
+        """Client settings for the plain listeners."""
         return KafkaSettings.local(self.bootstrap_servers)
 
     def _member(self, number: int) -> Broker:
         if not 1 <= number <= len(self._members):
-            raise ValueError(f"there is no broker {number}; there are {len(self._members)}, from 1")
+            raise ValueError(
+                f"broker {number} does not exist; expected a number from 1 to {len(self._members)}"
+            )
         return self._members[number - 1]
 
     def _choose_ports(self) -> list[Broker]:
@@ -158,7 +158,7 @@ class KafkaServer(Startable):
         taken: set[int] = set()
         for number in range(1, self.brokers + 1):
             ports = {
-                name: free_port(taken) for name in ("PLAINTEXT", "CONTROLLER", *self.listeners)
+                name: find_free_port(taken) for name in ("PLAINTEXT", "CONTROLLER", *self.listeners)
             }
             if self.port is not None:
                 ports["PLAINTEXT"] = self.port + number - 1
@@ -167,10 +167,9 @@ class KafkaServer(Startable):
         return members
 
     def _prepare(self, member: Broker) -> None:
-        """Write its settings and, if it is new, format its storage."""
         member.directory.mkdir(parents=True, exist_ok=True)
         values = self._server_properties(member) | dict(self.properties)
-        # A value may hold line ends (certificates do); this format wants them escaped.
+        # Values such as certificates have line breaks, which this format requires to be escaped.
         lines = (f"{name}={value}".replace("\n", "\\n") for name, value in values.items())
         member.configuration.touch(mode=0o600)
         member.configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -180,7 +179,7 @@ class KafkaServer(Startable):
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
         addresses = {name: f"{name}://{HOST}:{port}" for name, port in member.ports.items()}
         voters = (f"{m.number}@{HOST}:{m.ports['CONTROLLER']}" for m in self._members)
-        # With three brokers any one may be killed, and groups and topics go on.
+        # With three brokers, groups and topics survive the loss of any broker.
         copies = str(min(self.brokers, 3))
         in_sync = "2" if self.brokers > 2 else "1"
         return _FIXED_PROPERTIES | {
@@ -202,46 +201,45 @@ class KafkaServer(Startable):
         deadline = time.monotonic() + _START_TIMEOUT_S
         launched = [member for member in self._members if member.launched]
         for member in launched:
-            # Each is asked itself: the others still name a killed broker for some seconds.
+            # Every broker is asked: the others list a killed broker for some seconds.
             while not _answers(f"{HOST}:{member.ports['PLAINTEXT']}", brokers=len(launched)):
                 if member.pid is None:
                     raise KafkaUnavailable(
-                        f"broker {member.number} ended while it started; {_last_words(member)}"
+                        f"broker {member.number} ended during its start; {_describe_log(member)}"
                     )
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(
                         f"broker {member.number} did not answer at {HOST}:{member.ports['PLAINTEXT']} "
-                        f"within {_START_TIMEOUT_S:.0f} s; {_last_words(member)}"
+                        f"within {_START_TIMEOUT_S:.0f} s; {_describe_log(member)}"
                     )
                 time.sleep(0.05)
 
 
 def _check_free(port: int) -> None:
-    """Raises KafkaUnavailable where something listens on the port: it may be a broker that answers,
-    and would be taken for ours."""
+    """Raise KafkaUnavailable if the port is in use: another broker there would be mistaken for
+    ours."""
     with socket.socket() as probe:
-        # As Java does: connections of before that are not forgotten yet take no port.
+        # As in Java: connections in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
             raise KafkaUnavailable(
-                f"port {port} of {HOST} cannot be listened on: {error.strerror}; expected one that is "
-                "free"
+                f"cannot listen on port {port} of {HOST}: {error.strerror}; expected a free port"
             ) from None
 
 
 def _train(option: str) -> None:
-    """Run a broker with an option of Java, through what every one does.
+    """Run a broker with an option of Java and perform its usual work.
 
-    Raises what clients of a broker raise, and KafkaUnavailable where its process did not come to its
-    end: what it was writing then is half written.
+    Raises what Kafka clients raise, and KafkaUnavailable if the process was killed, which leaves the
+    archive incomplete.
     """
     from confluent_kafka import Consumer, Producer
 
     scratch = tempfile.TemporaryDirectory(prefix="loadstream-kafka-")
     with scratch as directory, KafkaServer(Path(directory), java_options=(option,)) as server:
-        topic = next(each for each in expected_topics(server.settings) if each.name == "clock")
+        topic = next(topic for topic in expected_topics(server.settings) if topic.name == "clock")
         create_topics(connect(server.settings), (topic,))
         options = {**server.settings.librdkafka_options(), "log_level": 0}
         producer = Producer(options)
@@ -252,18 +250,18 @@ def _train(option: str) -> None:
         consumer.poll(_START_TIMEOUT_S)
         consumer.close()
     if server.was_killed():
-        raise KafkaUnavailable("the broker was killed before it had written its classes")
+        raise KafkaUnavailable("the broker was killed before it had written its class archive")
 
 
-def _last_words(member: Broker) -> str:
-    return f"its log {member.log} says:\n{complaint(member.output())}"
+def _describe_log(member: Broker) -> str:
+    return f"its log {member.log} says:\n{extract_errors(member.output())}"
 
 
 def _answers(address: str, brokers: int) -> bool:
-    """Whether the broker at this address answers and knows of that many brokers."""
+    """Tell whether the broker at this address answers and knows that many brokers."""
     host, port = address.split(":")
     try:
-        # The client reports each refused connection and doubles its pauses; so knock first.
+        # The client logs refused connections and backs off, so first test whether the port is open.
         socket.create_connection((host, int(port)), timeout=1.0).close()
         return connect(KafkaSettings.local(address, connect_timeout_s=2.0)).brokers >= brokers
     except (OSError, BrokerUnavailable):

@@ -1,4 +1,4 @@
-"""Speaking Kafka: connections, one reader and one producer for all, topics.
+"""Kafka clients: connections, one reader and one producer for all purposes, topics.
 
 client            a connection, or a clear reason why there is none; the event loop of commands
 diagnosis         that reason, found step by step
@@ -12,9 +12,10 @@ tail              a whole topic, bounded or followed, or the records of it that 
 recent            the records of a partition since a moment, for processes that must not block
 backwards         the newest records of a cluster, newest first; what comes after them
 applied           whether a worker has applied a record
-produce           JSON lines or messages into a topic; table_rows: rows of a cluster from a changelog
-outbox            messages out for the duties, without blocking
-leadership        a process's place in a group of which one at a time is active for a cluster;
-                  term: the time in which it is
-partition_reset   rows, journal and checkpoints of a partition deleted
+produce           JSON lines or messages into a topic
+table_rows        rows of a cluster from a changelog
+outbox            sends messages without blocking, for duties
+leadership        elects the active process of a cluster by a consumer group
+term              what the active process may write
+partition_reset   deletes rows, journal and checkpoints of a partition
 """

@@ -1,7 +1,7 @@
-"""Topics on a broker: read them, make those that are missing, mend settings.
+"""Topics on a broker: find them, create missing ones, repair their settings.
 
-On the embedded broker topics are made by asking for their metadata, and their settings are unknown:
-it does not answer such requests.
+The embedded broker creates topics when their metadata is requested. It does not answer requests for
+settings, so they are unknown.
 """
 
 import time
@@ -19,17 +19,17 @@ from connectors.kafka.topics import (
     compare_all,
 )
 
-#: How long brokers may answer with a setting as it was before they took a new one.
+#: How long brokers may report the old value of a changed setting.
 _SETTING_TIMEOUT_S = 30.0
-_EMBEDDED_REASON = "the embedded broker has no topic settings and answers no question about them"
+_EMBEDDED_REASON = "the embedded broker has no topic settings"
 
 
 class TopicsRefused(RuntimeError):
-    """Topics exist with another number of partitions; nothing was made."""
+    """Existing topics have another number of partitions; nothing was created."""
 
 
 def find_topics(connection: Connection, names: Iterable[str]) -> dict[str, FoundTopic]:
-    """Those of the topics that exist."""
+    """Return the existing ones of these topics."""
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
     names = [name for name in names if name in metadata and metadata[name].error is None]
     configs = _configs(connection, names)
@@ -66,18 +66,21 @@ def _configs(
             entries = answer.result().values()
             result[resource.name] = ({entry.name: entry.value for entry in entries}, "")
         except KafkaException as error:
-            result[resource.name] = (None, f"the broker does not say ({error.args[0].str()})")
+            result[resource.name] = (
+                None,
+                f"the broker does not report them ({error.args[0].str()})",
+            )
     return result
 
 
 def create_topics(
     connection: Connection, expected: tuple[ExpectedTopic, ...], *, mend: bool = False
 ) -> tuple[list[str], dict[str, list[Finding]]]:
-    """Make what is missing; with `mend`, also set the settings that differ.
+    """Create missing topics; with `mend`, also correct settings that differ.
 
-    Answers with the names made and with what still differs. Raises TopicsRefused, and makes
-    nothing, if a topic has another number of partitions: topics of two counts would not meet in one
-    worker.
+    Returns the names of created topics and the remaining differences. Raises TopicsRefused, and
+    creates nothing, if a topic has another number of partitions, because a cluster's partition must be
+    the same in all topics.
     """
     names = [topic.name for topic in expected]
     found = find_topics(connection, names)
@@ -90,53 +93,53 @@ def create_topics(
     missing = [topic for topic in expected if topic.name not in found]
     if connection.embedded:
         for topic in missing:
-            _make_by_asking(connection, topic.name)
+            _create_embedded(connection, topic.name)
     elif missing:
         missing = _create(connection, missing)
-        # A topic that was made has leaders on all brokers a moment later; its offsets show that.
+        # Wait until the new topics have leaders, by reading their offsets.
         read_extents(
             connection,
             [FoundTopic(t.name, t.partitions, t.replication or 0, None) for t in missing],
         )
-    made = [topic.name for topic in missing]
+    created = [topic.name for topic in missing]
     mended: list[Finding] = []
     if not connection.embedded:
         differing = [f for fs in report.values() for f in fs if f.verdict == "differs"]
-        wrong = [*(differing if mend else ()), *_by_copies(connection, expected, made)]
+        wrong = [*(differing if mend else ()), *_compare_copies(connection, expected, created)]
         mended = [f for f in wrong if f.setting not in ("partitions", "replication")]
         _mend(connection, mended)
-    return made, _report_after(connection, expected, mended)
+    return created, _report_after(connection, expected, mended)
 
 
-def _make_by_asking(connection: Connection, name: str) -> None:
+def _create_embedded(connection: Connection, name: str) -> None:
     connection.ask(lambda timeout_s: connection.admin.list_topics(name, timeout=timeout_s))
 
 
 def _report_after(
     connection: Connection, expected: tuple[ExpectedTopic, ...], mended: list[Finding]
 ) -> dict[str, list[Finding]]:
-    """What still differs; a broker goes by a setting a moment after it was taken, which is waited
-    for."""
-    places = {(finding.topic, finding.setting) for finding in mended}
+    """Return the remaining differences; waits until brokers report the changed settings."""
+    changed = {(finding.topic, finding.setting) for finding in mended}
     deadline = time.monotonic() + _SETTING_TIMEOUT_S
     while True:
         found = find_topics(connection, [topic.name for topic in expected])
         report = compare_all(expected, found)
         differing = {(f.topic, f.setting) for findings in report.values() for f in findings}
-        if not places & differing or time.monotonic() > deadline:
+        if not changed & differing or time.monotonic() > deadline:
             return report
         time.sleep(0.05)
 
 
-def _by_copies(
-    connection: Connection, expected: tuple[ExpectedTopic, ...], made: list[str]
+def _compare_copies(
+    connection: Connection, expected: tuple[ExpectedTopic, ...], created: list[str]
 ) -> list[Finding]:
-    """What new topics lack since their copies are the brokers' default, known only when they are
-    there."""
-    of_default = [topic for topic in expected if topic.name in made and topic.replication is None]
+    """Return missing settings of new topics that depend on the brokers' default number of copies."""
+    of_default = [
+        topic for topic in expected if topic.name in created and topic.replication is None
+    ]
     found = find_topics(connection, [topic.name for topic in of_default])
     report = compare_all(of_default, found).values()
-    findings = (finding for each in report for finding in each)
+    findings = (finding for topic_findings in report for finding in topic_findings)
     return [f for f in findings if f.setting in ACKNOWLEDGED_TWICE and f.verdict == "differs"]
 
 
@@ -146,7 +149,7 @@ def _embedded_refusals(
     return [
         Finding(
             topic.name, "differs", "partitions", str(topic.partitions), str(EMBEDDED_PARTITIONS),
-            f"The embedded broker gives every topic {EMBEDDED_PARTITIONS} partitions; set "
+            f"Topics of the embedded broker have {EMBEDDED_PARTITIONS} partitions; set "
             f"LOADSTREAM_KAFKA_PARTITIONS={EMBEDDED_PARTITIONS} or use a real Kafka.",
         )
         for topic in expected
@@ -155,7 +158,7 @@ def _embedded_refusals(
 
 
 def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[ExpectedTopic]:
-    """Make the topics; answers with those that no other client has made meanwhile."""
+    """Create the topics; return those that no other client has created meanwhile."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
@@ -169,16 +172,16 @@ def _create(connection: Connection, missing: list[ExpectedTopic]) -> list[Expect
         for topic in missing
     ]
     timeout_s = connection.settings.connect_timeout_s
-    made = set()
+    created = set()
     for name, answer in connection.admin.create_topics(new, request_timeout=timeout_s).items():
         try:
             answer.result()
-            made.add(name)
+            created.add(name)
         except KafkaException as error:
-            # The comparison afterwards shows whether what another client made is right.
+            # The report afterwards compares topics that another client has created.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise connection.refusal("create topic", name, error) from None
-    return [topic for topic in missing if topic.name in made]
+    return [topic for topic in missing if topic.name in created]
 
 
 def _mend(connection: Connection, findings: list[Finding]) -> None:

@@ -1,8 +1,7 @@
 """The newest records of a cluster, newest first, without reading a topic from its beginning.
 
-A cluster's records are in one partition, at whose end reading begins: a small piece first, then
-larger ones before it, until the caller has enough, a number of records was looked at, or records
-are too old.
+A cluster's records are in one partition. Reading starts with a small piece at its end and continues
+with larger pieces before it, until the caller has enough or a limit is reached.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import Extent, extent_of, extents_of, partitions_of
+from connectors.kafka.extents import Extent, count_partitions, extent_of, read_topic_extents
 from connectors.kafka.reader import Record, read_range
 from schemas.base.refusals import Refusal
 from schemas.topics.codec import decode
@@ -23,27 +22,27 @@ _PIECE, _GROWTH, _PIECE_MAX = 64, 4, 2_048
 
 @dataclass(slots=True)
 class Looked:
-    """How far back a search has looked."""
+    """How far back a search has read."""
 
     records: int = 0
-    """Records looked at, those of other clusters included."""
+    """Number of records read, including those of other clusters."""
     whole: bool = False
-    """It has reached the first record that there is, in every partition."""
+    """True: it has reached the first record in every partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The messages of one cluster on one topic, from the newest back."""
+    """The messages of one cluster on one topic, newest first."""
 
     connection: Connection
     topic: str
     cluster: str | None
-    """None: all clusters, each partition in its turn."""
+    """None: all clusters, one partition after the other."""
     records_max: int
-    """Most records of a partition that are looked at, those of other clusters included."""
+    """Most records to read per partition, including those of other clusters."""
 
     def newest(self, looked: Looked, *, any_cluster: bool = False) -> Iterator[Any]:
-        """Messages, newest first; records that hold none are passed over.
+        """Yield messages, newest first; unreadable records are skipped.
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
@@ -60,7 +59,7 @@ class Past:
 
         Raises BrokerUnavailable if the topic does not exist or no broker answers.
         """
-        count = partitions_of(self.connection, self.topic)
+        count = count_partitions(self.connection, self.topic)
         numbers: Iterable[int] = range(count)
         if self.cluster is not None:
             numbers = (partition_for(self.cluster.encode(), count),)
@@ -85,18 +84,18 @@ class Past:
 
 
 class Arrivals:
-    """The partition of a key; `take` answers with what has come since."""
+    """New records in the partition of a key."""
 
     def __init__(self, connection: Connection, topic: str, key: str) -> None:
-        """Begin at the end as it is now. Raises BrokerUnavailable."""
+        """Start at the current end. Raises BrokerUnavailable."""
         self._connection = connection
         self.topic = topic
-        extents = extents_of(connection, topic)
+        extents = read_topic_extents(connection, topic)
         self.partition = partition_for(key.encode(), len(extents))
         self._next = extents[self.partition].next_offset
 
     def take(self) -> list[Record]:
-        """Records that have come since the last call. Raises BrokerUnavailable."""
+        """Return the records since the last call. Raises BrokerUnavailable."""
         first = self._next
-        self._next = extents_of(self._connection, self.topic)[self.partition].next_offset
+        self._next = read_topic_extents(self._connection, self.topic)[self.partition].next_offset
         return list(read_range(self._connection, self.topic, self.partition, first, self._next))

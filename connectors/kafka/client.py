@@ -1,9 +1,8 @@
-"""Connections for commands: an answer within a bounded time, or a reason that can be acted on.
+"""Connections for commands: an answer within a limited time, or a reason with advice.
 
-librdkafka retries for ever and reports the cause on another channel than the failure. Here both are
-joined: what is wrong, at which address, and what to do. A refused login or certificate fails at
-once, since waiting does not mend it; an address that does not answer is waited for, because a
-broker that starts looks the same.
+librdkafka retries forever and reports causes separately from failures. This module combines both: what
+is wrong, at which address, and what to do. A refused login or certificate fails immediately, because
+waiting does not help. An address that does not answer is retried, because the broker may be starting.
 """
 
 import asyncio
@@ -19,54 +18,53 @@ from typing import Any, TypeVar
 from connectors.kafka.diagnosis import explain
 from schemas.settings.connection import EMBEDDED_CLUSTER_ID_PREFIX, KafkaSettings
 
-#: After this time without an answer a terminal shows what is waited for.
-_PATIENCE_S = 1.0
+#: After this time without an answer, a message in the terminal says that the command waits.
+_NOTICE_AFTER_S = 1.0
 _SLICE_S = 0.25
 
 
 class BrokerUnavailable(RuntimeError):
-    """No broker can be used; the message names the address, the cause and what to do."""
+    """No broker can be used; the message has address, cause and advice."""
 
 
 @dataclass(slots=True)
 class Failures:
-    """What librdkafka has reported; give `note` to a client as its `error_cb`."""
+    """Errors reported by librdkafka; pass `note` to a client as its `error_cb`."""
 
     texts: dict[str, None] = field(default_factory=dict)
-    """In the order of arrival, each once."""
+    """Distinct errors in order of arrival (an ordered set)."""
     hopeless: bool = False
-    """Whether one of them will not mend itself."""
+    """True: waiting does not help."""
 
     def note(self, error: Any) -> None:
-        """Take in one error."""
         if error.name() == "_ALL_BROKERS_DOWN":
-            return  # it follows from the others
+            return  # a consequence of the other errors
         refused = error.name() in ("_AUTHENTICATION", "_SSL") or "SSL alert" in error.str()
         if refused or error.fatal():
             self.hopeless = True
-        # "(after 3ms in state CONNECT, 7 identical error(s) suppressed)": each time another one.
+        # Without "(after 3ms in state CONNECT, 7 identical error(s) suppressed)", which varies.
         self.texts[error.str().split(" (after ")[0]] = None
 
     def explain(self, settings: KafkaSettings, waited_s: float) -> str:
-        """Address, cause and remedy as sentences."""
+        """Return address, cause and advice as sentences."""
         return explain(settings, self.texts, None if self.hopeless else waited_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A broker that has answered."""
+    """A connection to brokers that have answered."""
 
     settings: KafkaSettings
     admin: Any
     """confluent_kafka.admin.AdminClient."""
     failures: Failures
     embedded: bool
-    """Whether it is librdkafka's mock cluster, of which less can be known."""
+    """True: librdkafka's mock cluster, which reports less."""
     brokers: int
-    """How many there are."""
+    """Number of brokers."""
 
     def ask(self, request: Callable[[float], Any]) -> Any:
-        """What `request` gets within the time that it is given; raises BrokerUnavailable."""
+        """Return the result of `request`, which gets a timeout; raises BrokerUnavailable."""
         from confluent_kafka import KafkaException
 
         timeout_s = self.settings.connect_timeout_s
@@ -76,12 +74,12 @@ class Connection:
             raise self.silent(timeout_s) from None
 
     def silent(self, waited_s: float) -> BrokerUnavailable:
-        """That no broker has answered, and why."""
+        """Return an error that no broker answered, with the cause."""
         self.admin.poll(0)  # runs the error callback
         return BrokerUnavailable(self.failures.explain(self.settings, waited_s))
 
     def refusal(self, action: str, name: str, error: Any) -> BrokerUnavailable:
-        """That a broker did not do something, and what it said."""
+        """Return an error that a broker refused an action, with its answer."""
         servers = ",".join(self.settings.servers())
         return BrokerUnavailable(f"{servers} did not {action} {name}: {error.args[0].str()}")
 
@@ -92,9 +90,9 @@ def connect(settings: KafkaSettings) -> Connection:
     from confluent_kafka.admin import AdminClient
 
     failures = Failures()
-    admin = AdminClient(_checked(settings, client_options(settings, failures)))
+    admin = AdminClient(_check_tls_files(settings, client_options(settings, failures)))
     began = time.monotonic()
-    noticed = False
+    is_announced = False
     while True:
         try:
             metadata = admin.list_topics(timeout=_SLICE_S)
@@ -104,9 +102,9 @@ def connect(settings: KafkaSettings) -> Connection:
             waited_s = time.monotonic() - began
             if failures.hopeless or waited_s >= settings.connect_timeout_s:
                 raise BrokerUnavailable(failures.explain(settings, waited_s)) from None
-            if not noticed and waited_s > _PATIENCE_S and sys.stderr.isatty():
+            if not is_announced and waited_s > _NOTICE_AFTER_S and sys.stderr.isatty():
                 print(f"waiting for {','.join(settings.servers())} ...", file=sys.stderr)
-                noticed = True
+                is_announced = True
     return Connection(
         settings=settings,
         admin=admin,
@@ -117,18 +115,18 @@ def connect(settings: KafkaSettings) -> Connection:
 
 
 def client_options(settings: KafkaSettings, failures: Failures, **more: Any) -> dict[str, Any]:
-    """Properties of a confluent-kafka client that reports its errors to `failures` alone."""
+    """Return the properties of a confluent-kafka client that reports its errors to `failures`."""
     return {
         **settings.librdkafka_options(),
         "error_cb": failures.note,
-        # Failures are reported once, in sentences; librdkafka would also print them as they happen.
+        # librdkafka would also print the errors.
         "log_level": 0,
         **more,
     }
 
 
-def _checked(settings: KafkaSettings, options: dict[str, Any]) -> dict[str, Any]:
-    """Let Python's TLS read the files first, as its errors name the file; librdkafka's do not."""
+def _check_tls_files(settings: KafkaSettings, options: dict[str, Any]) -> dict[str, Any]:
+    """Read the TLS files with Python first: its errors name the file, librdkafka's do not."""
     settings.ssl_context()
     return options
 
@@ -138,8 +136,8 @@ T = TypeVar("T")
 
 @cache
 def event_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop, which runs in a thread until the process ends."""
-    # Without a log, Python would print what the clients log; failures reach callers as errors.
+    """Return the event loop of commands, which runs in a thread until the process ends."""
+    # Otherwise Python prints the log of aiokafka if logging is not configured.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="kafka", daemon=True).start()
@@ -147,7 +145,8 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of work in the loop; an interrupt, such as Ctrl-C, cancels the work."""
+    """Run a coroutine in the event loop and return its result; an interrupt such as Ctrl-C cancels
+    it."""
     future = asyncio.run_coroutine_threadsafe(work, event_loop())
     try:
         return future.result()

@@ -1,8 +1,8 @@
-"""Why no broker can be used, and what to do: found by looking once more, step by step.
+"""Find out why no broker can be used, and what to do.
 
-Kafka's clients say little when the two sides speak different protocols (the broker just hangs up),
-and give one text for several causes of a refused certificate. So the first address is tried by
-hand: its name, its port, its encryption. What is left is what the client has reported.
+Kafka's clients report little if both sides use different protocols (the broker just disconnects), and
+the same text for several causes of a refused certificate. Therefore the first address is tested step
+by step: name, port, encryption. Otherwise the errors of the client count.
 """
 
 import re
@@ -21,8 +21,6 @@ _PROTOCOL = "Check LOADSTREAM_KAFKA_SECURITY_PROTOCOL"
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A cause and what to do about it."""
-
     cause: str
     remedy: str
 
@@ -32,17 +30,17 @@ _EXPIRED = (
     f"machine. {_CA} is not the cause."
 )
 _EARLY = (
-    "Check the clocks of this machine and of the one that issued it: the certificate, or its authority's, holds only "
-    f"from a later time on. {_CA} is not the cause."
+    "Check the clocks of this machine and of the issuer: the certificate, or its authority's, is not valid yet. "
+    f" {_CA} is not the cause."
 )
-_UNTRUSTED = f"Check {_CA}: it must hold the authority that signed the broker's certificate."
+_UNTRUSTED = f"Check {_CA}: it must contain the authority that signed the broker's certificate."
 _MISNAMED = (
-    "Use an address that the certificate names instead of {host}, or a certificate that names it. "
-    "LOADSTREAM_KAFKA_CHECK_HOSTNAME=false gives up that protection."
+    "Use an address that the certificate contains instead of {host}, or a certificate that contains it. "
+    "LOADSTREAM_KAFKA_CHECK_HOSTNAME=false disables this check."
 )
-_UNFIT = "Give the broker another certificate: one for servers, with a key and a signature of today's strength."
-#: By OpenSSL's number of a verification error; `{host}` is the address.
-_REFUSED_HERE: Mapping[int, str] = {
+_UNSUITABLE = "Give the broker another certificate: for servers, with a strong key and signature."
+#: Advice by OpenSSL's verification error; `{host}` is the address.
+_VERIFICATION_ADVICE: Mapping[int, str] = {
     9: _EARLY,
     10: _EXPIRED,
     18: _UNTRUSTED,
@@ -50,25 +48,25 @@ _REFUSED_HERE: Mapping[int, str] = {
     20: _UNTRUSTED,
     21: _UNTRUSTED,
     23: "It was revoked: give the broker another certificate.",
-    26: _UNFIT,
+    26: _UNSUITABLE,
     62: _MISNAMED,
     64: _MISNAMED,
-    66: _UNFIT,
-    67: _UNFIT,
-    68: _UNFIT,
+    66: _UNSUITABLE,
+    67: _UNSUITABLE,
+    68: _UNSUITABLE,
 }
 
 _CLIENT_REFUSED = (
     f"The broker refuses the client's certificate ({_CERTIFICATE}): it must be signed by an authority that the broker "
-    "trusts, for clients, be in force and not revoked."
+    "trusts, valid for clients, not expired and not revoked."
 )
-_NO_COMMON_WAY = (
-    "The two sides have no version of TLS or no cipher in common, or the broker asks for a client certificate "
+_NO_COMMON_TLS = (
+    "Both sides have no TLS version or cipher in common, or the broker requires a client certificate "
     f"({_CERTIFICATE}): check the listener's ssl.enabled.protocols, ssl.cipher.suites and ssl.client.auth."
 )
-#: By the number of an alert that the broker has sent.
-_REFUSED_THERE: Mapping[int, str] = {
-    40: _NO_COMMON_WAY,
+#: Advice by the number of a TLS alert from the broker.
+_ALERT_ADVICE: Mapping[int, str] = {
+    40: _NO_COMMON_TLS,
     42: _CLIENT_REFUSED,
     43: _CLIENT_REFUSED,
     44: f"The client's certificate ({_CERTIFICATE}) was revoked: use another one.",
@@ -76,14 +74,14 @@ _REFUSED_THERE: Mapping[int, str] = {
     46: _CLIENT_REFUSED,
     48: f"The broker does not know the authority that signed the client's certificate ({_CERTIFICATE}): add it to "
     "the broker's truststore, or use a certificate of an authority in it.",
-    49: "The broker knows the client's certificate and lets it do nothing: give its name rights (ACLs).",
-    70: _NO_COMMON_WAY,
-    71: _NO_COMMON_WAY,
+    49: "The broker accepts the client's certificate, but denies access: give its name rights (ACLs).",
+    70: _NO_COMMON_TLS,
+    71: _NO_COMMON_TLS,
     112: "The broker has no certificate for the name in the address: check LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS.",
-    116: f"The broker asks for a client certificate: set {_CERTIFICATE} and {_KEY}.",
+    116: f"The broker requires a client certificate: set {_CERTIFICATE} and {_KEY}.",
 }
-#: Words of alerts, if a text has no number: Python's reasons, and OpenSSL's texts.
-_WORDS: Mapping[str, int] = {
+#: Alerts by name, for texts without a number (Python's reasons and OpenSSL's texts).
+_ALERT_NAMES: Mapping[str, int] = {
     "certificate required": 116,
     "certificate expired": 45,
     "certificate revoked": 44,
@@ -100,59 +98,59 @@ _WORDS: Mapping[str, int] = {
 _NUMBER = re.compile(r"alert number (\d+)")
 
 
-def refused_here(error: ssl.SSLCertVerificationError, host: str) -> Diagnosis:
-    """This side does not take the broker's certificate."""
-    remedy = _REFUSED_HERE.get(error.verify_code)
+def diagnose_refused_certificate(error: ssl.SSLCertVerificationError, host: str) -> Diagnosis:
+    """Explain why this side refuses the broker's certificate."""
+    remedy = _VERIFICATION_ADVICE.get(error.verify_code)
     if remedy is None:
-        remedy = f"Check the broker's certificate, and {_CA}, which must hold the authority that signed it."
+        remedy = f"Check the broker's certificate, and {_CA}, which must contain the authority that signed it."
     cause = f"the broker's certificate is refused: {error.verify_message.rstrip('.')}"
     return Diagnosis(cause, remedy.format(host=host))
 
 
-def refused_there(text: str) -> Diagnosis | None:
-    """The broker has sent an alert, as a client reports it; None: the text names none."""
+def diagnose_alert(text: str) -> Diagnosis | None:
+    """Explain a TLS alert of the broker in a client's error; None: the text has no alert."""
     number = _alert(text)
     if number is None:
         return None
-    return Diagnosis(text, _REFUSED_THERE.get(number, _CLIENT_REFUSED))
+    return Diagnosis(text, _ALERT_ADVICE.get(number, _CLIENT_REFUSED))
 
 
-def no_handshake(error: OSError, host: str) -> Diagnosis:
-    """A handshake failed, not for the broker's certificate."""
+def diagnose_handshake(error: OSError, host: str) -> Diagnosis:
+    """Explain a handshake that failed for another reason than the broker's certificate."""
     reason = (getattr(error, "reason", None) or "").lower().replace("_", " ")
-    cause = f"no TLS handshake with {host} ({reason or error.strerror or error})"
+    cause = f"the TLS handshake with {host} failed ({reason or error.strerror or error})"
     number = _alert(f"{reason} {error}") if "alert" in reason else None
     if number is not None:
-        return Diagnosis(cause, _REFUSED_THERE.get(number, _CLIENT_REFUSED))
+        return Diagnosis(cause, _ALERT_ADVICE.get(number, _CLIENT_REFUSED))
     if reason in ("unsupported protocol", "no protocols available", "no shared cipher"):
-        return Diagnosis(cause, _NO_COMMON_WAY)
-    return Diagnosis(cause, f"{_PROTOCOL}: the listener seems not to encrypt.")
+        return Diagnosis(cause, _NO_COMMON_TLS)
+    return Diagnosis(cause, f"{_PROTOCOL}: the listener does not seem to use TLS.")
 
 
 def _alert(text: str) -> int | None:
     lower = text.lower().replace("_", " ")
     if "alert" not in lower:
         return None
-    found = _NUMBER.search(lower)
-    if found is not None:
-        return int(found[1])
-    return next((number for words, number in _WORDS.items() if words in lower), -1)
+    match = _NUMBER.search(lower)
+    if match is not None:
+        return int(match[1])
+    return next((number for words, number in _ALERT_NAMES.items() if words in lower), -1)
 
 
 _TIMEOUT_S = 3.0
 
 
 def explain(settings: KafkaSettings, reported: Iterable[str], waited_s: float | None) -> str:
-    """Address, cause and remedy as sentences; `waited_s` is None if waiting was of no use."""
+    """Return address, cause and advice as sentences; `waited_s` is None if waiting does not help."""
     servers = ",".join(settings.servers())
     within = "" if waited_s is None else f" within {waited_s:.0f} s"
-    found = diagnose(settings, list(reported))
+    diagnosis = diagnose(settings, list(reported))
     protocol = settings.security_protocol
-    return f"no usable broker at {servers}{within} ({protocol}): {found.cause}.\n{found.remedy}"
+    return f"no usable broker at {servers}{within} ({protocol}): {diagnosis.cause}.\n{diagnosis.remedy}"
 
 
 def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
-    """The likeliest cause."""
+    """Return the most likely cause."""
     for text in reported:
         if "SASL" in text or "uthentication" in text:
             return Diagnosis(
@@ -160,19 +158,19 @@ def diagnose(settings: KafkaSettings, reported: list[str]) -> Diagnosis:
                 "Check LOADSTREAM_KAFKA_SASL_USERNAME, its password and "
                 f"LOADSTREAM_KAFKA_SASL_MECHANISM (now {settings.sasl_mechanism}).",
             )
-        refused = refused_there(text)
+        refused = diagnose_alert(text)
         if refused is not None:
             return refused
     host, _, port = settings.servers()[0].rpartition(":")
     return _probe(settings, host.strip("[]"), int(port)) or Diagnosis(
         "; ".join(reported[-3:]) or "no answer",
-        "The broker's log says whether it stands still. If it works, check "
+        "Check in the broker's log whether it works. If it does, check "
         "LOADSTREAM_KAFKA_SECURITY_PROTOCOL and, on the broker, the addresses that it advertises.",
     )
 
 
 def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
-    """Connect by hand; None if that succeeds."""
+    """Connect step by step; None if that succeeds."""
     try:
         connection = socket.create_connection((host, port), timeout=_TIMEOUT_S)
     except socket.gaierror as error:
@@ -182,7 +180,7 @@ def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
         )
     except OSError as error:
         return Diagnosis(
-            f"{host}:{port} takes no connection ({error.strerror or error})",
+            f"{host}:{port} does not accept connections ({error.strerror or error})",
             "Check LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS and that the broker runs; `loadstream broker` "
             "starts a local one.",
         )
@@ -190,9 +188,7 @@ def _probe(settings: KafkaSettings, host: str, port: int) -> Diagnosis | None:
         if settings.encrypted:
             return _probe_trust(settings, connection, host)
         if _encrypts(connection):
-            return Diagnosis(
-                f"{host}:{port} speaks TLS", f"{_PROTOCOL}: expected is SSL or SASL_SSL."
-            )
+            return Diagnosis(f"{host}:{port} uses TLS", f"{_PROTOCOL}: expected SSL or SASL_SSL.")
     return None
 
 
@@ -203,14 +199,14 @@ def _probe_trust(settings: KafkaSettings, connection: socket.socket, host: str) 
     try:
         context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
-        return refused_here(error, host)
+        return diagnose_refused_certificate(error, host)
     except OSError as error:
-        return no_handshake(error, host)
+        return diagnose_handshake(error, host)
     return None
 
 
 def _encrypts(connection: socket.socket) -> bool:
-    """Whether the other side answers a TLS handshake; nothing is trusted or sent."""
+    """Tell whether the other side answers a TLS handshake; no data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

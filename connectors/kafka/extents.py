@@ -1,4 +1,4 @@
-"""What the partitions of topics hold: how many there are, and from which offset to which."""
+"""Offsets of partitions: how many partitions a topic has, where they begin and end."""
 
 import asyncio
 import logging
@@ -14,10 +14,10 @@ from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
 
-#: How long an answer to a worker's question is waited for, in seconds.
+#: Timeout of requests of a worker, in seconds.
 ANSWER_S = 5.0
 _LEADER_TIMEOUT_S = 30.0
-#: What a broker answers about a partition whose leader is about to be chosen, or has just moved.
+#: Errors for a partition whose leader is being elected, or has just moved.
 _LEADER_ERRORS = frozenset(
     (
         "FENCED_LEADER_EPOCH",
@@ -26,7 +26,7 @@ _LEADER_ERRORS = frozenset(
         "REPLICA_NOT_AVAILABLE",
         "UNKNOWN_LEADER_EPOCH",
         "UNKNOWN_TOPIC_OR_PART",
-        # librdkafka's own word for having found no leader at all.
+        # librdkafka's error if it knows no leader.
         "_NOENT",
     )
 )
@@ -34,38 +34,41 @@ _LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What one partition holds."""
+    """First and next offset of a partition."""
 
     partition: int
     first_offset: int
     next_offset: int
-    """Offset that the next record gets; the difference is the most records that there can be."""
+    """Offset of the next record; the difference is the maximum number of records."""
 
 
-def partitions_of(connection: Connection, topic: str) -> int:
-    """How many a topic has. Raises BrokerUnavailable if it does not exist."""
+def count_partitions(connection: Connection, topic: str) -> int:
+    """Return the number of partitions. Raises BrokerUnavailable if the topic does not exist."""
     topics = connection.ask(lambda t: connection.admin.list_topics(timeout=t)).topics
     if topic not in topics or topics[topic].error is not None:
         raise BrokerUnavailable(
-            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; make all "
+            f"topic {topic} does not exist at {','.join(connection.settings.servers())}; create all "
             "topics with `loadstream topic create`"
         )
     return len(topics[topic].partitions)
 
 
 def check_partitions(connection: Connection, topic: str) -> None:
-    """Raises BrokerUnavailable where a topic has another number of partitions than the settings say."""
-    found, said = partitions_of(connection, topic), connection.settings.partitions
-    if found != said:
+    """Raise BrokerUnavailable if the number of partitions differs from the settings."""
+    found, expected = count_partitions(connection, topic), connection.settings.partitions
+    if found != expected:
         raise BrokerUnavailable(
-            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS says {said}: set it "
+            f"topic {topic} has {found} partitions; LOADSTREAM_KAFKA_PARTITIONS is {expected}: set it "
             f"to {found}"
         )
 
 
-def extents_of(connection: Connection, topic: str) -> tuple[Extent, ...]:
-    """First and next offset of every partition. Raises BrokerUnavailable if there is no such topic."""
-    found = FoundTopic(topic, partitions_of(connection, topic), 0, None)
+def read_topic_extents(connection: Connection, topic: str) -> tuple[Extent, ...]:
+    """Return the extent of every partition.
+
+    Raises BrokerUnavailable if the topic does not exist.
+    """
+    found = FoundTopic(topic, count_partitions(connection, topic), 0, None)
     return read_extents(connection, [found])[topic]
 
 
@@ -74,7 +77,9 @@ def extent_of(connection: Connection, topic: str, partition: int) -> Extent:
     return _read_spans(connection, [(topic, partition)])[topic, partition]
 
 
-def offsets_since(connection: Connection, topic: str, partitions: int, since_ms: int) -> list[int]:
+def find_offsets_since(
+    connection: Connection, topic: str, partitions: int, since_ms: int
+) -> list[int]:
     """First offset of each partition with a record so new; -1: it has none."""
     from confluent_kafka.admin import OffsetSpec
 
@@ -111,7 +116,7 @@ def _read_spans(
 def _read_offsets(
     connection: Connection, places: list[tuple[str, int]], spec: Any
 ) -> dict[tuple[str, int], int]:
-    """One offset of each partition; a leader that is being chosen is waited for."""
+    """Return one offset per partition; waits for partitions whose leader is being elected."""
     from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
 
     offsets: dict[tuple[str, int], int] = {}
@@ -131,21 +136,20 @@ def _read_offsets(
                     what = f"{place.topic} partition {place.partition}"
                     raise connection.refusal("report the offsets of", what, error) from None
             else:
-                if found == OFFSET_INVALID:  # librdkafka's word for no answer in time
+                if found == OFFSET_INVALID:  # librdkafka's value for no answer in time
                     raise connection.silent(timeout_s)
                 offsets[place.topic, place.partition] = found
         if len(offsets) < len(places):
             time.sleep(0.05)
-            # librdkafka takes a topic that was missing for missing still, for half a minute, unless
-            # it hears otherwise.
+            # librdkafka remembers a missing topic for half a minute unless its metadata is requested.
             connection.ask(lambda t: connection.admin.list_topics(timeout=t))
 
 
 class Brokers:
-    """Asks the brokers where partitions begin and end, without blocking.
+    """Asks brokers for the extents of partitions, without blocking.
 
-    It has its own connection, so that slow answers hold up no other work. It connects at the first
-    question, and again after a question without an answer.
+    It has its own connection, so slow answers do not delay other work. It connects at the first
+    request, and again after a request without an answer.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -154,7 +158,7 @@ class Brokers:
         self._silent = False
 
     async def spans(self, places: set[Partition]) -> dict[Partition, tuple[int, int]] | None:
-        """First offset and end of each partition; none: no broker has answered in time."""
+        """Return first and next offset of each partition; None: no broker answered in time."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 if self._reader is None:
@@ -174,7 +178,7 @@ class Brokers:
         return spans
 
     async def leave(self) -> None:
-        """Disconnect; the next question connects again."""
+        """Disconnect; the next request connects again."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.stop()

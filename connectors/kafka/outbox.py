@@ -1,11 +1,11 @@
-"""Sends records without blocking the event loop; for processes that stand between Kafka and others.
+"""Send records without blocking the event loop, for processes between Kafka and a cluster.
 
-It does the same as `sender`, whose calls block: each record is acknowledged by all replicas,
-retries double nothing, and keys choose partitions by the contract's partitioner. While brokers are
-away, or a partition has no leader, records wait without a limit, and so do calls that send more.
-Only at the end records that still wait are dropped after `CLOSE_S`. If a broker refuses a record,
-this or the next call raises: the process then ends, and what is not marked as done comes again. A
-record that no reader would take is refused by name, before it is sent.
+Guarantees are those of `producer.Sender`: acknowledged by all replicas, no duplicates by retries, keys
+determine partitions. While brokers are down or a partition has no leader, records and callers wait
+without a limit. At the end, waiting records are dropped after `CLOSE_S`.
+
+If a broker refuses a record, this or the next call raises. The process then ends, and work that is not
+marked as done is repeated. A record that no reader would accept is refused before it is sent.
 """
 
 import asyncio
@@ -23,31 +23,28 @@ from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
-from schemas.topics.records import Place, place
+from schemas.topics.records import RecordPlace, place_record
 
 logger = logging.getLogger(__name__)
 
-#: How long a broker may take for one request, in seconds, and a topic to take one more record,
-#: before that is said in the log and tried again.
+#: Timeout of one request, or of handing over one record, in seconds; then it is logged and retried.
 REQUEST_S = 60.0
-#: How long what is under way is waited for at the end, in seconds: less than Kubernetes gives a
-#: process between SIGTERM and SIGKILL.
+#: How long to wait for records at the end, in seconds: less than Kubernetes waits between SIGTERM and
+#: SIGKILL.
 CLOSE_S = 15.0
-#: Records under way: more wait before they are handed over, and with them who sends them.
+#: Most records without acknowledgement; further calls of `send` wait.
 UNDER_WAY_MAX = 5_000
 
 
 class RecordTooLong(ValueError):
-    """A message that no reader would take; the error says which one."""
+    """A message that no reader would accept, because it is too long."""
 
 
 class Outbox:
-    """Sends messages to their topics; an asynchronous context manager."""
-
     def __init__(self, kafka: KafkaSettings, *, linger_ms: int = 5) -> None:
-        """`linger_ms` is how long a record may wait for others to be sent with."""
+        """`linger_ms` is how long a record may wait to be sent together with others."""
         self.sent = 0
-        """Records handed over so far."""
+        """Number of records handed over so far."""
         self._kafka = kafka
         self._linger_ms = linger_ms
         self._producer: Any = None
@@ -83,19 +80,19 @@ class Outbox:
             await self._producer.client.close()
 
     async def send(self, topic: str, message: Any) -> asyncio.Future[Any]:
-        """Hand a message over; waits while too many are under way.
+        """Hand a message over; waits while too many are without acknowledgement.
 
-        Answers with what is done once the record is acknowledged. Raises RecordTooLong, and
-        BrokerUnavailable if an earlier one was refused by a broker.
+        The returned future is done when the record is acknowledged. Raises RecordTooLong, and
+        BrokerUnavailable if a broker refused an earlier record.
         """
         self.check()
         value = encode(message)
         if len(value) > VALUE_BYTES_MAX:
             raise RecordTooLong(
-                f"topic {topic}: the record has {len(value)} bytes; allowed are at most "
+                f"topic {topic}: the record has {len(value)} bytes; expected at most "
                 f"{VALUE_BYTES_MAX}"
             )
-        target = place(TOPIC_BY_NAME[topic], message)
+        target = place_record(TOPIC_BY_NAME[topic], message)
         await self._room.acquire()
         try:
             acknowledged = await self._hand_over(topic, value, target)
@@ -107,10 +104,12 @@ class Outbox:
             raise
         self.sent += 1
         self._under_way.add(acknowledged)
-        acknowledged.add_done_callback(self._settled)
+        acknowledged.add_done_callback(self._handle_result)
         return acknowledged
 
-    async def _hand_over(self, topic: str, value: bytes, target: Place) -> asyncio.Future[Any]:
+    async def _hand_over(
+        self, topic: str, value: bytes, target: RecordPlace
+    ) -> asyncio.Future[Any]:
         while True:
             try:
                 acknowledged: asyncio.Future[Any] = await self._producer.send(
@@ -121,18 +120,18 @@ class Outbox:
                     timestamp_ms=target.timestamp_ms,
                 )
             except KafkaTimeoutError:
-                logger.warning("topic %s: no broker has taken a record for %g s", topic, REQUEST_S)
+                logger.warning("topic %s: no broker accepted a record for %g s", topic, REQUEST_S)
             else:
                 return acknowledged
 
     async def deliver(self, topic: str, messages: Iterable[Any]) -> None:
-        """Send messages and wait until all of them are acknowledged; raises BrokerUnavailable."""
+        """Send messages and wait until they are acknowledged; raises BrokerUnavailable."""
         waiting = [await self.send(topic, message) for message in messages]
         await asyncio.gather(*waiting, return_exceptions=True)
         self.check()
 
     async def flush(self) -> None:
-        """Wait until all that was sent is acknowledged; raises BrokerUnavailable."""
+        """Wait until all records are acknowledged; raises BrokerUnavailable."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
         self.check()
 
@@ -140,9 +139,9 @@ class Outbox:
         """Raise BrokerUnavailable if a broker has refused a record."""
         if self._failed is not None:
             why = str(self._failed) or type(self._failed).__name__
-            raise BrokerUnavailable(f"a record was refused: {why}")
+            raise BrokerUnavailable(f"the broker refused a record: {why}")
 
-    def _settled(self, acknowledged: asyncio.Future[Any]) -> None:
+    def _handle_result(self, acknowledged: asyncio.Future[Any]) -> None:
         self._under_way.discard(acknowledged)
         self._room.release()
         if not acknowledged.cancelled() and (error := acknowledged.exception()) is not None:

@@ -1,14 +1,15 @@
-"""Deletes the state of both stages for a partition, so that a worker can start from it again.
+"""Delete the state of both stages for a partition, so that a worker can start from its inputs again.
 
-    changelogs              a deletion of every key: they are compacted, so records cannot be deleted
+    changelogs              a tombstone for every key: they are compacted, so records cannot be deleted
     journal, checkpoints    all records are deleted
-    positions               inputs go on at their ends, `policies` at its beginning
+    positions               inputs continue at their ends, `policies` at its beginning
 
-A worker never starts from half of a reset. An early step deletes the journal position, and the last
-step writes the new one. In between, a worker reports a damaged partition. If a step fails, run the
+A worker cannot start from an incomplete reset: an early step deletes the journal position, and the
+last step writes the new one. In between, a worker reports a damaged partition. If a step fails, run the
 command again.
 
-The opening record in the journal tells a worker that was suspended that it has lost the partition. A tick with `state_lost` on `clock` tells watches to list their clusters again.
+The opening record in the journal tells a suspended worker that it has lost the partition. A clock tick
+with `state_lost` tells watches to send full lists of their clusters again.
 """
 
 from collections.abc import Iterable
@@ -39,25 +40,25 @@ from schemas.storage.tables import (
 )
 from schemas.topics.catalog import CLUSTER_INPUTS
 from schemas.topics.codec import decode, encode
-from schemas.topics.records import Place
+from schemas.topics.records import RecordPlace
 
-#: Consumer groups of workers, one for each value of LOADSTREAM_WORKER_STAGES.
+#: Consumer groups of workers, one per value of LOADSTREAM_WORKER_STAGES.
 _GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
 _JOURNAL, _CHECKPOINTS, _CLOCK = "journal", "checkpoints", "clock"
 _USAGE = "node-usage"
 #: Changelog with the rows of the partition itself.
 _CLUSTER = changelog_name(TABLE_OF_KIND[POSITION])
-#: The input that is read again from its beginning: a compacted topic, which has every policy.
+#: The input that is read again from its beginning: a compacted topic with all policies.
 _READ_AGAIN = "policies"
 
 
 class ResetRefused(RuntimeError):
-    """Nothing was changed; the message says why, and what to do."""
+    """Nothing was changed; the message has the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reset of a partition, before it is carried out."""
+    """A planned reset of a partition."""
 
     partition: int
     extents: dict[str, Extent]
@@ -65,7 +66,7 @@ class Plan:
 
     @property
     def lines(self) -> list[str]:
-        """Sentences for people: the records to delete, and the offsets at which inputs continue."""
+        """Sentences for the user: records to delete, and offsets at which inputs continue."""
         at = {topic: extent.next_offset for topic, extent in self.extents.items()}
         rows = sum(self._count(changelog_name(table.name)) for table in TABLES)
         ends = ", ".join(f"{topic} {at[topic]}" for topic in (_USAGE, *_kept_inputs()))
@@ -73,7 +74,7 @@ class Plan:
             f"partition {self.partition} of both stages:",
             f"  deleted: the rows of {len(TABLES)} tables ({rows} records at most), "
             f"the journal ({self._count(_JOURNAL)} records), the checkpoints ({self._count(_CHECKPOINTS)} records)",
-            f"  inputs go on at their ends, and what waits there is skipped: {ends}",
+            f"  inputs continue at their ends; unread records are skipped: {ends}",
             f"  {_READ_AGAIN} is read from its beginning: {self._count(_READ_AGAIN)} records",
         ]
 
@@ -90,24 +91,24 @@ def plan_reset(connection: Connection, partition: int) -> Plan:
         BrokerUnavailable: a broker does not answer, or topics are not as the settings say.
     """
     if connection.embedded:
-        raise ResetRefused(
-            "the embedded broker keeps nothing: end it and start it again instead of a reset"
-        )
+        raise ResetRefused("the embedded broker keeps no data: restart it instead")
     check_partitions(connection, _JOURNAL)
     partitions = connection.settings.partitions
     if partition >= partitions:
-        raise ResetRefused(f"found partition {partition}; allowed are 0 to {partitions - 1}")
+        raise ResetRefused(f"found partition {partition}; expected 0 to {partitions - 1}")
     found = find_topics(connection, expected_names())
     wrong = [name for name in expected_names() if name not in found]
     wrong += [name for name, topic in found.items() if topic.partitions != partitions]
     if wrong:
         raise ResetRefused(
             f"topics are missing or have another number of partitions: {', '.join(wrong)}. "
-            "`loadstream topic create` makes those that are missing"
+            "`loadstream topic create` creates missing topics"
         )
     members = _members(connection)
     if members:
-        raise ResetRefused(f"stop all workers first: {members} run, or stopped a moment ago")
+        raise ResetRefused(
+            f"stop all workers first: {members} are running, or were stopped just now"
+        )
     extents = read_extents(connection, found.values())
     return Plan(partition, {topic: extents[topic][partition] for topic in extents})
 
@@ -167,28 +168,28 @@ class _Writer:
         self._partition = partition
 
     def write(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> int:
-        """Write records in their order, and wait for them; offset of the last one, -1 without one."""
+        """Write records in order and wait for them; return the last offset, -1 without records."""
         for key, value in records:
-            self._sender.send_value(topic, value, Place(key or b"", self._partition, None))
+            self._sender.send_value(topic, value, RecordPlace(key or b"", self._partition, None))
         self._sender.flush()
         places, self._sender.places = self._sender.places, []
         return max((offset for _, offset in places), default=-1)
 
 
 def _kept_inputs() -> list[str]:
-    """Inputs of the cluster stage that go on at their ends."""
+    """Return the inputs of the cluster stage that continue at their ends."""
     return [topic for topic in CLUSTER_INPUTS if topic != _READ_AGAIN]
 
 
 def _keys(
     connection: Connection, topic: str, partition: int, extents: dict[str, Extent]
 ) -> list[bytes]:
-    """Keys that have a value, sorted."""
-    found: dict[bytes, bool] = {}
+    """Return the keys with a value, sorted."""
+    has_value: dict[bytes, bool] = {}
     extent = extents[topic]
     for record in read_range(connection, topic, partition, extent.first_offset, extent.next_offset):
-        found[record.key or b""] = record.value is not None
-    return sorted(key for key, there in found.items() if there)
+        has_value[record.key or b""] = record.value is not None
+    return sorted(key for key, present in has_value.items() if present)
 
 
 def _log_time(connection: Connection, plan: Plan) -> int:

@@ -1,9 +1,9 @@
-"""JSON lines into a topic: every line is read as its consumer would read it, before it is sent.
+"""Produce JSON lines into a topic. Every line is first validated as its consumer would read it.
 
-A line is sent unchanged, with unknown fields, so that a newer producer loses nothing; they are
-warned of, since most are mistyped. Its key, partition and timestamp come from the message
-(`schemas.topics.records`). A refused line is reported with its number and never sent. Delivery is acknowledged by all replicas and idempotent: a retry of the client doubles
-nothing, but producing a file twice does.
+A line is sent unchanged, including unknown fields, so that newer producers lose nothing. Unknown
+fields are reported, because most of them are mistyped. Key, partition and timestamp come from the
+message (`schemas.topics.records`). A refused line is reported with its number and not sent. Delivery
+is acknowledged by all replicas. Retries cause no duplicates; producing a file twice does.
 """
 
 import time
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import partitions_of
+from connectors.kafka.extents import count_partitions
 from connectors.kafka.producer import Sender
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
 from schemas.topics.catalog import TOPIC_BY_NAME, Topic
 from schemas.topics.codec import decode, encode
-from schemas.topics.records import Place, place
-from schemas.topics.unknown_fields import UnknownField, unknown_fields
+from schemas.topics.records import RecordPlace, place_record
+from schemas.topics.unknown_fields import UnknownField, find_unknown_fields
 
 _LINES_PER_REPORT = 500
 
@@ -34,21 +34,19 @@ class Rejection:
 
 @dataclass(slots=True)
 class ProduceSummary:
-    """The outcome of a run."""
-
     lines: int = 0
-    """Lines that held something."""
+    """Number of lines that are not empty."""
     produced: int = 0
-    """Records that the broker has acknowledged."""
+    """Number of acknowledged records."""
     value_bytes: int = 0
     rejected: int = 0
     expired: int = 0
-    """Records older than the topic keeps them."""
+    """Number of records older than the retention of the topic."""
     seconds: float = 0.0
     stopped: bool = False
-    """A line was refused, and the rest was not looked at."""
+    """True: a line was refused, and the rest was not read."""
     unknown: dict[UnknownField, int] = field(default_factory=dict)
-    """How many lines have a field that no reader knows."""
+    """Number of lines per unknown field."""
 
 
 def produce_lines(
@@ -63,11 +61,11 @@ def produce_lines(
 ) -> ProduceSummary:
     """Send the lines of a stream and wait until all are acknowledged.
 
-    `read`: how a line is read, and why it is refused. `on_progress` gets lines and bytes read so
-    far. Raises BrokerUnavailable if the topic does not exist or a record is not acknowledged
-    within 30 s; its message says which lines were not.
+    `read` validates a line. `on_progress` gets the lines and bytes read so far. Raises
+    BrokerUnavailable if the topic does not exist, or with the numbers of the lines that are not
+    acknowledged within 30 s.
     """
-    partitions = partitions_of(connection, topic.name)
+    partitions = count_partitions(connection, topic.name)
     summary = ProduceSummary()
     began = time.monotonic()
     oldest_ms = 0 if topic.compacted else time.time_ns() // 1_000_000 - topic.retention_ms
@@ -87,7 +85,7 @@ def produce_lines(
                         summary.stopped = True
                         break
                 else:
-                    for unknown in unknown_fields(topic.name, value):
+                    for unknown in find_unknown_fields(topic.name, value):
                         summary.unknown[unknown] = summary.unknown.get(unknown, 0) + 1
                     sender.send_value(topic.name, value, target, number)
                     sent += 1
@@ -109,11 +107,11 @@ def produce_lines(
 def produce_messages(
     connection: Connection, topic: str, messages: Iterable[Any]
 ) -> tuple[list[tuple[int, int]], list[str]]:
-    """Send messages; answers with partition and offset of each, and with why others are refused.
+    """Send messages; return partition and offset of each, and the reasons of refusals.
 
     Raises BrokerUnavailable.
     """
-    partitions, refused = partitions_of(connection, topic), []
+    partitions, refused = count_partitions(connection, topic), []
     with Sender(connection, keep_places=True) as sender:
         for value in map(encode, messages):
             target = _target(TOPIC_BY_NAME[topic], value, partitions, decode)
@@ -126,9 +124,9 @@ def produce_messages(
 
 
 def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers from 1; of one that is too long for a record only the beginning.
+    """Yield lines with their numbers from 1; of a line that is too long, only the beginning.
 
-    A stream without line ends could otherwise fill the memory.
+    Otherwise a stream without line breaks could fill the memory.
     """
     number = 0
     while line := stream.readline(VALUE_BYTES_MAX + 2):
@@ -140,19 +138,19 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _target(
     topic: Topic, value: bytes, partitions: int, read: Callable[[str, bytes], Any | Refusal]
-) -> Place | Refusal:
-    """Where a record belongs, or why it is refused."""
+) -> RecordPlace | Refusal:
+    """Return key and partition of the record, or why it is refused."""
     message = read(topic.name, value)
     if isinstance(message, Refusal):
         return message
-    target = place(topic, message)
+    target = place_record(topic, message)
     if target.partition is not None and target.partition >= partitions:
         return Refusal(
             "misplaced",
-            f"partition: found {target.partition}; the topic has the partitions 0 to {partitions - 1}",
+            f"partition: found {target.partition}; expected 0 to {partitions - 1}",
         )
     return target
 
 
 def _too_long() -> Refusal:
-    return Refusal("limit", f"the line has more than the {VALUE_BYTES_MAX} bytes allowed")
+    return Refusal("limit", f"the line is too long; expected at most {VALUE_BYTES_MAX} bytes")

@@ -1,7 +1,7 @@
-"""The one producer of ours: every record is compressed, acknowledged by all replicas, and written once.
+"""The producer: every record is compressed, acknowledged by all replicas, and written once.
 
-Retries double nothing (idempotence). zstd makes a journal record or a sample several times smaller;
-Kafka and all our consumers read it.
+Retries cause no duplicates (idempotence). zstd makes a journal record or a sample several times
+smaller.
 """
 
 import asyncio
@@ -11,36 +11,36 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 from connectors.kafka.client import BrokerUnavailable, Connection, event_loop, wait_for
-from connectors.kafka.reconnect import connected, never_expire, start_client
+from connectors.kafka.reconnect import connect_client, never_expire, start_client
 from schemas.base.limits import BATCH_BYTES_MAX
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
-from schemas.topics.records import Place, place
+from schemas.topics.records import RecordPlace, place_record
 
-#: Compression of all our records.
+#: Compression of all records.
 COMPRESSION = "zstd"
 
 
 async def connect_producer(settings: KafkaSettings, **options: Any) -> Any:
-    """Return a producer of aiokafka that has started and keeps records until they are acknowledged.
+    """Return a started producer of aiokafka that keeps records until they are acknowledged.
 
-    Waits while no broker answers. `options` replace ours.
+    Waits until a broker answers. `options` replace the default ones.
     """
-    producer = await connected(lambda: _make(settings, options))
+    producer = await connect_client(lambda: _create(settings, options))
     never_expire(producer)
     return producer
 
 
 async def start_producer(settings: KafkaSettings, **options: Any) -> Any:
-    """Return a producer that has started and gives records up after `request_timeout_ms`.
+    """Return a started producer that drops records after `request_timeout_ms`.
 
     Raises KafkaError if no broker answers.
     """
-    return await start_client(lambda: _make(settings, options))
+    return await start_client(lambda: _create(settings, options))
 
 
-def _make(settings: KafkaSettings, options: dict[str, Any]) -> Any:
+def _create(settings: KafkaSettings, options: dict[str, Any]) -> Any:
     from aiokafka import AIOKafkaProducer
 
     return AIOKafkaProducer(
@@ -54,9 +54,9 @@ def _make(settings: KafkaSettings, options: dict[str, Any]) -> Any:
     )
 
 
-#: How long a record may wait for its acknowledgement before the broker counts as gone.
+#: Timeout of an acknowledgement.
 DELIVERY_TIMEOUT_MS = 30_000
-#: Most bytes of values that wait for the producer; more of them are waited for.
+#: Most bytes of waiting values; then `send` waits.
 _WAITING_BYTES_MAX = 64 * 1024 * 1024
 _WAIT_S = 0.01
 
@@ -65,11 +65,11 @@ class _Waiting(NamedTuple):
     number: int
     topic: str
     value: bytes | None
-    target: Place
+    target: RecordPlace
 
 
 class Sender:
-    """Sends records to any topic; `flush` says whether they have arrived. A context manager."""
+    """Sends records to any topic; `flush` waits for their acknowledgements. A context manager."""
 
     def __init__(
         self, connection: Connection, *, linger_ms: int = 20, keep_places: bool = False
@@ -77,9 +77,9 @@ class Sender:
         """Connect; raises BrokerUnavailable.
 
         Args:
-            connection: an open one.
-            linger_ms: how long a record may wait for others to be sent with.
-            keep_places: remember where each record is written; for few of them.
+            connection: an open connection.
+            linger_ms: how long a record may wait to be sent together with others.
+            keep_places: remember partition and offset of each record (for small numbers of records).
         """
         from aiokafka.errors import KafkaError
 
@@ -87,14 +87,14 @@ class Sender:
         self._keep_places = keep_places
         self._sent = 0
         self._refused: list[tuple[int, str]] = []
-        """Number and cause of each record that was not taken."""
+        """Number and cause of each failed record."""
         self.places: list[tuple[int, int]] = []
-        """Partition and offset of the acknowledged records, if they are kept."""
+        """Partition and offset of acknowledged records, with `keep_places`."""
         self._waiting: deque[_Waiting] = deque()
         self._given_bytes = self._taken_bytes = 0
-        """Bytes of values that callers have given, and that the producer has taken."""
+        """Bytes of values that callers have given and the producer has taken."""
         self._under_way: dict[asyncio.Future[Any], int] = {}
-        """Number of each record that is not acknowledged yet."""
+        """Number of each record without acknowledgement."""
         self._loop = event_loop()
         self._handing_over: asyncio.Task[None] | None = None
         try:
@@ -117,17 +117,19 @@ class Sender:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a record was not taken, as far as is known now."""
+        """Whether a record has failed so far."""
         return bool(self._refused)
 
     def send(self, topic: str, message: Any) -> None:
-        """Send a message to where it belongs."""
-        self.send_value(topic, encode(message), place(TOPIC_BY_NAME[topic], message))
+        """Send a message to its partition."""
+        self.send_value(topic, encode(message), place_record(TOPIC_BY_NAME[topic], message))
 
-    def send_value(self, topic: str, value: bytes | None, target: Place, number: int = 0) -> None:
-        """Hand a record over, which is on its way a moment later; waits while too many do.
+    def send_value(
+        self, topic: str, value: bytes | None, target: RecordPlace, number: int = 0
+    ) -> None:
+        """Hand a record over without waiting for its acknowledgement; waits while too many bytes wait.
 
-        `number` names the record if it fails; 0: its number among those sent.
+        `number` identifies the record in errors; 0: its number among all sent records.
         """
         self._sent += 1
         while self._given_bytes - self._taken_bytes > _WAITING_BYTES_MAX:
@@ -138,13 +140,13 @@ class Sender:
             self._loop.call_soon_threadsafe(self._begin)
 
     def flush(self, unit: str = "record") -> None:
-        """Wait until all is acknowledged.
+        """Wait until all records are acknowledged.
 
         Args:
             unit: what the numbers of records count, for the error.
 
         Raises:
-            BrokerUnavailable: something is not; it says from which number on.
+            BrokerUnavailable: records are not acknowledged; it names the first.
         """
         wait_for(self._flush())
         if not self._refused:
@@ -157,7 +159,7 @@ class Sender:
         )
 
     def close(self) -> None:
-        """Disconnect; gives up what is not acknowledged yet."""
+        """Disconnect; drops records without acknowledgement."""
         wait_for(self._close())
 
     def _begin(self) -> asyncio.Future[None]:
@@ -189,7 +191,7 @@ class Sender:
     def _settle(self, acknowledged: "asyncio.Future[Any]") -> None:
         number = self._under_way.pop(acknowledged, None)
         if number is None or acknowledged.cancelled():
-            return  # it was given up before
+            return  # it was dropped before
         error = acknowledged.exception()
         if error is not None:
             self._refuse(number, error)
@@ -209,11 +211,11 @@ class Sender:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Refuse what is not acknowledged."""
+        """Refuse all records without acknowledgement."""
         if self._handing_over is not None:
             self._handing_over.cancel()
         under_way = dict(self._under_way)
-        numbers = [*under_way.values(), *(each.number for each in self._waiting)]
+        numbers = [*under_way.values(), *(record.number for record in self._waiting)]
         self._refused += [(number, "no acknowledgement") for number in numbers]
         self._under_way.clear()
         self._waiting.clear()
@@ -223,7 +225,7 @@ class Sender:
     async def _close(self) -> None:
         if self._under_way or self._waiting or self._refused:
             self._give_up()
-            # To stop a producer is to wait for what it has.
+            # stop() would wait for all records.
             self._producer._closed = True  # noqa: SLF001 - no other way
             with suppress(asyncio.CancelledError):
                 await self._producer._sender.close()  # noqa: SLF001 - no other way

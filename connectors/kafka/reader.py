@@ -1,12 +1,12 @@
-"""The one reader of ours: records of partitions from given offsets on.
+"""The reader: records of partitions from given offsets on.
 
-There is no consumer group, so no committed offset moves, and many may read the same at once.
-`PartitionReader` is asynchronous; `Reader` serves commands, which block, and gives up when no broker
-answers.
+There is no consumer group, so no committed offset changes, and several readers can read the same
+partition. `PartitionReader` is asynchronous. `Reader` blocks, for commands, and raises an error when no
+broker answers.
 
-Offsets without a record are normal and no loss: markers of transactions, records that compaction has
-removed. Records that the broker has deleted before they were read come as one `Gap`. Records of
-aborted transactions are read, since workers read them. Not guaranteed: an order between partitions.
+Offsets without a record are normal: transaction markers, and records removed by compaction. Records
+deleted before they were read are reported as one `Gap`. Records of aborted transactions are read,
+because workers read them, too. Records of different partitions have no order.
 """
 
 import asyncio
@@ -23,29 +23,29 @@ from schemas.base.limits import BATCH_BYTES_MAX
 if TYPE_CHECKING:
     from schemas.settings.connection import KafkaSettings
 
-#: Timestamp of a record without one.
+#: `timestamp_ms` of a record without a timestamp.
 NO_TIME = -1
 
 #: Topic and number of a partition.
 Partition = tuple[str, int]
 
-#: When a broker has answered last, in milliseconds, and the partition's end by that answer.
+#: Time of a broker's last answer in milliseconds, and the partition's end in that answer.
 _Answer = tuple[int | None, int | None]
 
 #: How long `Reader.more` waits for the first record, in seconds.
 _WAIT_S = 0.25
-#: Most records that are handed out at once.
+#: Most records per call of `poll`.
 RECORDS_MAX = 2_000
 
 
 class Record(NamedTuple):
-    """One record of a partition, unchanged."""
+    """One record of a partition."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    """`NO_TIME`: it has none."""
+    """`NO_TIME` without a timestamp."""
     key: bytes | None
     value: bytes | None
 
@@ -57,23 +57,23 @@ class Gap:
     topic: str
     partition: int
     first_offset: int
-    """First one that is missing."""
+    """Offset of the first missing record."""
     next_offset: int
-    """First one that is there again."""
+    """Offset of the first existing record after the gap."""
 
     def __str__(self) -> str:
         return (
-            f"{self.topic} partition {self.partition}: the records {self.first_offset} to "
-            f"{self.next_offset - 1} are gone, deleted by the broker"
+            f"{self.topic} partition {self.partition}: the broker has deleted the records "
+            f"{self.first_offset} to {self.next_offset - 1}"
         )
 
 
 class TopicReplaced(RuntimeError):
-    """A partition ends before the offset that is wanted; the message names both."""
+    """A partition ends before the wanted offset; the message has both offsets."""
 
 
 class PartitionReader:
-    """Reads partitions forward; `start` it, and `stop` it afterwards.
+    """Reads partitions forward; call `start` first and `stop` at the end.
 
     All methods raise KafkaError of aiokafka.
     """
@@ -87,16 +87,13 @@ class PartitionReader:
         fetch_bytes_max: int = BATCH_BYTES_MAX,
         records_max: int = RECORDS_MAX,
     ) -> None:
-        """Begin at an offset in each partition.
-
-        Args:
-            settings: how to reach Kafka.
-            starts: offset of the first record that is wanted, by partition.
-            fetch_wait_ms: how long a broker may hold back an answer without records. The embedded
-                one always does.
-            fetch_bytes_max: most bytes of a partition that a broker sends at once; a larger record
-                comes alone.
-            records_max: most records that `poll` returns.
+        """Args:
+        settings: how to reach Kafka.
+        starts: offset of the first record to read, by partition.
+        fetch_wait_ms: how long a broker may delay an answer without records; the embedded broker
+            always does.
+        fetch_bytes_max: most bytes of a partition per fetch; a larger record is sent alone.
+        records_max: most records that `poll` returns.
         """
         self._settings = settings
         self._next = dict(starts)
@@ -113,13 +110,12 @@ class PartitionReader:
         self._answered_s = time.monotonic()
 
     async def start(self) -> None:
-        """Connect."""
         from aiokafka import AIOKafkaConsumer
 
         self._consumer = AIOKafkaConsumer(
             **self._settings.aiokafka_options(),
             enable_auto_commit=False,
-            auto_offset_reset="none",  # records that are gone must be noticed
+            auto_offset_reset="none",  # so that deleted records are noticed
             fetch_max_wait_ms=self._fetch_wait_ms,
             max_partition_fetch_bytes=self._fetch_bytes_max,
         )
@@ -129,7 +125,7 @@ class PartitionReader:
             self.assign(self._next)
 
     def assign(self, starts: Mapping[Partition, int]) -> None:
-        """Read these partitions from now on, from these offsets on."""
+        """Read these partitions from these offsets on."""
         from aiokafka import TopicPartition
 
         self._next = dict(starts)
@@ -138,7 +134,9 @@ class PartitionReader:
         for place, offset in starts.items():
             self._consumer.seek(self._places[place], offset)
         self._seen_ms = dict.fromkeys(starts)
+        """Time of the broker's last answer when each partition reached its position."""
         self._ended = {}
+        """Ends of partitions without records after the position."""
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -147,61 +145,62 @@ class PartitionReader:
         try:
             await self._consumer.stop()
         except asyncio.CancelledError:
-            # aiokafka raises it if a connection was being made; the rest is then left open.
+            # aiokafka raises it while a connection is being opened, and leaves other connections open.
             await self._consumer._client.close()  # noqa: SLF001 - no other way
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]  # in a task always
                 raise
 
     @property
     def partitions(self) -> frozenset[Partition]:
-        """The partitions that are read."""
         return frozenset(self._next)
 
     def position(self, place: Partition) -> int:
-        """Offset behind the last one that was read or passed over."""
+        """Return the offset after the last one that was read or skipped."""
         return self._next[place]
 
     def has_passed(self, place: Partition, end: int) -> bool:
-        """Tell whether no record before the offset `end` is still to come."""
+        """Tell whether all records before the offset `end` have been read."""
         return self._next[place] >= end or self._ended.get(place, -1) >= end
 
     def has_ended(self, place: Partition) -> bool:
-        """Tell whether the broker has nothing behind the position."""
+        """Tell whether the broker has no records after the position."""
         return place in self._ended
 
     async def extent(self, place: Partition) -> tuple[int, int]:
-        """Return the first offset of a partition and the one that its next record gets."""
+        """Return first and next offset of a partition."""
         return (await self.extents([place]))[place]
 
     async def extents(self, places: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Return the first offset of each partition and the one that its next record gets."""
+        """Return first and next offset of each partition."""
         from aiokafka import TopicPartition
 
         if not places:
-            await self._consumer.topics()  # whether a broker answers is an answer too
+            await self._consumer.topics()  # to find out whether a broker answers
             return {}
         partitions = [TopicPartition(*place) for place in places]
         first = await self._consumer.beginning_offsets(partitions)
         ends = await self._consumer.end_offsets(partitions)
-        return {(each.topic, each.partition): (first[each], ends[each]) for each in partitions}
+        return {(place.topic, place.partition): (first[place], ends[place]) for place in partitions}
 
     async def offset_since(self, place: Partition, since_ms: int) -> int | None:
-        """Return the offset of the first record of `since_ms` or later; None: the broker knows none."""
+        """Return the offset of the first record of `since_ms` or later; None: the broker knows
+        none."""
         from aiokafka import TopicPartition
 
-        each = TopicPartition(*place)
-        found = (await self._consumer.offsets_for_times({each: max(0, since_ms)}))[each]
+        partition = TopicPartition(*place)
+        times = {partition: max(0, since_ms)}
+        found = (await self._consumer.offsets_for_times(times))[partition]
         return None if found is None or found.offset < 0 else found.offset
 
     @property
     def silent_s(self) -> float:
-        """Seconds since a broker has answered."""
+        """Seconds since the last answer of a broker."""
         return time.monotonic() - self._answered_s
 
     async def poll(self, wait_s: float) -> list[Record | Gap] | None:
-        """Return what comes next; waits for its first record.
+        """Return the next records; waits for the first one.
 
-        An empty list: a partition has ended, or offsets without records were passed. None: neither.
+        An empty list: a partition has ended, or offsets without records were skipped. None: neither.
 
         Raises:
             TopicReplaced: a partition ends before its position.
@@ -220,7 +219,9 @@ class PartitionReader:
             )
         except OffsetOutOfRangeError as error:
             self._answered_s = time.monotonic()
-            found = [await self._go_on((each.topic, each.partition)) for each in error.args[0]]
+            found = [
+                await self._skip_deleted((each.topic, each.partition)) for each in error.args[0]
+            ]
             return [gap for gap in found if gap is not None]
         records: list[Record | Gap] = [
             Record(
@@ -234,12 +235,12 @@ class PartitionReader:
             for place, batch in batches.items()
             for each in batch
         ]
-        # With fewer records than allowed, no partition has one that was fetched and not handed out.
+        # With fewer records than the maximum, no fetched record is left.
         moved = await self._move(answers, drained=len(records) < self._records_max)
         return records if records or moved else None
 
     async def _move(self, answers: Mapping[Partition, _Answer], *, drained: bool) -> bool:
-        """Note positions and ends of the partitions; tell whether one has changed."""
+        """Update positions and ends of the partitions; tell whether one has changed."""
         changed = False
         for place, each in self._places.items():
             position = await self._consumer.position(each)
@@ -251,20 +252,20 @@ class PartitionReader:
                 continue
             answered_ms, end = answers[place]
             if drained and answered_ms not in (None, self._seen_ms[place]) and end is not None:
-                # The broker has answered since the position was reached, and sent nothing.
+                # The broker has answered without records since the position was reached.
                 changed |= place not in self._ended
                 self._ended[place] = end
         return changed
 
-    async def _go_on(self, place: Partition) -> Gap | None:
-        """Go on with the first record that is there."""
+    async def _skip_deleted(self, place: Partition) -> Gap | None:
+        """Continue with the first existing record."""
         topic, partition = place
         first, end = await self.extent(place)
         missing = self._next[place]
         if missing > end:
             raise TopicReplaced(
-                f"{topic} partition {partition} ends at offset {end}; expected were records from "
-                f"{missing} on: the topic was deleted and made again. Restart this process"
+                f"{topic} partition {partition} ends at offset {end}; expected records from offset "
+                f"{missing} on: the topic was deleted and created again. Restart this process"
             )
         self._next[place] = max(missing, first)
         self._consumer.seek(self._places[place], self._next[place])
@@ -280,7 +281,7 @@ class Reader:
     def __init__(
         self, connection: Connection, starts: Mapping[Partition, int], *, fetch_wait_ms: int = 100
     ) -> None:
-        """As of `PartitionReader`."""
+        """Arguments are those of `PartitionReader`."""
         self._connection = connection
         self._silent_s = 0.0
         self._reader = PartitionReader(connection.settings, starts, fetch_wait_ms=fetch_wait_ms)
@@ -299,15 +300,15 @@ class Reader:
         wait_for(self._reader.stop())
 
     def poll(self, wait_s: float) -> list[Record | Gap]:
-        """Return what comes next; waits for its first record, or for the end of a partition."""
+        """Return the next records; waits for the first one, or for the end of a partition."""
         return self._run(self._reader.poll(wait_s)) or []
 
     def more(self, *, due: bool) -> list[Record | Gap]:
-        """As `poll`; with `due`, that nothing comes is an error as well.
+        """Return the next records; with `due`, a missing record is an error, too.
 
         Raises:
-            BrokerUnavailable: no broker has answered for `connect_timeout_s`, or what is due has
-                not come for three times as long.
+            BrokerUnavailable: no broker has answered for `connect_timeout_s`, or a due record has not
+                arrived for three times as long.
         """
         began_s = time.monotonic()
         found: list[Record | Gap] | None = self._run(self._reader.poll(_WAIT_S))
@@ -352,42 +353,42 @@ class Reader:
 
 
 class Cursor:
-    """One partition, read as far as is asked for each time; what is gone is passed over."""
+    """Reads one partition in steps; deleted records are skipped."""
 
     def __init__(
         self, connection: Connection, topic: str, partition: int, first_offset: int = 0
     ) -> None:
-        """Begin at an offset; `close` it afterwards."""
+        """Start at an offset; call `close` at the end."""
         self._place = (topic, partition)
         self._reader = Reader(connection, {self._place: first_offset})
-        self._ahead: deque[Record] = deque()
+        self._buffered: deque[Record] = deque()
 
     def close(self) -> None:
         """Disconnect."""
         self._reader.close()
 
     def through(self, last_offset: int) -> Iterator[Record]:
-        """Records after those given before, up to and with an offset; fewer if the partition ends.
+        """Yield the records after the previous ones, up to and including an offset.
 
         Raises BrokerUnavailable.
         """
         while True:
-            while self._ahead:
-                if self._ahead[0].offset > last_offset:
+            while self._buffered:
+                if self._buffered[0].offset > last_offset:
                     return
-                yield self._ahead.popleft()
+                yield self._buffered.popleft()
             if self._reader.has_passed(self._place, last_offset + 1):
                 return
             if self._reader.has_ended(self._place):
                 return
             found = self._reader.more(due=True)
-            self._ahead.extend(each for each in found if isinstance(each, Record))
+            self._buffered.extend(record for record in found if isinstance(record, Record))
 
 
 def read_range(
     connection: Connection, topic: str, partition: int, first: int, end: int
 ) -> Iterator[Record]:
-    """Records with offsets from `first` up to and without `end`. Raises BrokerUnavailable."""
+    """Yield records with offsets from `first` up to `end` (exclusive). Raises BrokerUnavailable."""
     if first < end:
         with closing(Cursor(connection, topic, partition, first)) as cursor:
             yield from cursor.through(end - 1)

@@ -1,7 +1,8 @@
-"""The records of one partition since a moment, up to its end or for ever; read without blocking.
+"""Records of one partition since a time, up to its end or forever, without blocking.
 
-The embedded broker does not know times. There the newest record tells whether any may be recent, and
-then all are read. All functions raise KafkaError of aiokafka if a broker does not answer.
+The embedded broker cannot find offsets by time. There the timestamp of the newest record decides
+whether all records are read or none. All functions raise KafkaError of aiokafka if a broker does not
+answer.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -11,20 +12,20 @@ from connectors.kafka.reader import Partition, PartitionReader, Record
 from schemas.settings.connection import KafkaSettings
 
 _POLL_S = 0.5
-#: `newest` looks at one offset first, then at so many times more before the end.
+#: `read_newest` looks at one offset first, then at so many times more before the end.
 _GROWTH = 8
 
 
-async def first_since(kafka: KafkaSettings, topic: str, partition: int, since_ms: int) -> int:
+async def find_first_since(kafka: KafkaSettings, topic: str, partition: int, since_ms: int) -> int:
     """Return the offset of the first record of `since_ms` or later; the end if there is none."""
     async with _reader(kafka) as reader:
         return await _first(reader, (topic, partition), since_ms)
 
 
-async def recent(
+async def read_since(
     kafka: KafkaSettings, topic: str, partition: int, since_ms: int
 ) -> AsyncIterator[Record]:
-    """Yield the records from the first one of `since_ms` or later up to the end."""
+    """Yield the records from the first one of `since_ms` or later to the end."""
     place = (topic, partition)
     async with _reader(kafka) as reader:
         _, end = await reader.extent(place)
@@ -34,23 +35,23 @@ async def recent(
                 yield record
 
 
-async def newest(kafka: KafkaSettings, topic: str, partition: int) -> Record | None:
+async def read_newest(kafka: KafkaSettings, topic: str, partition: int) -> Record | None:
     """Return the newest record, or None."""
     async with _reader(kafka) as reader:
         return await _newest(reader, (topic, partition))
 
 
-async def end_of(kafka: KafkaSettings, topic: str, partition: int) -> int:
+async def find_end(kafka: KafkaSettings, topic: str, partition: int) -> int:
     """Return the offset of the next record."""
     async with _reader(kafka) as reader:
         _, end = await reader.extent((topic, partition))
         return end
 
 
-async def follow(
+async def follow_partition(
     kafka: KafkaSettings, topic: str, partition: int, offset: int
 ) -> AsyncIterator[Record]:
-    """Yield the records from an offset on, for ever."""
+    """Yield the records from an offset on, forever."""
     async with _reader(kafka) as reader:
         reader.assign({(topic, partition): offset})
         while True:
@@ -78,7 +79,7 @@ async def _newest(reader: PartitionReader, place: Partition) -> Record | None:
             return records[-1]
         if begin == first:
             return None
-        offsets *= _GROWTH  # the last offsets hold no record, such as the end of a transaction
+        offsets *= _GROWTH  # the last offsets have no records, such as transaction markers
     return None
 
 

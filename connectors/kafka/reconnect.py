@@ -1,11 +1,11 @@
-"""Brokers that go away are waited for: a missing answer never ends a process.
+"""Keep clients of aiokafka alive while brokers are down.
 
-aiokafka reconnects by itself, with three exceptions, which are handled here:
+aiokafka reconnects by itself, with three exceptions that are handled here:
 
-1. A client that starts while no broker answers raises.
-2. A producer gives up records that no leader has taken for the time of a request.
-3. Under uvloop a write to a connection that was just lost raises an error that aiokafka does not
-   recognize as a lost connection, so the fetch that gets it ends the consumer without a message.
+1. A client that starts while no broker answers raises an error.
+2. A producer drops records that no leader has accepted within the request timeout.
+3. Under uvloop, a write to a connection that was just lost raises an error that aiokafka does not
+   recognize as a lost connection, so the fetch ends the consumer without a message.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 RETRY_S = 1.0
 
 
-async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
-    """Return the answer to a question; asks again while no broker answers. `what` is logged once."""
+async def ask_until_answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
+    """Return the result of a request; repeats it while no broker answers. `what` is logged once."""
     silent = False
     while True:
         try:
             return await ask()
         except KafkaError as error:
-            if not passes(error):
+            if not is_temporary(error):
                 raise
             if not silent:
                 logger.warning("%s: trying again until brokers answer: %s", what, error)
@@ -46,13 +46,13 @@ async def answered(ask: Callable[[], Awaitable[T]], what: str) -> T:
             await asyncio.sleep(RETRY_S)
 
 
-async def connected(make: Callable[[], Any]) -> Any:
-    """Return a client of aiokafka that has started; waits while no broker answers."""
-    return await answered(lambda: start_client(make), "connecting")
+async def connect_client(make: Callable[[], Any]) -> Any:
+    """Return a started client of aiokafka; waits until a broker answers."""
+    return await ask_until_answered(lambda: start_client(make), "connecting")
 
 
 async def start_client(make: Callable[[], Any]) -> Any:
-    """Return a client of aiokafka that has started. Raises KafkaError if no broker answers."""
+    """Return a started client of aiokafka. Raises KafkaError if no broker answers."""
     client = make()
     try:
         await client.start()
@@ -62,13 +62,13 @@ async def start_client(make: Callable[[], Any]) -> Any:
     return client
 
 
-def passes(error: KafkaError) -> bool:
-    """Tell whether an error ends when the brokers answer again, or the topic is there again."""
+def is_temporary(error: KafkaError) -> bool:
+    """Tell whether an error ends when brokers answer again, or the topic exists again."""
     return error.retriable or isinstance(error, KafkaTimeoutError | UnknownTopicOrPartitionError)
 
 
 def never_expire(producer: Any) -> None:
-    """Let a producer keep what it was given until it is acknowledged or refused."""
+    """Let a producer keep records until they are acknowledged or refused."""
     producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001 - aiokafka names no other way
 
 
@@ -76,12 +76,12 @@ class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no 
     """A connection that closes when a write fails, whatever error the event loop raises."""
 
     def send(self, *args: Any, **options: Any) -> Any:
-        return self._sent(super().send, *args, **options)
+        return self._close_on_error(super().send, *args, **options)
 
     def _send_sasl_token(self, *args: Any, **options: Any) -> Any:
-        return self._sent(super()._send_sasl_token, *args, **options)
+        return self._close_on_error(super()._send_sasl_token, *args, **options)
 
-    def _sent(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def _close_on_error(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
         try:
             return send(*args, **options)
         except KafkaError:
@@ -94,5 +94,5 @@ class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no 
 
 
 def mend_connections() -> None:
-    """Let all further connections of aiokafka survive a write to one that has just been lost."""
+    """Let new connections of aiokafka survive a write after a lost connection."""
     conn.AIOKafkaConnection = _Connection

@@ -1,4 +1,4 @@
-"""Rows of a cluster, read from the changelog of a worker's table.
+"""Rows of a cluster from the changelog of a worker's table.
 
 A worker writes its rows every few seconds, so the newest changes may be missing.
 """
@@ -6,7 +6,7 @@ A worker writes its rows every few seconds, so the newest changes may be missing
 from typing import TypeVar
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import extents_of
+from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
 from schemas.base.message import Message
@@ -18,9 +18,9 @@ R = TypeVar("R", bound=Message)
 
 
 def read_rows(connection: Connection, kind: str, cluster: str, row_class: type[R]) -> list[R]:
-    """Return the newest rows of a kind of a cluster. Raises BrokerUnavailable."""
+    """Return the newest rows of one kind in a cluster. Raises BrokerUnavailable."""
     topic = changelog_name(TABLE_OF_KIND[kind])
-    extents = extents_of(connection, topic)
+    extents = read_topic_extents(connection, topic)
     extent = extents[partition_for(cluster.encode(), len(extents))]
     prefix = row_key(extent.partition, cluster, kind).encode()
     rows: dict[bytes, R] = {}

@@ -1,8 +1,8 @@
-"""Records of a topic as they come, read without a consumer group: no committed offset moves.
+"""Records of a topic as they arrive, without a consumer group, so no committed offset changes.
 
-A bounded read ends at what was newest when it began; following goes on. The order holds within a
-partition, and so within a cluster. Records that are gone are reported as a `Gap`: the
-embedded broker drops the oldest after about 5 MB a partition, a real one by its retention.
+A bounded read ends at the end of the partitions when it began; following continues. Records are in
+order within a partition, and so within a cluster. Deleted records are reported as a `Gap`: the embedded
+broker drops the oldest after about 5 MB per partition, a real one by its retention.
 """
 
 from base64 import b64encode
@@ -14,27 +14,27 @@ from typing import Any, Literal
 import orjson
 
 from connectors.kafka.client import Connection
-from connectors.kafka.extents import Extent, extents_of, offsets_since
+from connectors.kafka.extents import Extent, find_offsets_since, read_topic_extents
 from connectors.kafka.reader import Gap, Partition, Reader
 from connectors.units import duration_ms
 from schemas.base.message import INT64_MIN
 from schemas.base.refusals import Refusal
-from schemas.messages.dead_letters import DeadLetter, cluster_of
+from schemas.messages.dead_letters import DeadLetter, parse_cluster
 from schemas.topics.catalog import Topic
 from schemas.topics.codec import decode
 
-#: Where reading begins: a time is in milliseconds since 1970 and means the timestamps of records.
+#: Where reading begins; a number is a record timestamp in milliseconds since 1970.
 Start = Literal["beginning", "end"] | int
-#: How a time may be written.
+#: Formats of a time, for messages.
 TIMES = (
-    "a time ago such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (UTC unless said otherwise), or "
+    "an age such as 15m or 2h, a time such as 2026-11-20T14:00:00Z (default zone: UTC), or "
     "milliseconds since 1970"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record and what it says."""
+    """A record and its message."""
 
     topic: str
     partition: int
@@ -43,16 +43,16 @@ class Entry:
     key: bytes | None
     value: bytes | None
     message: Any
-    """The message, or a Refusal if the record holds none."""
+    """The message, or a Refusal if the record is invalid."""
 
     @property
     def cluster(self) -> str | None:
-        """Cluster that the record is about, by its message or else by its key.
+        """Cluster of the record, from its message or its key.
 
-        A dead letter is about the cluster of the record in it.
+        A dead letter belongs to the cluster of its source record.
         """
         if isinstance(self.message, DeadLetter):
-            return cluster_of(self.message)
+            return parse_cluster(self.message)
         named = getattr(self.message, "cluster", None)
         if named is None and isinstance(self.message, Refusal) and self.key is not None:
             named = self.key.decode(errors="replace").partition("/")[0]
@@ -60,9 +60,9 @@ class Entry:
 
 
 def parse_start(text: str, now_ms: int) -> Start:
-    """`beginning`, `end`, a time ago (`15m`), ISO 8601 (UTC unless said), or epoch milliseconds.
+    """Parse `beginning`, `end`, an age (`15m`), ISO 8601 (default zone: UTC), or epoch milliseconds.
 
-    Raises ValueError with a sentence if it is none of these.
+    Raises ValueError with a sentence for other texts.
     """
     if text in ("beginning", "end"):
         return text  # type: ignore[return-value]  # mypy keeps `str`
@@ -73,7 +73,7 @@ def parse_start(text: str, now_ms: int) -> Start:
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
-    """Milliseconds since 1970 of one of `TIMES`; none: the text is none of these."""
+    """Return one of `TIMES` in milliseconds since 1970; None: invalid text."""
     if (ago_ms := duration_ms(text)) is not None:
         return now_ms - ago_ms
     if text.isascii() and text.isdecimal() and len(text) == 13:
@@ -96,14 +96,13 @@ def read_entries(
     last: int | None = None,
     extents: tuple[Extent, ...] | None = None,
 ) -> Iterator[Entry | Gap]:
-    """Records from `start` to the end, or on and on; at most `last` of a partition.
+    """Yield records from `start` to the end, or forever; at most the `last` ones of each partition.
 
-    `extents` say where the partitions begin and end; none: as they do now.
-
-    Raises BrokerUnavailable if the topic does not exist, or if no broker answers for
-    `connect_timeout_s` while something is to be read.
+    `extents` are first and next offsets of the partitions; None: the current ones. Raises
+    BrokerUnavailable if the topic does not exist, or no broker answers for `connect_timeout_s` while
+    records are missing.
     """
-    extents = extents or extents_of(connection, topic.name)
+    extents = extents or read_topic_extents(connection, topic.name)
     if last is not None:
         extents = tuple(
             replace(each, first_offset=max(each.first_offset, each.next_offset - last))
@@ -113,11 +112,11 @@ def read_entries(
     ends = {(topic.name, each.partition): each.next_offset for each in extents}
     for each in extents:
         first = starts[topic.name, each.partition]
-        # Reading from the beginning means record 0.
+        # A read from the beginning starts at offset 0.
         if start != "end" and last is None and first == each.first_offset > 0:
             yield Gap(topic.name, each.partition, 0, first)
     starts = {place: first for place, first in starts.items() if follow or first < ends[place]}
-    # From the beginning on any time will do, also what a producer takes for none, below 0.
+    # Without a start time, all timestamps are accepted, even negative ones.
     since_ms = start if isinstance(start, int) else INT64_MIN
     with Reader(connection, starts) as reader:
         unfinished = set(starts)
@@ -136,26 +135,26 @@ def read_entries(
 def _starts(
     connection: Connection, topic: str, start: Start, extents: tuple[Extent, ...]
 ) -> dict[Partition, int]:
-    """Offset to begin at in each partition."""
+    """Return the first offset to read in each partition."""
     if start == "end":
         return {(topic, each.partition): each.next_offset for each in extents}
-    # The embedded broker cannot find offsets by time: all is read, and the older left out.
+    # The embedded broker cannot find offsets by time: older records are read and skipped.
     if start == "beginning" or connection.embedded:
         return {(topic, each.partition): each.first_offset for each in extents}
-    # Below 0 brokers take some numbers for other questions, and refuse all others.
-    since = offsets_since(connection, topic, len(extents), max(0, start))
+    # Brokers interpret negative times as other requests, or refuse them.
+    since = find_offsets_since(connection, topic, len(extents), max(0, start))
     return {
         (topic, each.partition): max(each.first_offset, first if first >= 0 else each.next_offset)
         for each, first in zip(extents, since, strict=True)
     }
 
 
-def as_json(entry: Entry, state: Callable[[Entry], str] | None = None) -> str:
-    """The record with its place as one JSON object; a value that is no message as base64.
+def format_json(entry: Entry, state: Callable[[Entry], str] | None = None) -> str:
+    """Return the record with its position as one JSON object; an invalid value as base64.
 
-    `state` says the outcome of a record; none: nothing is known of it.
+    `state` returns the state of a record; None: unknown.
     """
-    whole: dict[str, Any] = {
+    record: dict[str, Any] = {
         "topic": entry.topic,
         "partition": entry.partition,
         "offset": entry.offset,
@@ -163,18 +162,18 @@ def as_json(entry: Entry, state: Callable[[Entry], str] | None = None) -> str:
         "key": None if entry.key is None else entry.key.decode(errors="replace"),
     }
     if state is not None:
-        whole["state"] = state(entry)
+        record["state"] = state(entry)
     if isinstance(entry.message, Refusal):
         value = None if entry.value is None else b64encode(entry.value).decode()
-        whole |= {"refused": entry.message.reason, "value_base64": value}
+        record |= {"refused": entry.message.reason, "value_base64": value}
     else:
         try:
-            # As it was written, with the fields that this version does not know.
-            whole["value"] = orjson.loads(entry.value or b"")
+            # The original value, including fields that this version does not know.
+            record["value"] = orjson.loads(entry.value or b"")
         except orjson.JSONDecodeError:
-            # Such a field holds NaN, which is read here and is no JSON.
-            whole["value"] = entry.message.payload()
-    return orjson.dumps(whole).decode()
+            # The validator accepts NaN, which is not JSON.
+            record["value"] = entry.message.payload()
+    return orjson.dumps(record).decode()
 
 
 _KEYS_WITH_CLUSTER = ("cluster", "cluster/node", "source topic")
@@ -182,13 +181,13 @@ _KEYS_WITH_CLUSTER = ("cluster", "cluster/node", "source topic")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters of records; without any filter all records are taken."""
+    """Filters of records; without a filter all records are selected."""
 
     cluster: str | None = None
     pod: tuple[str, str] | None = None
     """Namespace and name."""
     kind: str | None = None
-    """The field `kind` of messages."""
+    """Value of the messages' field `kind`."""
 
     @classmethod
     def of(
@@ -198,16 +197,17 @@ class Selection:
         pod: tuple[str, str] | None,
         kind: str | None = None,
     ) -> "Selection":
-        """Raises ValueError with a sentence if records of the topic are about no such thing."""
+        """Return a selection; raises ValueError if records of the topic do not have these
+        properties."""
         if cluster is not None and topic.key not in _KEYS_WITH_CLUSTER:
             raise ValueError(
-                f"--cluster: records of {topic.name} are about no single cluster (their key is the "
+                f"--cluster: records of {topic.name} do not belong to a single cluster (their key is the "
                 f"{topic.key})"
             )
         if pod is not None and not any(
-            "pod" in each.model_fields or "pods" in each.model_fields for each in topic.classes
+            "pod" in cls.model_fields or "pods" in cls.model_fields for cls in topic.classes
         ):
-            raise ValueError(f"--pod: records of {topic.name} are about no pod")
+            raise ValueError(f"--pod: records of {topic.name} do not belong to a pod")
         fields = (each.model_fields.get("kind") for each in topic.classes)
         kinds = [field.default for field in fields if field is not None]
         if kind is not None and kind not in kinds:
@@ -216,18 +216,17 @@ class Selection:
         return cls(cluster, pod, kind)
 
     @property
-    def chooses(self) -> bool:
-        """Whether anything is left out."""
+    def is_filtering(self) -> bool:
+        """Whether there is any filter."""
         return self != Selection()
 
-    def takes(self, entry: Entry) -> bool:
-        """Whether a record is wanted."""
+    def matches(self, entry: Entry) -> bool:
         if self.cluster is not None and entry.cluster != self.cluster:
             return False
         if self.kind is not None and getattr(entry.message, "kind", None) != self.kind:
             return False
         if self.pod is None:
             return True
-        one = getattr(entry.message, "pod", None)
-        pods = (*getattr(entry.message, "pods", ()), *([] if one is None else [one]))
+        pod = getattr(entry.message, "pod", None)
+        pods = (*getattr(entry.message, "pods", ()), *([] if pod is None else [pod]))
         return any((pod.namespace, pod.name) == self.pod for pod in pods)

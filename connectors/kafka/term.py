@@ -1,12 +1,12 @@
-"""The time in which a process is the active one of its group: what it may write, and what is done.
+"""The term in which a process is the active one of its group: when it may write, and what is done.
 
-A process that stood still, or was cut off from its brokers, learns too late that another is active.
-So `writing` asks the group's coordinator, by a commit, unless it has confirmed a moment ago. After
-that the coordinator gives the partition to nobody else for the session timeout, and a confirmation
-counts for half of it.
+A process that was suspended, or disconnected from its brokers, learns too late that another is active.
+Therefore `writing` commits to the group's coordinator first, unless a commit succeeded recently. After
+a commit the coordinator gives the partition to no other member for the session timeout; we rely on half
+of that time.
 
-Not guaranteed: that a request which was sent before the term was over does not arrive later. What
-is written must bear that: bindings and evictions name the pod's uid.
+A request that was sent before the end of the term can still arrive later. Such a request must be
+harmless: bindings and evictions have the pod's uid as precondition.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ from aiokafka.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
-#: The topic whose partition says who is active.
+#: The member with the cluster's partition of this topic is active.
 LOCK = "placement-decisions"
-#: A member that was silent for this time is replaced, in seconds.
+#: A member without heartbeats for this time is replaced, in seconds.
 SESSION_S = 10.0
-#: How long a confirmation counts, in seconds: well below the session timeout.
+#: How long a commit permits writes, in seconds: well below the session timeout.
 LEASE_S = SESSION_S / 2
-#: How often what is done is committed, in seconds.
+#: Time between two commits of progress, in seconds.
 COMMIT_S = 1.0
-#: Pause after a confirmation that failed, in seconds.
+#: Pause after a failed commit, in seconds.
 RETRY_S = 0.25
-#: How long writes may take to come to their end at a rebalance, in seconds. The API server gives a
-#: request up after a minute, and Kafka a record.
+#: How long a rebalance waits for writes, in seconds. The API server aborts a request after a minute, Kafka
+#: a record.
 END_S = 75.0
 
 
 class TermOver(Exception):
-    """Another member is the active one, or will be: nothing more may be written."""
+    """Another member is or will be active: no further write is permitted."""
 
 
 class LeaderTerm:
-    """The time in which this process is the active one."""
+    """The time in which this process is active."""
 
     def __init__(
         self,
@@ -50,69 +50,69 @@ class LeaderTerm:
         positions: Mapping[str, int],
         committed: Collection[str],
     ) -> None:
-        """`positions` are the offsets from which the topics that are read go on; of those among
-        `committed` it is kept how far they are done."""
+        """`positions` are the offsets to read on from, by topic; progress is committed for topics
+        in `committed`."""
         self.partition = partition
-        """The cluster's partition of every topic."""
+        """The cluster's partition in every topic."""
         self.over = asyncio.Event()
-        """Set once another may be the active one."""
+        """Set when another member may be active."""
         self.read_up_to = dict(positions)
-        """Offset that follows on the newest record read, by topic."""
+        """Offset after the newest record read, by topic."""
         self._consumer = consumer
         self._done = {topic: positions[topic] for topic in committed}
         self._committed: dict[str, int] = {}
         self._confirmed_at_s = float("-inf")
         self._suspended_at_s = float("-inf")
-        """When the group confirmed, as it was about to be rebalanced, that this process is active."""
+        """Time of the commit at the beginning of the last rebalance."""
         self._confirming = asyncio.Lock()
-        self._going = asyncio.Event()
-        self._going.set()
+        self._running = asyncio.Event()
+        self._running.set()
         self._writes = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self._arrived: dict[str, asyncio.Queue[Any]] = {
+        self._no_writes = asyncio.Event()
+        self._no_writes.set()
+        self._queues: dict[str, asyncio.Queue[Any]] = {
             topic: asyncio.Queue() for topic in positions
         }
 
     async def records(self, topic: str) -> AsyncIterator[Any]:
-        """The records of a topic that is read, in their order; ends when the term is over."""
+        """Yield the records of a topic in order, until the term is over."""
         while not self.over.is_set():
-            record = await self._arrived[topic].get()
+            record = await self._queues[topic].get()
             if record is None:
                 return
             yield record
 
-    def ahead(self, topic: str) -> int:
-        """Records of a topic that were read and not asked for yet."""
-        return self._arrived[topic].qsize()
+    def count_buffered(self, topic: str) -> int:
+        """Return the number of records of a topic that are read and not yet processed."""
+        return self._queues[topic].qsize()
 
-    def done(self, topic: str, next_offset: int) -> None:
-        """Records of a topic before this offset need not come again.
+    def mark_done(self, topic: str, next_offset: int) -> None:
+        """Mark the records of a topic before this offset as done.
 
-        After the term it means nothing: the next active one begins with what was committed.
+        After the term this has no effect: the next active process starts at the committed offset.
         """
         self._done[topic] = next_offset
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """Around each write; waits while the group is being rebalanced or does not confirm.
+        """Wrap each write; waits during a rebalance, and until a commit succeeds.
 
         Raises TermOver.
         """
-        await self._permitted()
+        await self._wait_for_permission()
         self._begin_write()
         try:
             yield
         finally:
             self._end_write()
 
-    def under_way(self, written: asyncio.Future[Any]) -> None:
-        """A write goes on after `writing` was left, until this is done."""
+    def track_write(self, written: asyncio.Future[Any]) -> None:
+        """Count a write that continues after `writing`, until the future is done."""
         self._begin_write()
         written.add_done_callback(self._end_write)
 
-    async def during(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work until it ends, or drop it when the term is over; raises what it raises."""
+    async def run_during(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work until it ends or the term is over; raises exceptions of the work."""
         working = asyncio.ensure_future(work)
         over = asyncio.ensure_future(self.over.wait())
         try:
@@ -125,12 +125,12 @@ class LeaderTerm:
             working.result()
 
     async def confirm(self) -> bool:
-        """Commit how far everything is; whether the coordinator took that from us."""
+        """Commit the progress; tell whether the coordinator accepted it."""
         async with self._confirming:
-            if not self._going.is_set():
-                return False  # a commit that is late must not meet the group's next generation
+            if not self._running.is_set():
+                return False  # a late commit must not reach the next generation of the group
             if time.monotonic() - self._confirmed_at_s < RETRY_S:
-                return True  # another has asked meanwhile
+                return True  # another task has committed meanwhile
             return await self._commit()
 
     async def _commit(self) -> bool:
@@ -138,12 +138,12 @@ class LeaderTerm:
         done = {LOCK: 0, **self._done}
         offsets = {TopicPartition(topic, self.partition): at for topic, at in done.items()}
         try:
-            # Not `wait_for`: with an answer that is there already it would lose a cancellation.
+            # Not `wait_for`, which loses a cancellation if the answer has already arrived.
             async with asyncio.timeout(SESSION_S):
                 await self._consumer.commit(offsets)
         except (KafkaError, TimeoutError) as error:
             why = str(error) or type(error).__name__
-            logger.info("not confirmed as the active one: %s", why)
+            logger.info("the group did not confirm that this process is active: %s", why)
             return False
         self._confirmed_at_s = asked_at_s
         self._committed = done
@@ -151,18 +151,19 @@ class LeaderTerm:
 
     @property
     def is_commit_due(self) -> bool:
-        """More is done than was committed a moment ago."""
+        """Whether there is uncommitted progress and the last commit is old enough."""
         more = any(self._committed.get(topic) != at for topic, at in self._done.items())
         return more and time.monotonic() - self._confirmed_at_s > COMMIT_S
 
     async def suspend(self) -> None:
-        """The group is being rebalanced: begin nothing, and let what has begun come to its end."""
-        self._going.clear()
+        """Start no further writes, wait for those under way, and commit: the group is about to
+        rebalance."""
+        self._running.clear()
         try:
             async with asyncio.timeout(END_S):
-                await self._quiet.wait()
+                await self._no_writes.wait()
         except TimeoutError:
-            logger.warning("%d writes have not ended after %g s", self._writes, END_S)
+            logger.warning("%d writes were not complete after %g s", self._writes, END_S)
         async with self._confirming:
             confirmed = await self._commit()
             self._suspended_at_s = self._confirmed_at_s if confirmed else float("-inf")
@@ -170,41 +171,39 @@ class LeaderTerm:
 
     @property
     def is_unbroken(self) -> bool:
-        """No other process was active since `suspend`: the group confirmed it a moment ago.
+        """Whether no other process was active since `suspend`, because the commit there is recent.
 
-        A process that stood still may have been replaced meanwhile, and get the partition back.
+        A suspended process may have been replaced meanwhile and get the partition back.
         """
         return time.monotonic() - self._suspended_at_s < SESSION_S
 
     def resume(self) -> None:
-        """The partition has come back to this process, and the term is unbroken."""
-        self._going.set()
+        """Continue an unbroken term after a rebalance."""
+        self._running.set()
 
     def end(self) -> None:
-        """The partition is another's."""
         self.over.set()
-        self._going.set()
-        for queue in self._arrived.values():
+        self._running.set()
+        for queue in self._queues.values():
             queue.put_nowait(None)
 
-    def arrived(self, topic: str, records: Sequence[Any]) -> None:
-        """Records of a topic have come."""
+    def add_records(self, topic: str, records: Sequence[Any]) -> None:
         for record in records:
-            self._arrived[topic].put_nowait(record)
+            self._queues[topic].put_nowait(record)
         self.read_up_to[topic] = records[-1].offset + 1
 
     def _begin_write(self) -> None:
         self._writes += 1
-        self._quiet.clear()
+        self._no_writes.clear()
 
     def _end_write(self, _: object = None) -> None:
         self._writes -= 1
         if not self._writes:
-            self._quiet.set()
+            self._no_writes.set()
 
-    async def _permitted(self) -> None:
+    async def _wait_for_permission(self) -> None:
         while True:
-            await self._going.wait()
+            await self._running.wait()
             if self.over.is_set():
                 raise TermOver
             if time.monotonic() - self._confirmed_at_s < LEASE_S:

@@ -1,9 +1,9 @@
-"""Which topics must exist, and how they differ from those that do.
+"""Expected topics, and their differences from existing ones.
 
-Expected are all topics of `schemas.topics.catalog` and the changelogs of its tables. They are made before a
-worker starts: a topic that Faust makes by itself comes too late for the first assignment. What is
-found is compared setting by setting. A difference is reported with the way to mend it; what a
-broker does not say is unknown and never passes for right.
+Expected are all topics of `schemas.topics.catalog` and the changelogs of its tables. They must exist
+before a worker starts: Faust creates topics too late for the first assignment. Existing topics are
+compared setting by setting. A difference is reported with advice. A setting that a broker does not
+report is unknown, and not assumed to be right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,14 @@ from schemas.settings.connection import APP_ID, KafkaSettings
 from schemas.storage.tables import TABLES
 from schemas.topics.catalog import TOPICS
 
-#: A changelog is compacted segment by segment and never in its newest one. Kafka's default of 1 GiB
-#: would leave superseded rows that a worker reads for minutes before it is ready.
+#: Compaction ignores the newest segment. With Kafka's default of 1 GiB a worker would read outdated rows
+#: for minutes at its start.
 CHANGELOG_SEGMENT_BYTES = 64 * 1024 * 1024
 
-#: Partitions that librdkafka's mock cluster gives every topic; not configurable from Python.
+#: Partitions of every topic in librdkafka's mock cluster; not configurable from Python.
 EMBEDDED_PARTITIONS = 4
 
-#: With this many copies a record counts as written when two brokers have it: one may be lost at any
-#: moment, and another may be away.
+#: With this many copies, two brokers must acknowledge a record. Then one can be lost while another is down.
 COPIES_ACKNOWLEDGED_TWICE = 3
 ACKNOWLEDGED_TWICE: Mapping[str, str] = {"min.insync.replicas": "2"}
 
@@ -34,31 +33,27 @@ Grade = Literal["ok", "unknown", "differs", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTopic:
-    """A topic as it must be."""
-
     name: str
     partitions: int
     replication: int | None
-    """None: whatever the brokers' default is."""
+    """None: the default of the brokers."""
     config: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as it is."""
-
     name: str
     partitions: int
     replication: int
-    """Fewest copies of any partition."""
+    """Smallest number of copies of any partition."""
     config: Mapping[str, str] | None
-    """None: the broker does not say; `reason` says why."""
+    """None: unknown, for the `reason`."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with one setting of a topic, or cannot be known."""
+    """A setting of a topic that differs or is unknown."""
 
     topic: str
     verdict: Grade
@@ -72,22 +67,22 @@ class Finding:
 
 
 def changelog_name(table: str) -> str:
-    """Topic that Faust keeps the rows of a table in."""
+    """Return the topic in which Faust keeps the rows of a table."""
     return f"{APP_ID}-{table}-changelog"
 
 
 def expected_names() -> tuple[str, ...]:
-    """Names of all topics, those of the data's path first."""
+    """Return the names of all topics, changelogs last."""
     return (*(topic.name for topic in TOPICS), *(changelog_name(table.name) for table in TABLES))
 
 
 def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
-    """All topics as these settings want them."""
+    """Return all topics with the settings that they must have."""
     common = {
         "max.message.bytes": str(BATCH_BYTES_MAX),
-        # Records carry their own time; the broker's clock would make history look new.
+        # Keep the producer's timestamps: the broker's clock would make replayed history look new.
         "message.timestamp.type": "CreateTime",
-        # A sped-up run is ahead of the broker's clock; the stages refuse samples from the future.
+        # Accelerated runs are ahead of the broker's clock. The stages themselves refuse samples from the future.
         "message.timestamp.after.max.ms": str(_INT64_MAX),
     }
     if (settings.replication_factor or 0) >= COPIES_ACKNOWLEDGED_TWICE:
@@ -95,13 +90,13 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
     configs: dict[str, dict[str, str]] = {}
     for topic in TOPICS:
         if topic.compacted:
-            own = {
+            retention = {
                 "cleanup.policy": "compact",
                 "min.compaction.lag.ms": str(topic.compaction_lag_ms),
             }
         else:
-            own = {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
-        configs[topic.name] = common | own
+            retention = {"cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
+        configs[topic.name] = common | retention
     for table in TABLES:
         configs[changelog_name(table.name)] = common | {
             "cleanup.policy": "compact",
@@ -115,19 +110,19 @@ def expected_topics(settings: KafkaSettings) -> tuple[ExpectedTopic, ...]:
 
 
 def compare(expected: ExpectedTopic, found: FoundTopic | None) -> list[Finding]:
-    """What is to be reported about one topic; empty if it is as expected and all is known."""
+    """Return the findings about one topic; empty if everything is known and as expected."""
     name = expected.name
     if found is None:
-        remedy = "Make it with `loadstream topic create`."
+        remedy = "Create it with `loadstream topic create`."
         return [Finding(name, "missing", "topic", "to exist", "none", remedy)]
     findings = []
     if found.partitions != expected.partitions:
         findings.append(
             Finding(
                 name, "differs", "partitions", str(expected.partitions), str(found.partitions),
-                "This is refused: with another count keys hash to other partitions, and two workers "
+                "This is refused, because with another number keys hash to other partitions, and two workers "
                 f"would write one cluster. Set LOADSTREAM_KAFKA_PARTITIONS={found.partitions} if all topics have "
-                "as many. Otherwise delete this topic, make it with `loadstream topic create`, and run "
+                "this number. Otherwise delete this topic, create it with `loadstream topic create`, and run "
                 "`loadstream partition reset` for every partition.",
             )
         )  # fmt: skip
@@ -148,10 +143,10 @@ def _compare_config(expected: ExpectedTopic, found: FoundTopic) -> list[Finding]
         remedy = f"It cannot be known: {found.reason}."
         return [Finding(found.name, "unknown", settings, "as documented", "unknown", remedy)]
     findings = []
-    wanted_of = dict(expected.config)
-    if found.replication >= COPIES_ACKNOWLEDGED_TWICE:  # whether asked for or the brokers' default
-        wanted_of |= ACKNOWLEDGED_TWICE
-    for setting, wanted in wanted_of.items():
+    expected_config = dict(expected.config)
+    if found.replication >= COPIES_ACKNOWLEDGED_TWICE:  # also if it is the brokers' default
+        expected_config |= ACKNOWLEDGED_TWICE
+    for setting, wanted in expected_config.items():
         value = found.config.get(setting)
         if value is None:
             remedy = "This broker does not know the setting (Kafka 3.6 or newer does)."
@@ -165,12 +160,12 @@ def _compare_config(expected: ExpectedTopic, found: FoundTopic) -> list[Finding]
 def compare_all(
     expected: Iterable[ExpectedTopic], found: Mapping[str, FoundTopic]
 ) -> dict[str, list[Finding]]:
-    """Findings of every expected topic, by its name."""
+    """Return the findings about every expected topic, by name."""
     return {topic.name: compare(topic, found.get(topic.name)) for topic in expected}
 
 
-def verdict(findings: Iterable[Finding]) -> Grade:
-    """The gravest of the findings about one topic."""
-    found = {finding.verdict for finding in findings}
-    gravest: tuple[Grade, ...] = ("missing", "differs", "unknown")
-    return next((grave for grave in gravest if grave in found), "ok")
+def find_worst_grade(findings: Iterable[Finding]) -> Grade:
+    """Return the most serious of the findings about one topic."""
+    grades = {finding.verdict for finding in findings}
+    order: tuple[Grade, ...] = ("missing", "differs", "unknown")
+    return next((grade for grade in order if grade in grades), "ok")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.process.terminal import echo
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -30,14 +30,14 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
     What no worker would apply is reported and left out: records that cannot be read, and those that
     a wrong key or partitioner has put where the cluster's worker does not look.
     """
-    from connectors.kafka.extents import partitions_of
+    from connectors.kafka.extents import count_partitions
     from connectors.kafka.reader import Gap
     from connectors.kafka.tail import read_entries
     from schemas.messages.policies import PolicyRecord
     from schemas.topics.catalog import TOPIC_BY_NAME
-    from schemas.topics.partitions import mislabelled, misplaced
+    from schemas.topics.partitions import check_key, check_partition
 
-    partitions = partitions_of(connection, TOPIC)
+    partitions = count_partitions(connection, TOPIC)
     for entry in read_entries(connection, TOPIC_BY_NAME[TOPIC], "beginning", follow=False):
         if isinstance(entry, Gap):
             echo(f"warning: {entry}", err=True)
@@ -45,16 +45,16 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
         if entry.cluster != cluster:
             continue
         message = entry.message
-        refusal = misplaced(entry.key, entry.partition, partitions)
+        refusal = check_partition(entry.key, entry.partition, partitions)
         if not isinstance(message, PolicyRecord):
             refusal = message
         elif refusal is None:
-            refusal = mislabelled(TOPIC, entry.key, message)
+            refusal = check_key(TOPIC, entry.key, message)
         if refusal is None:
             yield PolicyEntry(entry.partition, entry.offset, message)
         else:
             place = f"{entry.partition}:{entry.offset}"
-            reason = one_line(refusal.reason)
+            reason = to_one_line(refusal.reason)
             echo(f"warning: {TOPIC} {place} does not count: {reason}", err=True)
 
 
@@ -84,7 +84,7 @@ def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEnt
         if counts:
             break
         place = f"{entry.partition}:{entry.offset}"
-        echo(f"warning: {TOPIC} {place} does not count: {one_line(state)}", err=True)
+        echo(f"warning: {TOPIC} {place} does not count: {to_one_line(state)}", err=True)
     return [entry for entry, counts in zip(entries, valid, strict=True) if counts]
 
 

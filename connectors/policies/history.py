@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from connectors.policies.entries import PolicyEntry
 from connectors.process import wall_clock
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from schemas.messages.policies import PolicyRecord
@@ -20,7 +20,7 @@ def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
         _summary(record.document, known),
         "paused" if record.paused else "running",
         state,
-        one_line(author_text(record)),
+        to_one_line(author_text(record)),
     ]
     return "  ".join(part for part in parts if part)
 

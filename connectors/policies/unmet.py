@@ -111,7 +111,7 @@ def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
 
 def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
     """That nothing seems to carry evictions out: an evictor reports on dry commands too."""
-    if policy.dry_for("request"):
+    if policy.is_dry_for("request"):
         return
     outcomes = Past(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(Looked())
     if not any(isinstance(each, CommandOutcome) and each.command == "evict" for each in outcomes):

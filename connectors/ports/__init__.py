@@ -1,14 +1,12 @@
-"""The seams to a cluster: what loadstream knows of it, and what it does to it.
+"""Interfaces to a cluster: what loadstream reads from it, and what it changes in it.
 
-    usage_source   what nodes and pods use        ──▶ node-usage, node-metrics
-    state_watch    what there is, and what waits  ──▶ node-state, pod-lifecycle, scheduling-requests
-    sink           binds and evicts               ◀── placement-decisions, eviction-commands
+    usage_source   usage of nodes and pods         ──▶ node-usage, node-metrics
+    state_watch    objects and pending pods        ──▶ node-state, pod-lifecycle, scheduling-requests
+    sink           binds and evicts pods           ◀── placement-decisions, eviction-commands
+    command_rules  rules of every sink: each command once, expiry, dry run, one outcome
+    at_once        runs a port without an event loop
 
-    command_rules  what holds for every sink: once per id, expiry, dry run, one outcome
-    at_once        runs a port that never waits without an event loop
-
-Each seam is one base class that says what an implementation owes. A new implementation is one
-module, and one test module that gives it to the seam's
-contract suite (`tests/connectors/ports`). The ports are asynchronous, since an API server is asked
-many things at once; the simulated cluster answers at once. Nothing here speaks to Kafka.
+Each interface is a base class. An implementation is one module, and one test module that inherits the
+contract tests in `tests/connectors/ports`. The methods are asynchronous, because an API server handles
+many requests at once; the simulated cluster never waits. Nothing here uses Kafka.
 """

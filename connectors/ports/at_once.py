@@ -1,7 +1,7 @@
-"""Runs asynchronous work that never waits, from code that has no event loop.
+"""Run asynchronous code that never waits, without an event loop.
 
-The ports are asynchronous for the sake of API servers. What is simulated answers at once, and a
-simulation that moves in steps is easier to follow without a loop.
+The ports are asynchronous because of API servers. Simulated clusters answer immediately, and a
+simulation that advances in steps is simpler without an event loop.
 """
 
 from collections.abc import AsyncIterator, Coroutine
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of work that never waits; raises RuntimeError if it does."""
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits; raises RuntimeError if it waits."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -21,10 +21,10 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the work waits for something; it needs an event loop")
 
 
-def all_at_once(items: AsyncIterator[T]) -> list[T]:
-    """All items of an iterator that never waits; raises RuntimeError if it does."""
+def collect_at_once(items: AsyncIterator[T]) -> list[T]:
+    """Return all items of an iterator that never waits; raises RuntimeError if it waits."""
 
-    async def collected() -> list[T]:
+    async def collect() -> list[T]:
         return [item async for item in items]
 
-    return at_once(collected())
+    return run_at_once(collect())

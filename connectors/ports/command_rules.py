@@ -1,24 +1,24 @@
-"""The rules of every sink: which commands reach a cluster, and that each has one outcome.
+"""Rules of every sink: which commands it executes, with one outcome for each.
 
     decision or command ──▶ CommandRules ──▶ Sink (bind, evict) ──▶ CommandOutcome, or None
 
-- Once per id: a command that comes again has no effect and no second outcome. Ids are kept for
-  `IDS_KEPT_MS` of the log's time after the command has expired.
-- Expiry: compared with the newest record of topic `clock` in the command's partition, at the moment
-  at which its turn has come. Time goes back only if several records in a row say that it was
-  ahead.
-- Dry runs never reach the sink.
-- Many at once, `IN_FLIGHT_MAX` of them; of one pod one after the other, in the order of arrival.
-- An attempt that may be repeated, as the sink says, is repeated with growing pauses until the
-  command expires, at most `ATTEMPTS_MAX` times. The outcome is that of the last.
-- A decision without a node is explained, in the turn of its pod; that has no outcome.
-- Whatever the cluster does, its failure included, is an outcome and no exception.
-- Epochs: a worker that has lost a partition cannot write to it, so commands carry no epoch. A sink
-  that loses its partition calls `stop` before it gives it up: nothing is begun after that.
+- Each id once: a repeated command has no effect and no second outcome. Ids are kept for `IDS_KEPT_MS`
+  of log time after the command has expired.
+- Expiry: `expires_at_ms` is compared with the newest record of topic `clock` in the command's
+  partition when the command is executed. The time goes back only if several consecutive records say
+  that it was ahead.
+- Dry runs do not reach the sink.
+- Up to `IN_FLIGHT_MAX` commands run concurrently, but commands of one pod in order of arrival.
+- If the sink says that an attempt can be repeated, it is repeated with growing pauses until the
+  command expires, at most `ATTEMPTS_MAX` times. The last attempt determines the outcome.
+- A decision without a node is explained to users of the cluster; it has no outcome.
+- Every failure of the cluster is an outcome and not an exception.
+- A worker that has lost a partition cannot write to it, so commands have no epoch. A process that
+  loses the partition of a sink calls `stop` first; then no command is started.
 
-Not guaranteed: an outcome, if the process dies between the attempt and the report. The pod's uid is
-a precondition of every attempt, so a copy of the command elsewhere repeats nothing. `remember`
-takes what was reported before a restart.
+If the process dies between an attempt and its report, there is no outcome. The uid of the pod is a
+precondition of every attempt, so another process cannot repeat the effect. `remember` takes the ids of
+commands that were reported before a restart.
 """
 
 import asyncio
@@ -39,28 +39,28 @@ from schemas.messages.evictions import EvictionCommand
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 
-#: Time for which an id is kept after its command has expired: no delivery is later.
+#: Ids are kept for this time after their command has expired; no delivery is later.
 IDS_KEPT_MS = 3_600_000
-#: Ids kept at most, about 100 bytes each: three hours of a cluster that places 100 pods a second.
+#: Most kept ids, about 100 bytes each: three hours of a cluster that places 100 pods per second.
 IDS_MAX = 1_000_000
-#: Attempts at once: they fill an API server on two cores; more would only wait there.
+#: Concurrent attempts: enough to saturate an API server on two cores.
 IN_FLIGHT_MAX = 64
-#: Attempts at one command at most, a quarter of an hour with the pauses between them: a command may
-#: have no expiry, and the log's clock may stand still.
+#: Most attempts per command, a quarter of an hour with pauses: a command may have no expiry, and the clock
+#: of the log may stop.
 ATTEMPTS_MAX = 100
 #: Pauses between attempts, in seconds; each is twice as long as the one before.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.25, 10.0
-#: This many records of the clock in a row are too far behind the time for it to be right. One may be
-#: of a worker that stood still and does not know yet that it has a successor.
+#: After this many consecutive clock records far behind our time, our time is wrong. A single record may
+#: come from a worker that was suspended and has been replaced.
 TICKS_BEHIND = 3
-#: Of a reason, what an outcome has room for.
+#: Longest reason in an outcome.
 _REASON_MAX = 2_000
 
 Command = PlacementDecision | EvictionCommand
 
 
 class CommandRules:
-    """Stands before the sink of one cluster."""
+    """Applies the rules to the commands of one cluster and its sink."""
 
     def __init__(
         self,
@@ -71,15 +71,13 @@ class CommandRules:
         gate: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         report: Callable[[CommandOutcome], Awaitable[None]] | None = None,
     ) -> None:
-        """Stand before a sink.
-
-        Args:
-            cluster: only its commands are carried out.
-            sink: carries them out.
-            now_ms: the time of the newest record of topic `clock`.
-            gate: is around each attempt and its report; what it raises comes out of `carry_out`,
-                and the command was not tried, or not to its end.
-            report: gets each outcome, before `carry_out` returns it.
+        """Args:
+        cluster: only commands of this cluster are executed.
+        sink: executes the commands.
+        now_ms: time of the newest record of topic `clock`.
+        gate: context around each attempt and its report. If it raises, `carry_out` raises the same
+            exception, and the command was not executed completely.
+        report: called with each outcome, before `carry_out` returns it.
         """
         self.now_ms = now_ms
         self._gate = gate
@@ -88,37 +86,38 @@ class CommandRules:
         self._sink = sink
         self._stopped = asyncio.Event()
         self._ids: dict[str, int] = {}
-        """When each id may be forgotten, in the order of arrival."""
+        """Ids in the order of arrival, with the time at which each may be forgotten."""
         self._behind = 0
         """Records of the clock in a row by which this time is ahead."""
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
-        """Of each pod under way, by uid: who is at work, and how many commands there are."""
+        """Lock and number of commands of each pod with unfinished commands, by uid."""
 
-    def clock(self, now_ms: int) -> None:
-        """A record of topic `clock` says that it is `now_ms`.
+    def advance_clock(self, now_ms: int) -> None:
+        """Apply a record of topic `clock`.
 
-        Time does not go back, unless several records in a row say that it was ahead: a stray one,
-        which workers refuse, must not let all commands expire for as long as it is.
+        Time goes back only after several consecutive records that are far behind: a single wrong record,
+        which workers refuse, must not let all commands expire.
         """
-        ahead = now_ms < self.now_ms - AHEAD_MAX_MS
-        self._behind = self._behind + 1 if ahead else 0
+        is_behind = now_ms < self.now_ms - AHEAD_MAX_MS
+        self._behind = self._behind + 1 if is_behind else 0
+        """Number of consecutive clock records far behind our time."""
         if now_ms >= self.now_ms or self._behind == TICKS_BEHIND:
             self.now_ms, self._behind = now_ms, 0
 
     def remember(self, command_id: str) -> None:
-        """A command was carried out and reported before."""
+        """Mark a command as executed and reported."""
         self._ids[command_id] = self.now_ms + IDS_KEPT_MS
 
     def stop(self) -> None:
-        """Begin nothing any more; an attempt that is under way comes to its end."""
+        """Start no further commands; attempts under way are completed."""
         self._stopped.set()
 
     async def carry_out(self, command: Command) -> CommandOutcome | None:
-        """Carry out a command if the rules allow it.
+        """Execute a command if the rules allow it.
 
-        None: there is nothing to report. It is of another cluster, places no pod, came before, or
-        `stop` came before its turn, or between two attempts.
+        Returns None without an outcome: the command is for another cluster, places no pod, was executed
+        before, or `stop` was called before it was complete.
         """
         if command.cluster != self._cluster or self._stopped.is_set():
             return None
@@ -128,7 +127,7 @@ class CommandRules:
         command_id = _id(command)
         if command_id in self._ids:
             return None
-        has_room = self._room()
+        has_room = self._make_room()
         if has_room:
             self._ids[command_id] = max(self.now_ms, command.expires_at_ms or 0) + IDS_KEPT_MS
         async with self._turn(command.pod.uid):
@@ -143,7 +142,7 @@ class CommandRules:
                 await self._sink.explain(decision)
 
     async def _attempts(self, command: Command, *, has_room: bool) -> CommandOutcome | None:
-        """Attempts until one is final, and its report; None: `stop` came before that."""
+        """Repeat attempts until one is final, and report it; None if `stop` was called before."""
         outcome: CommandOutcome | None = None
         number = 0
         while True:
@@ -156,9 +155,9 @@ class CommandRules:
                     if has_room:
                         outcome, pause_s = await self._attempt(command, outcome, number)
                     else:
-                        why = f"{IDS_MAX} commands are remembered already"
+                        why = f"the limit of {IDS_MAX} remembered commands is reached"
                         outcome, pause_s = self._outcome(command, "refused", why), None
-                # The cluster need not wait for Kafka: a report takes no place of an attempt.
+                # The slot is free during the report, so attempts do not wait for Kafka.
                 if pause_s is None:
                     if self._report is not None:
                         await self._report(outcome)
@@ -170,36 +169,39 @@ class CommandRules:
     async def _attempt(
         self, command: Command, before: CommandOutcome | None, number: int
     ) -> tuple[CommandOutcome, float | None]:
-        """One attempt; its outcome, and after how many seconds there may be another one.
+        """Make one attempt and return its outcome, and the pause before another attempt (None: final).
 
-        `before` is the outcome of the attempt before it, which stands if there is no time left.
+        `before` is the outcome of the previous attempt, which counts if no time is left.
         """
         if isinstance(command, EvictionCommand) and command.dry_run:
-            return self._outcome(command, "dry", "dry run: taken note of"), None
+            return self._outcome(command, "dry", "dry run: not executed"), None
         late_ms = self._late_ms(command)
         if late_ms is not None:
-            why = f"its time ran out {late_ms} ms ago"
+            why = f"the command expired {late_ms} ms ago"
             if before is None:
                 return self._outcome(command, "expired", why), None
             return self._outcome(command, before.result, f"{before.reason}; {why}"), None
         try:
             if isinstance(command, EvictionCommand):
-                answer = await self._sink.evict(command)
+                attempt = await self._sink.evict(command)
             else:
-                answer = await self._sink.bind(command)
+                attempt = await self._sink.bind(command)
         except (SinkError, OSError) as error:
-            answer = Attempt("failed", str(error) or type(error).__name__)
-        if answer.again_in_s is None:
-            found = self._outcome(command, answer.result, answer.reason, pod_gone=answer.pod_gone)
-            return found, None
-        pause_s = max(answer.again_in_s, min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (number - 1)))
+            attempt = Attempt("failed", str(error) or type(error).__name__)
+        if attempt.again_in_s is None:
+            outcome = self._outcome(
+                command, attempt.result, attempt.reason, pod_gone=attempt.pod_gone
+            )
+            return outcome, None
+        pause_s = max(attempt.again_in_s, min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (number - 1)))
         if number >= ATTEMPTS_MAX or self._late_ms(command, pause_s) is not None:
-            why = f"{answer.reason}; given up after attempt {number}"
-            return self._outcome(command, answer.result, why), None
-        return self._outcome(command, answer.result, answer.reason), pause_s
+            why = f"{attempt.reason}; given up after attempt {number}"
+            return self._outcome(command, attempt.result, why), None
+        return self._outcome(command, attempt.result, attempt.reason), pause_s
 
     def _late_ms(self, command: Command, after_s: float = 0.0) -> int | None:
-        """For how long it will have been expired after that time; None: it will not."""
+        """Return for how long the command will have been expired after that time; None: it will
+        not."""
         if command.expires_at_ms is None:
             return None
         late_ms = self.now_ms + int(1000 * after_s) - command.expires_at_ms
@@ -207,7 +209,7 @@ class CommandRules:
 
     @asynccontextmanager
     async def _turn(self, uid: str) -> AsyncIterator[None]:
-        """Wait until no other command of this pod is under way."""
+        """Wait until no other command of this pod is executing."""
         lock, users = self._turns.get(uid, (asyncio.Lock(), 0))
         self._turns[uid] = (lock, users + 1)
         try:
@@ -220,9 +222,11 @@ class CommandRules:
             else:
                 del self._turns[uid]
 
-    def _room(self) -> bool:
-        """Forget ids whose time is over; whether there is room for one more."""
-        oldest = list(islice(self._ids.items(), 2))  # more go than come, so all go in time
+    def _make_room(self) -> bool:
+        """Forget old ids; tell whether there is room for another one."""
+        oldest = list(
+            islice(self._ids.items(), 2)
+        )  # two per new id, so the backlog of old ids shrinks
         for command_id, until_ms in oldest:
             if until_ms <= self.now_ms:
                 del self._ids[command_id]

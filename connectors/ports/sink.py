@@ -1,17 +1,18 @@
-"""What carries out placements and evictions: the port that each kind of cluster implements.
+"""The port that executes placements and evictions in a cluster.
 
-A sink makes one attempt at one command and answers what came back, and whether another attempt may
-help. It may be asked many things at once, of one pod only one thing at a time. Repeated and expired
-commands and dry runs do not reach it: `command_rules` stands before every sink, and tries again.
-A sink checks what only its cluster knows:
+A sink makes one attempt at a command, and returns the result and whether another attempt may help. It
+gets many commands at once, but of one pod only one at a time. `command_rules` handles repeated and
+expired commands, dry runs and retries for every sink.
 
-- a pod is bound only if it has the uid of the decision and no node yet;
-- a pod is evicted only if it has the uid of the command and is on its node;
-- a command for a pod that is not there any more is answered with `pod_gone`;
-- `EvictionCommand.policy`: Eviction heeds disruption budgets, Delete does not, SoftEviction gives
-  the pod the command's annotations and leaves the rest to its owner.
+A sink checks conditions that only the cluster knows:
 
-A decision that has no node is not carried out but explained, where users of the cluster look.
+- it binds a pod only if the pod has the uid of the decision and no node;
+- it evicts a pod only if the pod has the uid of the command and is on its node;
+- if the pod does not exist any more, it returns `pod_gone`;
+- `EvictionCommand.policy`: Eviction respects disruption budgets, Delete does not, SoftEviction adds
+  the command's annotations to the pod and leaves the rest to its owner.
+
+A decision without a node is shown to users of the cluster (`explain`).
 """
 
 from abc import ABC, abstractmethod
@@ -23,38 +24,41 @@ from schemas.messages.evictions import EvictionCommand
 
 
 class SinkError(RuntimeError):
-    """The cluster could not be asked, or gave no answer; the message says why, in a sentence."""
+    """The cluster could not be reached or did not answer; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The result of one attempt, in the words of `CommandOutcome`."""
+    """The result of one attempt, in the terms of `CommandOutcome`."""
 
     result: Literal["done", "failed", "refused", "dry"]
-    """done: accepted. failed: tried, not accepted. refused: a budget or a precondition forbids it.
-    dry: the cluster was asked to change nothing."""
+    """done: accepted.
+
+    failed: not accepted. refused: a budget or a precondition forbids it. dry: the cluster was asked
+    to change nothing.
+    """
     reason: str = ""
-    """Why, if it was not done: the cluster's own sentence."""
+    """Why it was not done, in the words of the cluster."""
     again_in_s: float | None = None
-    """Another attempt may help after that time, in seconds, at the earliest; none: it cannot."""
+    """Another attempt may help after this time at the earliest, in seconds; None: it cannot help.
+    """
     pod_gone: bool = False
-    """The cluster has no pod of this uid any more, which is final."""
+    """The cluster has no pod with this uid any more, which is final."""
 
 
-#: It was accepted.
 DONE = Attempt("done")
 
 
-def no_such_pod(result: Literal["failed", "refused"], reason: str) -> Attempt:
-    """The cluster has no pod of this uid: it was deleted, or another one has its name now."""
+def report_pod_gone(result: Literal["failed", "refused"], reason: str) -> Attempt:
+    """Return the result for a pod that was deleted, even if another pod has its name now."""
     return Attempt(result, reason, pod_gone=True)
 
 
 class Sink(ABC):
-    """Carries out the commands of one cluster."""
+    """Executes the commands of one cluster."""
 
     name: ClassVar[str]
-    """What the registry knows it by."""
+    """Name in the registry."""
 
     @abstractmethod
     async def bind(self, decision: PlacementDecision) -> Attempt:
@@ -64,12 +68,12 @@ class Sink(ABC):
     async def evict(self, command: EvictionCommand) -> Attempt:
         """Evict a pod; raises SinkError or OSError.
 
-        done: the cluster accepted it, not that the pod is gone.
+        done means that the cluster accepted the eviction, not that the pod is gone.
         """
 
     async def explain(self, decision: PlacementDecision) -> None:
-        """Show to users of the cluster why a pod has no node: a decision that places no pod.
+        """Show users of the cluster why a pod has no node.
 
-        It neither waits for the cluster nor raises. A cluster without users shows nothing.
+        It neither waits for the cluster nor raises. A cluster without users ignores it.
         """
         return

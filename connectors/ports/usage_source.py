@@ -1,12 +1,12 @@
-"""What measures the nodes of a cluster.
+"""The port that measures the nodes of a cluster.
 
-A source yields what is new. A node that cannot be read is left out, and so is a resource or a pod
-that was not measured: missing data becomes stale, zero would be believed. Times are those of the
-measurement. Several sources may serve one cluster.
+A source yields new measurements. It leaves out nodes that cannot be read, and resources and pods that
+were not measured: missing data becomes stale, while a zero would count as a measurement. Times are
+those of the measurement. Several sources can serve one cluster.
 
-A source is read again and again, `interval_s` after the last time. What it does meanwhile, such as
-asking many nodes in turn, it does in `run`; of each node it keeps only what is newest, so a reader
-that is late finds no queue.
+A source is read again `interval_s` after the previous reading. Work in between, such as polling many
+nodes, happens in `run`; only the newest measurement of each node is kept, so a slow reader causes no
+queue.
 """
 
 from abc import ABC, abstractmethod
@@ -21,18 +21,18 @@ class UsageSource(ABC):
     """Measures nodes of one cluster."""
 
     name: ClassVar[str]
-    """What the registry knows it by."""
+    """Name in the registry."""
     topic: ClassVar[Literal["node-usage", "node-metrics"]] = "node-usage"
-    """Where its messages go: samples, or aggregates that were computed elsewhere."""
+    """Topic of its messages: samples, or aggregates that were computed elsewhere."""
     interval_s: float = 1.0
-    """From one `read` to the next, in seconds."""
+    """Time between two calls of `read`, in seconds."""
 
     async def run(self) -> None:  # noqa: B027  # most sources have nothing to do
-        """What goes on between reads, until it is cancelled; by default nothing."""
+        """Work between readings, until it is cancelled; by default nothing."""
 
     @abstractmethod
     def read(self) -> AsyncIterator[NodeUsage | NodeMetric]:
-        """What was measured since the last call; of each node in the order of time.
+        """Yield the measurements since the last call, those of each node in order of time.
 
-        It never raises because one node cannot be read. Raises OSError if nothing can.
+        A node that cannot be read raises no exception. Raises OSError if nothing can be read.
         """

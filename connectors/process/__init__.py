@@ -1,11 +1,11 @@
-"""What every process needs; knows nothing of Kafka and Kubernetes.
+"""What every process needs, apart from Kafka and Kubernetes.
 
-logs              one log set-up: JSON or text, without secrets
-metrics_endpoint  `/metrics` and health of a process on one port
-settings          settings from environment variables
-signals           how a process ends when it is asked to
+logs              logging as JSON or text, without secrets
+metrics_endpoint  `/metrics` and health checks on one port
+settings          reads settings from environment variables
+signals           stops a process at SIGTERM and Ctrl-C
 event_loop        runs asynchronous work in uvloop
-child_process     servers that we run as child processes; files that are made once
+child_process     runs servers as child processes
 local_ports       addresses and free ports of this machine
 terminal          printable output of commands
 wall_clock        the time

@@ -1,8 +1,8 @@
-"""Servers that we run as child processes, and files that are made once for them.
+"""Run servers as child processes that end with their parent.
 
-A guard ends a child process when its parent is gone, for any reason: it reads a pipe whose other end
-only the parent holds. If the pipe ends without a word, the parent has died, and the guard kills the
-child. (The kernel would send a death signal at the end of the starting *thread*.)
+A guard kills a child process when its parent is gone for any reason. The guard reads a pipe whose
+other end only the parent holds; if the pipe is closed without a message, the parent has died. (The
+kernel's parent-death signal is no alternative: it is sent when the starting *thread* ends.)
 """
 
 import fcntl
@@ -18,12 +18,12 @@ from typing import Self
 _STOP_TIMEOUT_S = 30.0
 
 
-def made_once(path: Path, make: Callable[[Path], None]) -> Path:
-    """The path, made first if it is not there yet.
+def create_once(path: Path, make: Callable[[Path], None]) -> Path:
+    """Return the path, and create it first if it does not exist.
 
     Args:
-        path: a file or directory; a lock beside it keeps others waiting.
-        make: makes it, the path itself as the last step: what is there is complete.
+        path: a file or directory; a lock file beside it makes other processes wait.
+        make: creates it. Its last step must move the complete result to `path`.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,15 +35,13 @@ def made_once(path: Path, make: Callable[[Path], None]) -> Path:
 
 
 class Startable(ABC):
-    """A context manager, or `start` and `stop`."""
+    """A server with `start` and `stop`; also a context manager."""
 
     @abstractmethod
-    def start(self) -> Self:
-        """Run from now on."""
+    def start(self) -> Self: ...
 
     @abstractmethod
-    def stop(self) -> None:
-        """Run no more; nothing is left running."""
+    def stop(self) -> None: ...
 
     def __enter__(self) -> Self:
         return self.start()
@@ -58,7 +56,7 @@ class Startable(ABC):
 
 
 class Guard:
-    """Watches over one child process until it is dismissed."""
+    """Kills one child process when this process is gone."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._shell = subprocess.Popen(  # noqa: S603 - a constant script and a process id
@@ -66,61 +64,60 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # A session of its own: Ctrl-C reaches the starter alone.
+            # A separate session, so that Ctrl-C reaches only this process.
             start_new_session=True,
         )
 
     def dismiss(self) -> None:
-        """The child has ended: its id may be reused, so the end of the pipe must mean nothing now."""
+        """End the guard after the child has ended, because the child's process id may be reused."""
         self._shell.communicate(b"done\n")
 
 
 @dataclass(slots=True)
 class ChildProcess:
-    """One server: its directory and, while it runs, its process. Subclasses say its command."""
+    """One server: its directory and, while it runs, its process. Subclasses define its command."""
 
     directory: Path
-    """Where it runs; it exists before the launch."""
+    """Working directory; must exist before the launch."""
     ended_with: int | None = field(default=None, init=False)
-    """Status of the process that ended last, as it was waited for; negative: the signal that ended it.
-    None: none has ended yet."""
+    """Exit status of the last process; negative: the signal that ended it. None: none has ended."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _guard: Guard | None = field(default=None, init=False)
-    _log_begins: int = field(default=0, init=False)
+    _log_start: int = field(default=0, init=False)
 
     def command(self) -> list[str]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
         raise NotImplementedError
 
     @property
     def launched(self) -> bool:
-        """Whether it was launched and not ended by us since; its process may have died."""
+        """Whether it was launched and not stopped by us; its process may have died."""
         return self._process is not None
 
     @property
     def pid(self) -> int | None:
-        """Id of its process; None if none is alive."""
+        """Process id; None if the process is not running."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
     def log(self) -> Path:
-        """File that it writes its log to."""
+        """File with the output of the process."""
         return self.directory / "log"
 
     def output(self) -> str:
-        """What it has written to its log since it was launched."""
+        """Return the output since the last launch."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
-            log.seek(self._log_begins)
+            log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
     def launch(self) -> None:
-        """Start the process and its guard; returns before it answers."""
+        """Start the process and its guard, without waiting until it is ready."""
         with self.log.open("ab") as log:
-            self._log_begins = log.tell()
-            # A session of its own: Ctrl-C reaches us, and we stop servers in order.
-            self._process = subprocess.Popen(  # noqa: S603 - made of our own paths
+            self._log_start = log.tell()
+            # A separate session: Ctrl-C reaches only us, and we stop the servers in order.
+            self._process = subprocess.Popen(  # noqa: S603 - built from our own paths
                 self.command(),
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
@@ -131,12 +128,12 @@ class ChildProcess:
         self._guard = Guard(self._process)
 
     def ask_to_stop(self) -> None:
-        """Ask it to end cleanly, without waiting for it."""
+        """Send SIGTERM without waiting for the end."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def wait_for_end(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Wait for the end of its process; it is killed when the time is over."""
+        """Wait for the end of the process, and kill it after the timeout."""
         if self._process is not None:
             try:
                 self._process.wait(timeout=timeout_s)
@@ -145,7 +142,7 @@ class ChildProcess:
         self._dismiss()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash would."""
+        """Kill the process (SIGKILL)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

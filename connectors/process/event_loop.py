@@ -1,8 +1,8 @@
-"""Runs a process's work in the event loop that its duties are made for, uvloop's, and ends it well.
+"""Run asynchronous work in uvloop and close the loop properly.
 
-uvloop refuses to close a loop in which a connection is still being made or closed, such as one
-whose making was cancelled a moment ago. Connections are given that moment; if one needs longer, the
-loop is left as it is: the process ends, and nothing is lost by it.
+uvloop cannot close a loop in which a connection is still being opened or closed, for example one that
+was cancelled just before. Connections get a moment to finish. If that is not enough, the loop is not
+closed, which does no harm because the process ends.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: What connections are given to be closed after the work, in seconds.
+#: Time for connections to close after the work, in seconds.
 CLOSING_S = 0.25
 
 
 def run(work: Awaitable[T]) -> T:
-    """The result of the work; raises what it raises, KeyboardInterrupt at Ctrl-C among it."""
+    """Run the work and return its result; raises its exceptions, and KeyboardInterrupt at Ctrl-C."""
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     try:
-        return runner.run(_closed(work))
+        return runner.run(_finish(work))
     finally:
         try:
             runner.close()
@@ -32,7 +32,7 @@ def run(work: Awaitable[T]) -> T:
             logger.debug("the event loop was not closed: %s", error)
 
 
-async def _closed(work: Awaitable[T]) -> T:
+async def _finish(work: Awaitable[T]) -> T:
     try:
         return await work
     finally:

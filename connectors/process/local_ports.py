@@ -1,4 +1,4 @@
-"""Addresses and ports for servers that we start on this machine."""
+"""Addresses and free ports for servers on this machine."""
 
 import errno
 import secrets
@@ -6,36 +6,34 @@ import socket
 import sys
 
 HOST = "127.0.0.1"
-#: Below the range from which the system gives outgoing connections theirs: one of those could
-#: otherwise hold a port by the time that a stopped server is started on it again.
+#: Below the range of outgoing connections, which could otherwise take a port while a stopped server
+#: restarts on it.
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 1000
-#: A socket of each port that this process was given: while it is open, which it is to the end of
-#: the process, no other process is given the port. Their numbers: of objects Python would warn.
+#: File descriptors of sockets that reserve ports until this process ends. Descriptors, because Python
+#: would warn about socket objects that are not closed.
 _claims: list[int] = []
 
 
-#: Of the networks that are reserved for examples: no host has it, and nothing is sent.
-_ELSEWHERE = ("203.0.113.1", 9)
+#: An address reserved for documentation. Nothing is sent to it.
+_UNUSED_ADDRESS = ("203.0.113.1", 9)
 
 
-def own_address() -> str:
-    """This machine's address towards others; `HOST` if it has none."""
+def find_own_address() -> str:
+    """Return this machine's address as other machines see it; `HOST` if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(_ELSEWHERE)
+            probe.connect(_UNUSED_ADDRESS)
         except OSError:
             return HOST
         return str(probe.getsockname()[0])
 
 
-def free_port(taken: set[int]) -> int:
-    """A port that is free now and that is not in `taken`, to which it is added.
+def find_free_port(taken: set[int]) -> int:
+    """Return a free port that is not in `taken`, and add it to `taken`.
 
-    As long as this process runs, no other one is given the port by this function, so that it may be
-    listened on later; on Linux, elsewhere it may.
-
-    Raises OSError if none was found.
+    On Linux the port stays reserved while this process runs: this function does not return it in any
+    other process. Raises OSError if no port is free.
     """
     for _ in range(_ATTEMPTS):
         port = _FIRST + secrets.randbelow(_LAST - _FIRST + 1)
@@ -46,16 +44,18 @@ def free_port(taken: set[int]) -> int:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-        if not _claimed(port):
+        if not _reserve(port):
             continue
         taken.add(port)
         return port
-    raise OSError(errno.EADDRINUSE, f"no free port was found between {_FIRST} and {_LAST}")
+    raise OSError(errno.EADDRINUSE, f"found no free port between {_FIRST} and {_LAST}")
 
 
-def _claimed(port: int) -> bool:
-    """Whether no other process has this port; a name that is bound is free again when its process
-    ends, however it does."""
+def _reserve(port: int) -> bool:
+    """Reserve the port; False if another process has reserved it.
+
+    The system releases the name when the process ends.
+    """
     if sys.platform != "linux":
         return True
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

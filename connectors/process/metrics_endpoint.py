@@ -1,10 +1,10 @@
-"""`/metrics` and health of a process, on one port.
+"""`/metrics` and health checks of a process, on one port.
 
-A thread with an event loop of its own answers, so that a process whose event loop hangs still does. A check answers
-with JSON: `{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
+A thread with its own event loop answers, so the endpoint works even if the main event loop hangs. A
+check returns JSON: `{"ok": false, "problems": ["..."]}`, with status 503 if there are problems.
 
-However many clients come and however slow they are, a bounded number of connections is open: a request and its answer
-have a deadline, and a connection too many closes the oldest one. So a probe, which asks at once, is answered.
+The number of open connections is limited, and each has a deadline; when the limit is reached, the
+oldest is closed. So slow or numerous clients cannot block a probe.
 """
 
 import asyncio
@@ -19,39 +19,39 @@ import orjson
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-#: Most connections that are open at once; the oldest is closed for one more.
+#: Most open connections; a further one closes the oldest.
 CONNECTIONS_MAX = 32
-#: Most connections that wait to be accepted; all of them may be accepted at once.
+#: Most connections that wait to be accepted.
 WAITING_MAX = 128
-#: Longest time of a connection, from its beginning to the end of the answer, in seconds.
+#: Longest duration of a connection, including the answer, in seconds.
 DEADLINE_S = 5.0
-#: Longest request with its headers, in bytes.
+#: Longest request including headers, in bytes.
 _REQUEST_BYTES_MAX = 16 * 1024
 
-#: Returns what is wrong; empty: nothing.
+#: Returns current problems as sentences; empty if all is well.
 Problems = Callable[[], Sequence[str]]
 
 
 class PortUnusable(OSError):
-    """The port cannot be listened on."""
+    """It is not possible to listen on the port."""
 
 
-def process_registry() -> CollectorRegistry:
-    """A registry with the CPU and the memory of this process, and with the version that runs."""
+def create_process_registry() -> CollectorRegistry:
+    """Return a registry with CPU and memory of this process, and the running version."""
     from importlib.metadata import version
 
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    build = Info("loadstream_build", "The version that runs.", registry=registry)
+    build = Info("loadstream_build", "Running version.", registry=registry)
     build.info({"version": version("loadstream")})
     return registry
 
 
 @contextmanager
-def serving(
+def serve_while_open(
     host: str, port: int, registry: CollectorRegistry, problems: Problems
 ) -> Iterator[None]:
-    """Answer `/metrics` and `/healthz` for as long as the block runs; port 0: nowhere.
+    """Answer `/metrics` and `/healthz` while the block runs; not at all with port 0.
 
     Raises PortUnusable.
     """
@@ -68,31 +68,30 @@ def serving(
 def serve(
     host: str, port: int, registry: CollectorRegistry, checks: Mapping[str, Problems]
 ) -> "Endpoint":
-    """Answer on a port until `close`; port 0: one that the system chooses.
+    """Answer on a port until `close`.
 
     Args:
-        host: an address of this machine; empty: all of them.
-        port: where to answer.
-        registry: what `/metrics` shows.
-        checks: the path of each check, and its problems; empty: all is well. Called in another thread.
+        host: an address of this machine; empty: all addresses.
+        port: 0: the system chooses one.
+        registry: content of `/metrics`.
+        checks: path and function of each check; the functions are called in another thread.
 
     Raises:
-        PortUnusable: the port cannot be listened on.
+        PortUnusable: it is not possible to listen on the port.
     """
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series per metric, for readers other than Prometheus
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the number of series
     try:
         listening = _listen(host, port)
     except OSError as error:
         raise PortUnusable(
-            f"metrics port: port {port}{f' of {host}' if host else ''} cannot be listened on: "
-            f"{error.strerror}; expected one that is free, or 0 for no metrics, and an address of "
-            "this machine"
+            f"metrics port: cannot listen on port {port}{f' of {host}' if host else ''}: "
+            f"{error.strerror}; expected a free port (or 0 for no metrics) and an address of this machine"
         ) from error
     return Endpoint(listening, registry, checks)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen on an address of either family; without one on all, of both where there is IPv6."""
+    """Listen on an address; without one, on all IPv4 and IPv6 addresses."""
     both = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
     return socket.create_server(
@@ -110,7 +109,7 @@ class Endpoint:
         self._registry = registry
         self._checks = checks
         self._connections: dict[asyncio.Task[None], None] = {}
-        """In the order of their beginning."""
+        """Open connections, oldest first."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_until_complete,
@@ -122,7 +121,7 @@ class Endpoint:
         self._thread.start()
 
     def close(self) -> None:
-        """Close the port and all connections."""
+        """Close the port and all connections, and end the thread."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
         self._loop.close()
@@ -142,14 +141,16 @@ class Endpoint:
             oldest = next(iter(self._connections))
             del self._connections[oldest]
             oldest.cancel()
-        connection = self._loop.create_task(self._converse(reader, writer))
+        connection = self._loop.create_task(self._handle_connection(reader, writer))
         self._connections[connection] = None
-        # Not in the task: it may be cancelled before it has begun.
+        # Not in the task, which may be cancelled before it starts.
         connection.add_done_callback(lambda _: writer.transport.abort())
         connection.add_done_callback(lambda done: self._connections.pop(done, None))
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request; a client that is slow, leaves or does not speak HTTP is dropped."""
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer one request; slow or invalid clients are disconnected."""
         dropped = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
         with suppress(*dropped):
             async with asyncio.timeout(DEADLINE_S):
@@ -157,18 +158,17 @@ class Endpoint:
                 writer.write(self._answer(request.decode("latin-1")))
                 await writer.drain()
                 writer.write_eof()
-                await reader.read()  # until the client has closed: nothing of the answer is lost
+                await reader.read()  # wait until the client has read the answer and closed
 
     def _answer(self, request: str) -> bytes:
-        """The answer to a request, with its headers."""
         line, *headers = request.split("\r\n")
         method, _, rest = line.partition(" ")
         if method != "GET":
             return _encode(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", b"GET\n")
         path = urlsplit(rest.partition(" ")[0]).path
         if path == "/metrics":
-            named = [header.partition(":") for header in headers]
-            accepted = [value for name, _, value in named if name.lower() == "accept"]
+            fields = [header.partition(":") for header in headers]
+            accepted = [value for name, _, value in fields if name.lower() == "accept"]
             encode, content_type = choose_encoder(",".join(accepted))
             return _encode(HTTPStatus.OK, content_type, encode(self._registry))
         if path in self._checks:

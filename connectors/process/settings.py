@@ -1,4 +1,4 @@
-"""Settings of a process, read from environment variables together."""
+"""Read several groups of settings from environment variables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,22 +7,22 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from schemas.settings.connection import SettingsError
-from schemas.settings.environment import problems_of, unknown_variables
+from schemas.settings.environment import describe_problems, find_unknown_variables
 
 
 def read_settings(groups: Mapping[type[BaseSettings], Mapping[str, Any]]) -> Sequence[Any]:
     """Return the settings of each group, in order.
 
-    `groups` has, per group, the values that override its variables. Raises SettingsError with all
-    problems, among them misspelt variables.
+    `groups` has overriding values per group. Raises SettingsError with all problems, including misspelt
+    variables.
     """
-    problems = [problem for group in groups for problem in unknown_variables(group)]
+    problems = [problem for group in groups for problem in find_unknown_variables(group)]
     settings = []
     for group, overrides in groups.items():
         try:
             settings.append(group(**overrides))
         except ValidationError as error:
-            problems += problems_of(group, error)
+            problems += describe_problems(group, error)
     if problems:
         raise SettingsError("\n".join(problems))
     return settings

@@ -1,4 +1,4 @@
-"""How a process ends when it is asked to, by SIGTERM or Ctrl-C."""
+"""Stop a process at SIGTERM or Ctrl-C."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def terminable(code: int = 0) -> Iterator[None]:
-    """Let SIGTERM end what is done here as Ctrl-C does, and then the process with an exit code."""
+    """Let SIGTERM end the block as Ctrl-C does, and then exit with `code`."""
     terminated = False
 
     def stop(*_: Any) -> None:
@@ -37,9 +37,9 @@ def terminable(code: int = 0) -> Iterator[None]:
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run asynchronous work until it ends, or cancel it at SIGTERM or SIGINT, and log which it was.
+    """Run asynchronous work until it ends, or cancel it at SIGTERM or SIGINT.
 
-    Raises what the work raises; where its tasks have gathered errors in groups, the first one.
+    Raises the exception of the work; of an exception group, the first one.
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, read_extents
 from connectors.kafka.groups import Group, read_groups
 from connectors.kafka.reader import Partition
-from connectors.kafka.topics import FoundTopic, compare_all, expected_topics, verdict
+from connectors.kafka.topics import FoundTopic, compare_all, expected_topics, find_worst_grade
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
@@ -130,7 +130,7 @@ def read_kafka(connection: Connection) -> KafkaState:
         servers=",".join(connection.settings.servers()),
         brokers=len(metadata.brokers),
         embedded=connection.embedded,
-        verdicts={name: verdict(found) for name, found in findings.items()},
+        verdicts={name: find_worst_grade(found) for name, found in findings.items()},
         leaderless=frozenset((topic, each.id) for topic, each in partitions if each.leader < 0),
         partly_copied=sum(
             each.leader >= 0 and len(each.isrs) < len(each.replicas) for _, each in partitions

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from connectors.queries.wording import sentence
-from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationRequest, MigrationStatus
 
 REQUESTS = "migration-requests"
@@ -50,7 +50,7 @@ def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
     if letter.topic != REQUESTS or letter.parts > 1:
         return None
     try:
-        record = orjson.loads(source_record(letter)[1] or b"")
+        record = orjson.loads(restore_record(letter)[1] or b"")
     except ValueError:
         return None
     if not isinstance(record, dict):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.units import ago_text, count_text, duration_text
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amount_text, amounts
+from schemas.base.capacity import merge_raw_allocatable
+from schemas.base.quantities import format_amount, parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.policy import Policy, PolicyError, read_policy
 
@@ -86,7 +86,9 @@ def list_node_usage(records: ClusterRecords, sort: str = "usage") -> list[NodeUs
 
 def _row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) -> NodeUsageRow:
     metric, node = records.metrics.get(name), records.nodes.get(name)
-    capacity = node_capacity(amounts(node.allocatable), node.annotations) if node else {}
+    capacity = (
+        merge_raw_allocatable(parse_amounts(node.allocatable), node.annotations) if node else {}
+    )
     usage = (metric.usage if metric else None) or {}
     p95, p95_duration_ms = _find_p95(metric)
     updated_at_ms = metric.updated_at_ms if metric else None
@@ -136,7 +138,7 @@ def _cells(row: NodeUsageRow) -> tuple[str, ...]:
         amount = row.usage.get(resource)
         percents = (row.percent.get(resource), row.p95_percent.get(resource))
         return (
-            _UNKNOWN if amount is None else amount_text(resource, amount),
+            _UNKNOWN if amount is None else format_amount(resource, amount),
             *(_UNKNOWN if each is None else f"{each:.0f}%" for each in percents),
         )  # type: ignore[return-value]  # three texts
 

@@ -12,12 +12,12 @@ from connectors.queries import volume_wording as volumes
 from connectors.queries.rebalancing_wording import pod_text as _pod
 from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from connectors.units import count_text as _count
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
 from schemas.messages.collect import CollectPolicyRecord
-from schemas.messages.dead_letters import DeadLetter, node_of
+from schemas.messages.dead_letters import DeadLetter, parse_node
 from schemas.messages.decisions import NodeScore, PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.journal import JournalRecord
@@ -47,7 +47,7 @@ def sentence(message: Any) -> str:
     what was printed before.
     """
     text = _sentence(message)
-    return one_line(text).strip()
+    return to_one_line(text).strip()
 
 
 @singledispatch
@@ -253,7 +253,7 @@ def _(message: DeadLetter) -> str:
     size = bytes_text(held) if held >= 1024 else _count(held, "byte")
     if message.encoding.startswith("zlib"):
         size += " compressed"
-    node = node_of(message)
+    node = parse_node(message)
     of_node = f" of node {node}" if node else ""
     return (
         f"{message.topic} partition {message.partition} offset {message.offset}{of_node} was not applied "

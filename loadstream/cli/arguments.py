@@ -79,8 +79,8 @@ def as_field(
     def check(value: Any) -> Any:
         from pydantic import TypeAdapter, ValidationError
 
-        from schemas.base.complaints import allowed, found
-        from schemas.base.contract import Generator
+        from schemas.base.contract import SchemaGenerator
+        from schemas.base.validation_errors import describe_allowed, describe_value
 
         field = record().model_fields[name]
         checked: Any = field.annotation
@@ -91,9 +91,10 @@ def as_field(
             reader.validate_python(value)
         except ValidationError as error:
             detail = error.errors(include_url=False)[0]
-            schema = reader.json_schema(schema_generator=Generator)
+            schema = reader.json_schema(schema_generator=SchemaGenerator)
             raise typer.BadParameter(
-                f"found {found(value)}; expected {allowed(detail, schema)}", param_hint=option
+                f"found {describe_value(value)}; expected {describe_allowed(detail, schema)}",
+                param_hint=option,
             ) from None
         return value
 

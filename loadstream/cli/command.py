@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.process.terminal import echo
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -81,7 +81,7 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        echo(one_line("  ".join(cells).rstrip()))
+        echo(to_one_line("  ".join(cells).rstrip()))
 
 
 def connect_as_configured() -> "Connection":

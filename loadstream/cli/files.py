@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import typer
 
 from connectors.process.terminal import echo
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from schemas.policy import Problem
@@ -44,7 +44,7 @@ def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     for problem in problems:
         place = f"{name}:{problem.line}" if problem.line else name
         parts = (place, problem.path, problem.message)
-        echo(one_line(": ".join(part for part in parts if part)), err=True)
+        echo(to_one_line(": ".join(part for part in parts if part)), err=True)
     count = len(problems)
     echo(f"{name}: {count} error{'s' if count > 1 else ''}", err=True)
     raise typer.Exit(1)

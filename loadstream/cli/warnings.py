@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -16,7 +16,7 @@ NOTHING_FOUND = 3
 
 def warn(text: str) -> None:
     """A warning on standard error, without what moves a terminal's cursor."""
-    echo(f"warning: {one_line(text)}", err=True)
+    echo(f"warning: {to_one_line(text)}", err=True)
 
 
 def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:

@@ -17,7 +17,7 @@ from loadstream.cli.arguments import Json, cluster_name
 from loadstream.cli.command import command
 from loadstream.doctor.findings import Finding, error, ok
 from loadstream.kubernetes.arguments import Context, Kubeconfig, read_source_file
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -82,7 +82,7 @@ def doctor(
             whole = {"grade": each.grade, "check": each.check, "text": each.text}
             print_json({**whole, "advice": each.advice})
         else:
-            echo(one_line(str(each)))
+            echo(to_one_line(str(each)))
     if has_error:
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from connectors.kafka.admin import find_topics
 from connectors.kafka.client import Connection
-from connectors.kafka.topics import compare_all, expected_topics, verdict
+from connectors.kafka.topics import compare_all, expected_topics, find_worst_grade
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import KafkaState
 from connectors.units import count_text
@@ -70,7 +70,7 @@ def check_topics(connection: Connection) -> Iterator[Finding]:
     expected = expected_topics(connection.settings)
     found = find_topics(connection, [topic.name for topic in expected])
     report = compare_all(expected, found)
-    missing = [name for name, findings in report.items() if verdict(findings) == "missing"]
+    missing = [name for name, findings in report.items() if find_worst_grade(findings) == "missing"]
     if missing:
         text = f"{len(missing)} of {len(expected)} are missing: {_first(missing)}"
         yield error("topics", text, "Run `loadstream topic create`")

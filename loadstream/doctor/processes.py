@@ -104,7 +104,7 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
     }[duty]
     # While a policy observes, an evictor would only report; another source may measure.
     is_needed = duty in ("watch", "bind") or (
-        not policy.dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
+        not policy.is_dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
     )
     return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
 

@@ -26,12 +26,12 @@ Sources = Annotated[
 
 def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
     """The usage sources that a file names; without one the default ones."""
-    from connectors.kubernetes.sources.known import known_settings
+    from connectors.kubernetes.sources.registry import list_settings_classes
     from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 
     try:
         text = DEFAULT_TEXT if file is None else file.read_bytes()
-        return read_sources(text, known_settings(), str(file or "sources"))
+        return read_sources(text, list_settings_classes(), str(file or "sources"))
     except SourcesError as error:
         raise typer.BadParameter(f"\n{error}", param_hint="--sources") from None
     except OSError as error:

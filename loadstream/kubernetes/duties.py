@@ -189,7 +189,7 @@ def _run(
         from connectors.kubernetes.duties.process import run
         from connectors.kubernetes.duties.telemetry import DutyTelemetry
         from connectors.process import event_loop, logs
-        from connectors.process.metrics_endpoint import PortUnusable, serving
+        from connectors.process.metrics_endpoint import PortUnusable, serve_while_open
         from connectors.process.settings import read_settings
         from schemas.settings.connection import KafkaSettings
 
@@ -201,7 +201,9 @@ def _run(
         check_partitions(connect(kafka), LOCK)
         telemetry = DutyTelemetry(cluster)
         try:
-            with serving(metrics_host, metrics_port, telemetry.registry, telemetry.problems):
+            with serve_while_open(
+                metrics_host, metrics_port, telemetry.registry, telemetry.problems
+            ):
                 work = run(kafka, cluster, access(kubeconfig, context), makes, telemetry)
                 event_loop.run(work)
         except (AccessError, PortUnusable) as error:

@@ -29,7 +29,7 @@ from loadstream.migration.requests import (
     request_class,
     stop,
 )
-from schemas.base.printable import json_text, one_line
+from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -70,7 +70,11 @@ def list_(
         found = read_states(connection, cluster, back_ms)
     now_ms = wall_clock.now_ms()
     for message in found.shown(everything=everything):
-        echo(json_text(found.as_json(message)) if json else one_line(found.line(message, now_ms)))
+        echo(
+            escape_json(found.as_json(message))
+            if json
+            else to_one_line(found.line(message, now_ms))
+        )
     if not json:
         echo(found.summary())
     elif not found.complete:

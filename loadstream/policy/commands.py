@@ -27,7 +27,7 @@ from loadstream.policy.records import (
     write_record,
 )
 from loadstream.policy.versions import diff, history, rollback, show
-from schemas.base.printable import yaml_text
+from schemas.base.printable import escape_yaml
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -67,7 +67,7 @@ def check(
     policy, _ = read_policy_file(file)
     warnings = _show_warnings(policy)
     if not json:
-        echo(yaml_text(effective_yaml(policy)), nl=False)
+        echo(escape_yaml(effective_yaml(policy)), nl=False)
         echo(f"# digest: {policy.digest}")
     seen = True
     if cluster is not None:
@@ -130,7 +130,7 @@ def apply(
 
 def _effect(policy: "Policy") -> str:
     """Whether evictions are carried out."""
-    if policy.dry_for("request"):
+    if policy.is_dry_for("request"):
         return "evictions are marked dry"
     if policy.dry_run:
         return "evictions of rounds are marked dry, those that are asked for are commands"

@@ -15,7 +15,7 @@ from loadstream.cli.arguments import Json, cluster_name, length_ms
 from loadstream.cli.command import as_messages, connect_as_configured
 from loadstream.cli.files import write_new
 from loadstream.cli.warnings import NOTHING_FOUND, warn_first
-from schemas.base.printable import one_line, yaml_text
+from schemas.base.printable import escape_yaml, to_one_line
 
 if TYPE_CHECKING:
     from connectors.policies.draft.advice import Advice
@@ -57,7 +57,7 @@ def init(
     lacking = too_little(summary)
     if summary is None or lacking is not None:
         echo(
-            f"error: no policy for cluster {one_line(cluster)}: {lacking}. Let `loadstream worker` and a "
+            f"error: no policy for cluster {to_one_line(cluster)}: {lacking}. Let `loadstream worker` and a "
             "source of usage run (docs/reference/sources.md), look again, or begin with deploy/policies/observe.yaml",
             err=True,
         )
@@ -69,10 +69,10 @@ def init(
     if json:
         print_json(_as_json(cluster, summary, advice, text))
     elif output is None:
-        echo(yaml_text(text), nl=False)
+        echo(escape_yaml(text), nl=False)
     else:
         echo(
-            f"wrote {output}; next: loadstream policy check {output} --cluster {one_line(cluster)}"
+            f"wrote {output}; next: loadstream policy check {output} --cluster {to_one_line(cluster)}"
         )
 
 

@@ -14,7 +14,7 @@ from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json
 from loadstream.cli.files import print_problems, read_file, write_new
 from loadstream.cli.warnings import warn
-from schemas.base.printable import one_line, yaml_text
+from schemas.base.printable import escape_yaml, to_one_line
 
 if TYPE_CHECKING:
     from connectors.policies.imports.translation import Translation
@@ -68,7 +68,7 @@ def import_(
         if each.group != group:
             group = each.group
             echo(f"{group}:", err=True)
-        echo(one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
+        echo(to_one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
     contradiction = compare_marks(translation)
     if contradiction is not None:
         warn(contradiction)
@@ -77,7 +77,7 @@ def import_(
     if json:
         print_json({"policy": text, "entries": [asdict(each) for each in entries]})
     elif output is None:
-        echo(yaml_text(text), nl=False)
+        echo(escape_yaml(text), nl=False)
     lost = sum(each.group == "lost" for each in translation.entries)
     if lost and not allow_lost:
         echo(f"{name}: {lost} lost; --allow-lost accepts that", err=True)

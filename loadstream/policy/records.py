@@ -25,7 +25,7 @@ from connectors.process.terminal import echo
 from loadstream.cli.arguments import as_field
 from loadstream.cli.files import print_problems, read_file
 from loadstream.cli.warnings import NOTHING_FOUND, warn, warn_first
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 #: Token of a pod's service account, where it is mounted.
 SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -150,7 +150,7 @@ def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) 
     try:
         for _, state in follow(connection, TOPIC, places):
             if state != APPLIED:
-                echo(f"error: {one_line(state)}", err=True)
+                echo(f"error: {to_one_line(state)}", err=True)
                 raise typer.Exit(1)
     finally:
         timer.cancel()

@@ -32,7 +32,7 @@ from loadstream.policy.records import (
     read_policy_file,
     write_record,
 )
-from schemas.base.printable import json_text, one_line, yaml_text
+from schemas.base.printable import escape_json, escape_yaml, to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -78,9 +78,9 @@ def show(
         print_json(whole)
     else:
         for line in _describe(cluster, policy, entries, state):
-            echo(one_line(f"# {line}"))
+            echo(to_one_line(f"# {line}"))
         if text:
-            echo(yaml_text(text.rstrip("\n")))
+            echo(escape_yaml(text.rstrip("\n")))
     if not seen:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -109,13 +109,13 @@ def history(
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
         echo(
-            json_text(as_json(entry, state, KNOWN))
+            escape_json(as_json(entry, state, KNOWN))
             if json
-            else one_line(as_line(entry, state, KNOWN))
+            else to_one_line(as_line(entry, state, KNOWN))
         )
         if document and entry.record.document and not json:
             for line in entry.record.document.splitlines():
-                echo(f"    {one_line(line)}")
+                echo(f"    {to_one_line(line)}")
     if not seen:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -159,7 +159,7 @@ def diff(
         if json:
             print_json({"path": each.path, "before": each.before, "after": each.after})
         else:
-            echo(one_line(str(each)))
+            echo(to_one_line(str(each)))
     if not differences and not json:
         echo("the policies have the same effect")
     if not seen:
@@ -201,7 +201,7 @@ def rollback(
         f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, applied first {applied_at}"
     )
     for each in list_differences(_read_entry(entries[-1]), policy):
-        echo(one_line(f"  {each}"))
+        echo(to_one_line(f"  {each}"))
 
 
 def _find_earlier(cluster: str, entries: Sequence[PolicyEntry], offset: int | None) -> PolicyEntry:

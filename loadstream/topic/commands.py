@@ -172,13 +172,13 @@ def _print_findings(
     made: Sequence[str] = (),
 ) -> None:
     """Print what was found; exits with 1 if something is missing or differs."""
-    from connectors.kafka.topics import verdict
+    from connectors.kafka.topics import find_worst_grade
 
-    verdicts = [verdict(findings) for findings in report.values()]
+    verdicts = [find_worst_grade(findings) for findings in report.values()]
     if json:
         for topic, findings in report.items():
             texts = [str(each) for each in findings]
-            whole = {"topic": topic, "verdict": verdict(findings), "made": topic in made}
+            whole = {"topic": topic, "verdict": find_worst_grade(findings), "made": topic in made}
             print_json({**whole, "findings": texts})
     else:
         _print_lines(connection, report, verdicts)

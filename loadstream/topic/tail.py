@@ -12,7 +12,7 @@ from connectors.process import wall_clock
 from connectors.process.terminal import echo
 from loadstream.cli.arguments import Json, cluster_name, number, pod_name, topic_names, topic_of
 from loadstream.cli.command import as_messages, connect_as_configured
-from schemas.base.printable import json_text, one_line
+from schemas.base.printable import escape_json, to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
@@ -72,17 +72,17 @@ def tail(
     target = topic_of(topic)
     selection = _selection(target, cluster, pod, kind)
     with as_messages():
-        from connectors.kafka.tail import as_json
+        from connectors.kafka.tail import format_json
 
         since = None if start is None else _start(start, follow=follow)
         connection = connect_as_configured()
-        show = partial(as_json if json else _readable_line, state=_states(connection, topic))
+        show = partial(format_json if json else _readable_line, state=_states(connection, topic))
         if since is None:
             entries = _newest(connection, target, selection, count or _NEWEST, follow=follow)
         else:
             entries = islice(_since(connection, target, selection, since, follow=follow), count)
         for entry in entries:
-            echo(json_text(show(entry)) if json else one_line(show(entry)))
+            echo(escape_json(show(entry)) if json else to_one_line(show(entry)))
 
 
 def _since(
@@ -101,7 +101,7 @@ def _since(
     for entry in read_entries(connection, topic, start, follow=follow, **bounds):
         if isinstance(entry, Gap):
             echo(f"warning: {entry}", err=True)
-        elif selection.takes(entry):
+        elif selection.matches(entry):
             yield entry
 
 
@@ -114,12 +114,12 @@ def _newest(
     follow: bool,
 ) -> "Iterator[Entry]":
     """The newest records in the order of time, and with `follow` all that come after them."""
-    from connectors.kafka.extents import extents_of
+    from connectors.kafka.extents import read_topic_extents
 
-    extents = extents_of(connection, topic.name)
+    extents = read_topic_extents(connection, topic.name)
     # Without a choice they are at the ends of the partitions, one at each offset unless others were
     # compacted away.
-    last = None if selection.chooses or topic.compacted else count
+    last = None if selection.is_filtering or topic.compacted else count
     found = _since(
         connection, topic, selection, "beginning", follow=False, extents=extents, last=last
     )

@@ -1,13 +1,13 @@
-"""What every message has in common.
+"""What all messages share.
 
-message         base class of messages, names, amounts and times
-refusals        why a record is not applied
-complaints      what is wrong with a record, in a sentence
-contract        JSON Schema of a message
-docstrings      what the string below a field says of it
-limits          how long a record may be
-pieces          longer content, cut into pieces
-quantities      Kubernetes quantities to exact integers
-capacity        what a node has to give, with overcommitment or without
-printable       text of others as text and nothing else
+message            base classes, and types of names, amounts and times
+refusals           why a record is not applied
+validation_errors  describes invalid records to their producers
+contract           JSON Schema of a message
+docstrings         field docstrings, as descriptions in the JSON Schema
+limits             largest record that is read and written
+pieces             splits content that is too long for one record
+quantities         Kubernetes quantities as exact integers
+capacity           capacity of a node, with or without overcommitment
+printable          makes foreign text safe to print
 """

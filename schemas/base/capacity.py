@@ -1,7 +1,7 @@
-"""What a node has to give: what its usage is a share of, and cannot exceed.
+"""The capacity of a node, and usage that it makes impossible.
 
-Where nodes are overcommitted, `allocatable` is what pods may request, and an annotation of
-Koordinator says what the node really has.
+On overcommitted nodes, `allocatable` is what pods may request. An annotation of Koordinator then
+has the real capacity.
 
 Source: docs/reference/upstream.md A5.4, A6.10.
 """
@@ -11,41 +11,43 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.base.quantities import QuantityError, amount
+from schemas.base.quantities import QuantityError, parse_amount
 
-#: Percent of the capacity up to which a measured amount is believed: two readings of a counter are not
-#: of exactly the times that they carry.
-BELIEVED_PERCENT = 105
+#: Measured usage may exceed the capacity by this much, because the timestamps of two counter readings
+#: are not exact.
+PLAUSIBLE_PERCENT_MAX = 105
 
 RAW_ALLOCATABLE_ANNOTATION = "node.koordinator.sh/raw-allocatable"
 
 
 def find_impossible(usage: Mapping[str, int], capacity: Mapping[str, int]) -> str | None:
-    """Say which amount a node of this capacity cannot have used; capacity 0 is unknown."""
+    """Describe the first resource of which the node cannot have used so much; None if there is
+    none. A capacity of 0 is unknown."""
     for resource, most in capacity.items():
         used = usage.get(resource, 0)
-        if used * 100 > most * BELIEVED_PERCENT and most > 0:
+        if used * 100 > most * PLAUSIBLE_PERCENT_MAX and most > 0:
             return (
-                f"{resource}: {used} was measured and the node has {most}; believed is at most "
-                f"{BELIEVED_PERCENT} % of that"
+                f"{resource}: measured {used}, but the node has {most}; expected at most "
+                f"{PLAUSIBLE_PERCENT_MAX} % of that"
             )
     return None
 
 
-def node_capacity(
+def merge_raw_allocatable(
     allocatable: Mapping[str, int], annotations: Mapping[str, str]
 ) -> Mapping[str, int]:
-    """Allocatable amounts with the raw-allocatable annotation merged over them, by resource."""
-    return {**allocatable, **(raw_allocatable(annotations) or {})}
+    """Return the allocatable amounts by resource, with the raw-allocatable annotation applied."""
+    return {**allocatable, **(parse_raw_allocatable(annotations) or {})}
 
 
-def raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
-    """Amounts of the raw-allocatable annotation; None: there is none, or one value is unreadable."""
+def parse_raw_allocatable(annotations: Mapping[str, str]) -> dict[str, int] | None:
+    """Return the amounts of the raw-allocatable annotation; None if it is missing or a value is
+    unreadable."""
     text = annotations.get(RAW_ALLOCATABLE_ANNOTATION)
     if text is None:
         return None
     try:
-        # Pairs, since Go reads each value of a name that is given twice, and keeps the last.
+        # A tuple of pairs: Go validates every value of a repeated name and keeps the last.
         listed = json.loads(
             text,
             object_pairs_hook=tuple,
@@ -71,4 +73,4 @@ def _quantity(resource: str, value: Any) -> int:
         return 0
     if not isinstance(value, str):
         raise ValueError(f"{resource}: not a quantity")  # noqa: TRY004 - one error for all bad JSON
-    return amount(resource, re.sub(r"^\s+|\s+$", "", value))
+    return parse_amount(resource, re.sub(r"^\s+|\s+$", "", value))

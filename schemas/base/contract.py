@@ -1,8 +1,8 @@
-"""The contract: JSON Schema (draft 2020-12) of a message, as published and as refusals quote it.
+"""JSON Schema (draft 2020-12) of a message, as published and as refusals quote it.
 
-It differs from pydantic's own where that would allow more than the code does: names of a map keep
-all their bounds, and the kind of a record must be given. Fields have no titles, which would only
-repeat their names; the string below a field is its description.
+It is stricter than pydantic's own where pydantic would allow more than the code does: map keys keep
+all their bounds, and the kind of a record is required. Fields have no titles, which would repeat
+their names. The docstring of a field is its description.
 """
 
 from functools import cache
@@ -18,38 +18,38 @@ JsonSchema = dict[str, Any]
 
 
 @cache
-def adapter(message: Any) -> TypeAdapter[Any]:
-    """Validator of a message class, or of the union of several."""
+def get_adapter(message: Any) -> TypeAdapter[Any]:
+    """Return the validator of a message class, or of a union of classes."""
     return TypeAdapter(message)
 
 
 @cache
-def json_schema(message: Any) -> JsonSchema:
-    """JSON Schema of a message class, or of the union of several; not to be changed by the caller."""
-    return adapter(message).json_schema(schema_generator=Generator)
+def build_schema(message: Any) -> JsonSchema:
+    """Return the JSON Schema of a message class, or of a union of classes.
+
+    Callers must not change it.
+    """
+    return get_adapter(message).json_schema(schema_generator=SchemaGenerator)
 
 
-class Generator(GenerateJsonSchema):
+class SchemaGenerator(GenerateJsonSchema):
     """Writes JSON Schema as this project publishes it."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._made: list[type] = []
-        """Classes that are being written, the innermost last."""
+        self._open_classes: list[type] = []  # the innermost class last
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """A message class; its name is kept for the docstrings of its fields."""
-        self._made.append(schema["cls"])
+        self._open_classes.append(schema["cls"])
         try:
             return super().model_schema(schema)
         finally:
-            self._made.pop()
+            self._open_classes.pop()
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JsonSchemaValue:
-        """The fields of a class, each with the string below it as its description."""
-        said = field_docstrings(self._made[-1])
+        docstrings = field_docstrings(self._open_classes[-1])
         fields = {
-            name: _described(field, said[name]) if name in said else field
+            name: _add_description(field, docstrings[name]) if name in docstrings else field
             for name, field in schema["fields"].items()
         }
         return super().model_fields_schema({**schema, "fields": fields})
@@ -58,29 +58,28 @@ class Generator(GenerateJsonSchema):
         return False
 
     def field_is_required(self, field: Any, total: bool) -> bool:
-        """A text that can only be one tells the kind of a record: a reader needs it to be there."""
+        """Require fields with a single constant value: readers tell the kind of a record by them."""
         inner = field["schema"].get("schema", {})
         return (
             inner.get("type") == "literal" and len(inner["expected"]) == 1
         ) or super().field_is_required(field, total)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """A map; pydantic would write the pattern of its names so that any other name is allowed
-        too."""
-        written: JsonSchemaValue = {
+        # pydantic writes the pattern of the keys in a way that allows any other key, too.
+        map_schema: JsonSchemaValue = {
             "type": "object",
-            "propertyNames": self._inner(schema.get("keys_schema")),
-            "additionalProperties": self._inner(schema.get("values_schema")),
+            "propertyNames": self._generate(schema.get("keys_schema")),
+            "additionalProperties": self._generate(schema.get("values_schema")),
         }
-        self.update_with_validations(written, schema, self.ValidationsMapping.object)
-        return written
+        self.update_with_validations(map_schema, schema, self.ValidationsMapping.object)
+        return map_schema
 
-    def _inner(self, schema: CoreSchema | None) -> JsonSchemaValue:
+    def _generate(self, schema: CoreSchema | None) -> JsonSchemaValue:
         return {} if schema is None else self.generate_inner(schema)
 
 
-def _described(field: core_schema.ModelField, text: str) -> core_schema.ModelField:
-    """The field with a description, unless it has one of its own."""
+def _add_description(field: core_schema.ModelField, text: str) -> core_schema.ModelField:
+    """Add a description to the field, unless it has one."""
     metadata = field.get("metadata", {})
     updates = {"description": text, **metadata.get("pydantic_js_updates", {})}
     return {**field, "metadata": {**metadata, "pydantic_js_updates": updates}}

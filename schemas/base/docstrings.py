@@ -1,7 +1,7 @@
-"""What the string below a field says of it.
+"""Docstrings of fields: the string literal below a field.
 
-pydantic would read these strings when each class is made, which takes half of the time that the
-classes take to import; they are wanted in published schemas only.
+pydantic can read them, too, but only when it builds each class, which doubles the import time. Here
+they are read only when a schema is published.
 """
 
 import ast
@@ -13,26 +13,26 @@ from types import ModuleType
 
 
 @cache
-def field_docstrings(made: type) -> Mapping[str, str]:
-    """Field to the string below it, also of fields that a class inherits; cleaned of indentation.
+def field_docstrings(model: type) -> Mapping[str, str]:
+    """Return the docstring of each field, without indentation; inherited fields included.
 
-    A field that a class writes anew does not keep the string of its base.
+    A field that a class redefines does not inherit the docstring of the base class.
     """
-    found: dict[str, str] = {}
-    for each in reversed(made.__mro__):
-        own = _own_docstrings(each)
-        for name in inspect.get_annotations(each):
-            found.pop(name, None)
-            if name in own:
-                found[name] = own[name]
-    return found
+    docstrings: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        defined_here = _read_docstrings(base)
+        for name in inspect.get_annotations(base):
+            docstrings.pop(name, None)
+            if name in defined_here:
+                docstrings[name] = defined_here[name]
+    return docstrings
 
 
-def _own_docstrings(made: type) -> dict[str, str]:
-    module = inspect.getmodule(made)
+def _read_docstrings(model: type) -> dict[str, str]:
+    module = inspect.getmodule(model)
     if module is None or module.__name__ == "builtins":
         return {}
-    statements = _classes(module).get(made.__qualname__, ())
+    statements = _classes(module).get(model.__qualname__, ())
     return {
         field.target.id: inspect.cleandoc(below.value.value)
         for field, below in pairwise(statements)
@@ -46,10 +46,11 @@ def _own_docstrings(made: type) -> dict[str, str]:
 
 @cache
 def _classes(module: ModuleType) -> Mapping[str, list[ast.stmt]]:
-    """Qualified name of each class of a module, to its statements; none where there is no source."""
+    """Return the statements of each class of a module, by qualified name; empty without source
+    code."""
     try:
         source = inspect.getsource(module)
-    except (OSError, TypeError):  # made while it runs, or compiled
+    except (OSError, TypeError):  # created at run time, or compiled
         return {}
     return dict(_classes_below(ast.parse(source), ""))
 

@@ -1,25 +1,24 @@
-"""How long a record may be: what is read, and what is written, each limit derived from the others.
+"""Largest records that are read and written. The limits depend on each other:
 
-    input value   at most VALUE_BYTES_MAX, or it is refused with a dead letter
-    output value  at most VALUE_BYTES_MAX, since its readers read no more
-    journal, changelogs: records of at most PIECE_BYTES_MAX of content; what is longer is cut into
-    several any topic takes BATCH_BYTES_MAX, and what stands in a topic of ours is read whatever its
-    length
+- An input value has at most VALUE_BYTES_MAX; a longer one becomes a dead letter.
+- An output value has at most VALUE_BYTES_MAX, because its readers read no more.
+- Records of the journal and of changelogs have at most PIECE_BYTES_MAX of content; longer content is
+  split.
+- Every topic accepts batches of BATCH_BYTES_MAX. Internal topics are read without a limit.
 
-So whatever is applied can be written, and whatever was written can be read.
+So loadstream can write everything that it applies, and read everything that it wrote.
 """
 
 #: Longest value of an input and of an output; Kafka's own default limit is 1 MiB.
 VALUE_BYTES_MAX = 4 * 1024 * 1024
 
-#: Largest batch of records that a topic takes and a producer sends: room for a value of the largest
-#: size that is read, and as much again for what goes with it.
+#: Largest batch that a topic accepts and a producer sends: one value of the largest size, and as much
+#: for everything else in the batch.
 BATCH_BYTES_MAX = 2 * VALUE_BYTES_MAX
 
-#: Most bytes of content in one record of the journal or of a changelog. With head and key, which
-#: have at most `PIECE_HEAD_BYTES_MAX`, such a record stays below 1 MB, the least of Kafka's default
-#: limits.
+#: Content per record of the journal or of a changelog. With head and key (`PIECE_HEAD_BYTES_MAX`)
+#: such a record stays below 1 MB, the smallest of Kafka's default limits.
 PIECE_BYTES_MAX = 700_000
 
-#: Most bytes of a record's key and head beside its content.
+#: Largest key and head of such a record.
 PIECE_HEAD_BYTES_MAX = 16_384

@@ -1,14 +1,12 @@
-"""What every message has in common.
+"""Base classes of messages, and types of their fields.
 
-A message is frozen (it is a fact or a command, nobody edits it), strict (a string is no number) and
-versioned. Readers are tolerant of fields that they do not know, so that a producer may be newer
-than its reader; an unknown *version* is refused, because its fields may mean something else. The
-types below carry their unit and their bounds into the published JSON Schema; the string under a
-field is its description there.
+A message is frozen (it is a fact or a command, which nobody edits), strict (a string is not a
+number) and versioned. Readers ignore unknown fields, so a producer may be newer than its reader. They
+refuse an unknown version, because its fields may mean something else.
 
-Every integer fits into 64 bits, since anything else could be read but not written again, and every
-sequence and map stops at its first bad item, since a record of a million bad items would otherwise
-keep a worker busy for many seconds with the complaints about it.
+The types below carry their unit and bounds into the published JSON Schema. Every integer fits into
+64 bits, because a larger one could be read but not written. Every sequence and map stops at its
+first bad item: reporting a million bad items would block a worker for many seconds.
 """
 
 from collections.abc import Callable
@@ -22,9 +20,9 @@ from schemas.base.quantities import QUANTITY_PATTERN, QUANTITY_TEXT_MAX
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
-#: Most that one node or pod can use of a resource: an exbibyte is 2**60, and no machine has a
-#: thousandth of one. Schemas take any 64-bit amount; what is summed is held to this, so that sums
-#: over all pods of a node, and products with percentages, fit into 64 bits.
+#: Largest amount of a resource in computations: 1 PiB, more than any machine has. Schemas accept any
+#: 64-bit amount. Amounts are cut to this limit before they are summed, so that sums over all pods of
+#: a node, and products with percentages, fit into 64 bits.
 AMOUNT_MAX = 2**50
 
 #: The beginnings of the years 2000 and 2100.
@@ -35,7 +33,8 @@ NAME_PATTERN = r"^[^/\x00-\x20\x7f]+$"
 
 
 def published(**keywords: str) -> Callable[[dict[str, Any]], None]:
-    """Keywords for the published schema (unit, description); a field's own docstring goes before."""
+    """Return a function that adds keywords (unit, description) to a JSON Schema; the docstring of a
+    field takes precedence over a description."""
 
     def add(schema: dict[str, Any]) -> None:
         for keyword, value in keywords.items():
@@ -44,24 +43,24 @@ def published(**keywords: str) -> Callable[[dict[str, Any]], None]:
     return add
 
 
-#: A time in milliseconds since 1970-01-01 UTC, between the years 2000 and 2100: seconds or
-#: microseconds given by mistake fall outside and are refused.
+#: A time in milliseconds since 1970-01-01 UTC. The range from 2000 to 2100 refuses values in seconds or
+#: microseconds.
 EpochMs = Annotated[
     int,
     Field(ge=EPOCH_MS_MIN, le=EPOCH_MS_MAX, json_schema_extra=published(unit="ms since 1970-01-01 UTC")),
 ]  # fmt: skip
-#: A time of our own state, which may be 0 (before every record) or a sum.
+#: A time within loadstream's state; 0 is before the first clock tick.
 StateMs = Annotated[
     int,
     Field(ge=0, le=INT64_MAX, json_schema_extra=published(unit="ms since 1970-01-01 UTC")),
 ]
-#: A length of time in milliseconds, at most ten years.
+#: A duration in milliseconds, at most ten years.
 DurationMs = Annotated[int, Field(ge=0, le=315_576_000_000, json_schema_extra=published(unit="ms"))]
-#: How many, or which one of many.
+#: A number of things, or an index.
 Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
-#: Counts or positions by name.
+#: Counts or offsets by name.
 Counts = Annotated[dict[str, Count], Field(fail_fast=True)]
-#: Name of a cluster: part of every key, so it may not hold the separator "/".
+#: Name of a cluster: part of every key, so it cannot contain the separator "/".
 ClusterName = Annotated[
     str,
     Field(
@@ -77,7 +76,7 @@ ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=NAME_PAT
 NodeName = Annotated[
     ObjectName, Field(json_schema_extra=published(description="Name of the node."))
 ]
-#: What measures nodes, as it is called in metrics and messages.
+#: Name of a usage source, as in metrics and messages.
 SourceName = Annotated[str, Field(min_length=1, max_length=253)]
 #: uid of a Kubernetes object.
 Uid = Annotated[
@@ -86,13 +85,13 @@ Uid = Annotated[
         min_length=1,
         max_length=128,
         json_schema_extra=published(
-            description="metadata.uid: tells apart two objects of one name."
+            description="metadata.uid, which distinguishes objects of the same name."
         ),
     ),
 ]
 #: Name of a resource: cpu, memory, ephemeral-storage, nvidia.com/gpu ...
 ResourceName = Annotated[str, Field(min_length=1, max_length=317, pattern=r"^[^\x00-\x20\x7f]+$")]
-#: What is used or held: cpu in millicores, every other resource in its base unit (bytes, pieces).
+#: Amounts of resources: cpu in millicores, every other resource in its base unit (bytes, pieces).
 ResourceAmounts = Annotated[
     dict[ResourceName, Annotated[int, Field(ge=0, le=INT64_MAX)]],
     Field(
@@ -107,7 +106,7 @@ ResourceAmounts = Annotated[
 QuantityText = Annotated[
     str, Field(min_length=1, max_length=QUANTITY_TEXT_MAX, pattern=QUANTITY_PATTERN)
 ]
-#: A quantity that is not negative: nobody requests or offers less than nothing.
+#: A quantity of at least 0.
 ResourceQuantity = Annotated[
     str,
     Field(
@@ -119,13 +118,13 @@ ResourceQuantity = Annotated[
         ),
     ),
 ]
-#: Most resources of one list.
+#: Most resources in one list.
 RESOURCES_MAX = 64
 #: Resource list as in a Kubernetes manifest.
 ResourceList = Annotated[
     dict[ResourceName, ResourceQuantity], Field(max_length=RESOURCES_MAX, fail_fast=True)
 ]
-#: Most labels, or annotations.
+#: Most labels or annotations of one object.
 STRING_MAP_MAX = 1_024
 #: Labels or annotations.
 StringMap = Annotated[
@@ -135,20 +134,20 @@ StringMap = Annotated[
 
 
 class Part(BaseModel):
-    """A piece of a message: frozen and strict, without a version of its own."""
+    """A part of a message: frozen, strict, without its own version."""
 
     model_config = ConfigDict(
         frozen=True,
         strict=True,
         extra="ignore",
         protected_namespaces=(),
-        # A process uses a few of the classes, and builds their validators when it first does.
+        # A process uses few of the classes. Their validators are built at first use.
         defer_build=True,
     )
 
 
 class Version:
-    """One integer and nothing that merely equals it: a plain Literal takes true and 1.0 as well."""
+    """Accepts exactly one integer. A plain Literal would also accept true and 1.0."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -168,8 +167,8 @@ class Message(Part):
     """A record of a topic or a row of a table."""
 
     schema_version: Annotated[int, Version(1)] = 1
-    """Version of the message; a reader refuses one that it does not know."""
+    """Version of the message; readers refuse unknown versions."""
 
     def payload(self) -> dict[str, Any]:
-        """The message as plain values, absent optionals left out (they read back as absent)."""
+        """Return the message as plain values, without optional fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)

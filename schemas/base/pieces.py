@@ -1,12 +1,12 @@
-"""Content that is longer than one record may be, cut into pieces.
+"""Split content that is longer than a record may be.
 
-Journal records, rows of changelogs, checkpoints and dead letters each say in their own heads or keys
-which piece of what they hold.
+Journal records, changelog rows, checkpoints and dead letters number their pieces in their own heads
+or keys.
 """
 
 from typing import AnyStr
 
 
-def split(content: AnyStr, size: int) -> list[AnyStr]:
-    """Pieces of at most this size, in their order; of empty content one empty piece."""
+def split_pieces(content: AnyStr, size: int) -> list[AnyStr]:
+    """Return pieces of at most `size`, in order; one empty piece for empty content."""
     return [content[begin : begin + size] for begin in range(0, len(content), size)] or [content]

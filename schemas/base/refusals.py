@@ -1,7 +1,7 @@
-"""Refusals: why a record is not applied, as a value and not as an exception.
+"""Refusals: why a record is not applied.
 
-Code that finds a record unusable returns a `Refusal`; the agent sends the record with it to
-`dead-letters` and goes on. Clocks are arguments here, as everywhere below the agents.
+Code that cannot use a record returns a `Refusal` instead of raising an exception. The agent sends
+the record to `dead-letters` with the refusal and continues.
 """
 
 from dataclasses import dataclass
@@ -21,17 +21,14 @@ class Refusal:
 
     category: Category
     reason: str
-    """A sentence: field, what was found, what is allowed."""
+    """A sentence with the field, the value found and the values allowed."""
 
 
-def from_the_future(
+def check_not_future(
     sampled_at_ms: int, reference_ms: int, limit_ms: int, field: str = "sampled_at_ms"
 ) -> Refusal | None:
-    """A refusal if a record's time is more than `limit_ms` after the newest time known to the
-    reader.
-
-    `field` names the time where it is another one than that of a sample.
-    """
+    """Return a refusal if a record's time is more than `limit_ms` after the newest time known to
+    the reader. `field` is the name of the record's time."""
     ahead_ms = sampled_at_ms - reference_ms
     if ahead_ms <= limit_ms:
         return None

@@ -7,14 +7,16 @@ import orjson
 
 from schemas.base.message import Message
 from schemas.topics.catalog import TOPICS
-from schemas.topics.codec import adapter
+from schemas.topics.codec import get_topic_adapter
 
 DIRECTORY = Path(__file__).parent
 
 
 def _read_examples(topic: str) -> tuple[Message, ...]:
     examples = orjson.loads((DIRECTORY / f"{topic}.json").read_bytes())
-    return tuple(adapter(topic).validate_json(orjson.dumps(example)) for example in examples)
+    return tuple(
+        get_topic_adapter(topic).validate_json(orjson.dumps(example)) for example in examples
+    )
 
 
 #: Topic to its examples: at least one of every message that it carries.

@@ -1,13 +1,13 @@
-"""`checkpoints`: the rows of a partition as they were at one place of the journal, in pieces.
+"""`checkpoints`: all rows of a partition at one position of the journal.
 
-A replay of a cluster that is older than its journal begins at one of them. The rows are one content,
-which is cut into as many records as it takes, anywhere:
+A replay that goes back further than the journal starts from a checkpoint. The rows form one content,
+which is split into records at arbitrary places:
 
-    content   for each row its key and length in bytes as a line of JSON, a line break, then its bytes
-    record    the `CheckpointPiece` as a line of JSON, a line break, then a part of the content
+    content   for each row: key and length in bytes as a line of JSON, a line break, the bytes
+    record    the `CheckpointPiece` as a line of JSON, a line break, a part of the content
 
-Pieces of several checkpoints may stand between each other; they belong together by their place. One
-without its closing piece, or with another digest than that names, is none.
+Pieces of several checkpoints can be interleaved; pieces of one checkpoint have the same position. A
+checkpoint without its closing piece, or with a wrong digest, is ignored.
 """
 
 from typing import Annotated
@@ -18,33 +18,34 @@ from schemas.base.message import Count, EpochMs, Message, Part
 
 
 class CheckpointEnd(Part):
-    """What a whole checkpoint consists of."""
+    """Size and digest of a complete checkpoint."""
 
     pieces: Count
-    """How many pieces have content; the closing piece, which has none, has this number."""
+    """Number of pieces with content; also the number of the closing piece, which has none."""
     rows: Count
-    """How many rows there are: those of the tables of the cluster stage, all but how far they reflect
-    the journal."""
+    """Number of rows: all rows of the cluster stage, except the journal position."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Over the content."""
+    """Digest of the content."""
 
 
 class CheckpointPiece(Message):
     """A piece of a checkpoint (key: partition)."""
 
     partition: Count
-    """Partition whose rows they are; also the partition of this record."""
+    """Partition of the rows, and of this record."""
     epoch: Count
-    """Epoch of the writer: with `sequence` and `offset` the place in the journal that the rows
-    reflect."""
+    """Epoch of the writer.
+
+    Epoch, `sequence` and `offset` are the journal position that the rows reflect.
+    """
     sequence: Annotated[int, Field(ge=-1, le=2**63 - 1)]
-    """Number of the batch applied last; -1: none was."""
+    """Number of the last applied batch; -1: none."""
     offset: Count
-    """Offset of the journal record read last: that of the batch's last record, or of an opening
-    record."""
+    """Offset of the last journal record read: the last record of the batch, or an opening record.
+    """
     now_ms: EpochMs | None = None
-    """The log's time there; none: before its clock ticked first."""
+    """Log time at that position; none: before the first clock tick."""
     piece: Count
-    """Which piece this is, from 0."""
+    """Number of this piece, from 0."""
     end: CheckpointEnd | None = None
-    """The closing piece says here what came before it."""
+    """Set on the closing piece only."""

@@ -1,14 +1,12 @@
-"""The collect policy of a cluster, as the cluster stage hands it on to where the cluster's samples
-are.
+"""The collect policy of a cluster, as the cluster stage sends it to the aggregate stage.
 
-A policy comes in the partition that the cluster hashes to; samples of the cluster's nodes come in
-all partitions of `node-usage`. So when a policy is applied, the cluster stage writes what it says
-about collecting into each of them, among the samples: from that place of the log on, samples of the
-cluster become metrics by it. It is written again once in a while, for partitions that have lost it.
+A policy arrives in one partition, while samples of the cluster's nodes are in all partitions of
+`node-usage`. Therefore the cluster stage writes the collect part of a policy into each of these
+partitions, between the samples. It applies to all later samples of the cluster. It is written again
+from time to time, in case a partition has lost it.
 
-The key is that of a node which does not exist: the cluster, a slash, and a name with a number with
-which the key hashes to the partition. So the partition follows from the key, as of every record
-there.
+The key is that of a node that does not exist: cluster, slash, and a name with a number that makes the
+key hash to the partition. So keys determine partitions here as everywhere.
 """
 
 from typing import Annotated, Literal
@@ -18,9 +16,9 @@ from pydantic import Field
 from schemas.base.message import ClusterName, Count, DurationMs, Message, Part, published
 from schemas.messages.decisions import AsOf
 
-#: Most windows that a node's percentiles are kept for.
+#: Most percentile windows per node.
 WINDOWS_MAX = 8
-#: Most pools in one record: as many as any version has read in a policy.
+#: Most pools in one record.
 POOLS_MAX = 1_024
 
 _PoolName = Annotated[str, Field(min_length=1, max_length=253)]
@@ -31,42 +29,40 @@ class NodeCollectPolicy(Part):
     """How the samples of a node become its metric."""
 
     average_ms: DurationMs
-    """Window of the averages."""
+    """Length of the average window."""
     report_ms: DurationMs
-    """Time between two reports, in the samples' time."""
+    """Time between two reports, by the times of the samples."""
     durations_ms: Annotated[
         tuple[DurationMs, ...],
         Field(max_length=WINDOWS_MAX, fail_fast=True, json_schema_extra=published(unit="ms")),
     ]
-    """Windows of the percentiles."""
+    """Lengths of the percentile windows."""
     memory: MemoryCollectPolicy
-    """Which reading of memory counts, of those that a sample carries."""
+    """Which memory reading of a sample is used."""
 
 
 class CollectPolicyRecord(Message):
-    """How samples of a cluster become metrics from here on (key: cluster, slash,
-    collect-policy-number)."""
+    """How the following samples of a cluster become metrics (key: cluster/collect-policy-number)."""
 
     kind: Literal["collect-policy"] = "collect-policy"
     """Says what the record is."""
     cluster: ClusterName
     number: Count = 0
-    """Number in the key, with which the key hashes to the partition."""
+    """Number in the key, which makes the key hash to the partition."""
     default: NodeCollectPolicy
-    """The policy of nodes whose samples name no pool, or one that is not listed."""
+    """The policy of nodes without a pool, or whose pool is not listed."""
     pools: Annotated[
         dict[_PoolName, NodeCollectPolicy], Field(max_length=POOLS_MAX, fail_fast=True)
     ] = Field(default_factory=dict)
-    """By pool, as samples name it."""
+    """Policies by pool, as named in samples."""
     as_of: AsOf
-    """The state that it was handed on from."""
+    """The state from which the policy was sent."""
 
     @property
     def node(self) -> str:
-        """What stands in the key where that of a sample has its node."""
+        """The part of the key that is the node name in keys of samples."""
         return key_node(self.number)
 
 
 def key_node(number: int) -> str:
-    """What stands for a node in the key of a collect policy with this number."""
     return f"collect-policy-{number}"

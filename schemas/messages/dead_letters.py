@@ -1,11 +1,10 @@
-"""`dead-letters`: an unreadable or refused record, whole, with the reason.
+"""`dead-letters`: complete records that were unreadable or refused, with the reason.
 
-Nothing disappears silently: whatever a stage cannot use is kept here with its place in its own
-topic, so that it can be looked at, mended and produced again.
+A dead letter names the position of the record in its topic, so that somebody can inspect the record,
+repair it and produce it again.
 
-A record as large as Kafka lets through would not fit into a message of the same size once it is
-base64, which grows by a third. So a large one is compressed first, and what is still too large is
-cut into parts, several records that together are the letter; no byte is lost.
+base64 makes a record a third larger, so a record of the maximum size would not fit into a message.
+Large records are therefore compressed, and split into several parts if that is not enough.
 """
 
 import zlib
@@ -16,15 +15,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.base.message import INT64_MAX, Count, Message, published
-from schemas.base.pieces import split
+from schemas.base.pieces import split_pieces
 from schemas.base.refusals import REASON_CHARS_MAX, Category, Refusal
 
-#: Largest value that is kept uncompressed, so that it can be read with nothing but a base64 tool.
+#: Larger values are compressed. Smaller ones can be read with a base64 tool alone.
 PLAIN_BYTES_MAX = 65_536
-#: Most base64 in one part; with all else a part stays below 1 MB, the least of Kafka's default
+#: Most base64 characters in one part. The whole part stays below 1 MB, the smallest of Kafka's default
 #: limits.
 PART_CHARS_MAX = 720_000
-#: Largest record that is unpacked again.
+#: Largest record that is decompressed.
 UNPACKED_BYTES_MAX = 268_435_456
 
 
@@ -32,18 +31,21 @@ class DeadLetter(Message):
     """A record that was not applied (key: its source topic)."""
 
     topic: str
-    """Topic that the record came from."""
+    """Topic of the record."""
     partition: Count
-    """Partition that it came from."""
+    """Partition of the record."""
     offset: Count
-    """Offset that it had there."""
+    """Offset of the record."""
     reason: str
-    """A sentence: field, found, allowed."""
+    """A sentence with the field, the value found and the values allowed."""
     category: Category
-    """unreadable: no JSON. invalid: against the schema. misplaced: in a partition that its key does
-    not belong to. future: from the future. late: older than what it would change. limit: a named
-    limit was reached. internal: a defect of loadstream itself, which the reason tells. apart: its
-    cluster is set apart after such a defect; send the record again when it is back."""
+    """unreadable: not JSON.
+
+    invalid: does not match the schema. misplaced: in a partition that its key does not belong to.
+    future: its time is in the future. late: older than the data that it would change. limit: a
+    named limit was reached. internal: a defect of loadstream, described in the reason. apart: its
+    cluster is set apart after such a defect; send the record again when the cluster is back.
+    """
     timestamp_ms: (
         Annotated[
             int,
@@ -57,19 +59,21 @@ class DeadLetter(Message):
     ) = None
     """Timestamp of the source record."""
     key_base64: str | None = None
-    """The record's key as it was, base64; none: it had none."""
+    """The record's key, base64; none: it had no key."""
     value_base64: str
-    """The record's value as it was, written as `encoding` says."""
+    """The record's value, encoded as `encoding` says."""
     encoding: Literal["base64", "zlib+base64", "none"] = "base64"
     """base64; zlib+base64: compressed by zlib, then base64; none: the record had no value."""
     part: Count = 0
-    """Which of `parts` this is, from 0."""
+    """Number of this part, from 0."""
     parts: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1
-    """A letter too large for one message comes in parts; their keys and values, put one behind the
-    other, are those of the letter."""
+    """Number of parts of a letter that is too large for one message.
+
+    The letter's key and value are those of all parts, concatenated.
+    """
 
 
-def dead_letter(
+def build_dead_letter(
     topic: str,
     partition: int,
     offset: int,
@@ -78,7 +82,7 @@ def dead_letter(
     value: bytes | None,
     refusal: Refusal,
 ) -> DeadLetter:
-    """The record, whole, with why it was refused; `in_parts` makes it fit into messages."""
+    """Return the record with the reason of its refusal; `split_letter` makes it fit into messages."""
     encoding: Literal["base64", "zlib+base64", "none"] = "none" if value is None else "base64"
     packed = value or b""
     if len(packed) > PLAIN_BYTES_MAX:
@@ -98,10 +102,10 @@ def dead_letter(
     )
 
 
-def in_parts(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[DeadLetter]:
-    """The letter as messages with at most `chars_max` characters of base64 each; most often itself."""
+def split_letter(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[DeadLetter]:
+    """Yield the letter as messages with at most `chars_max` characters of base64 each; usually one."""
     key, value = letter.key_base64 or "", letter.value_base64
-    pieces = split(key + value, chars_max)
+    pieces = split_pieces(key + value, chars_max)
     if len(pieces) == 1:
         yield letter
         return
@@ -114,19 +118,18 @@ def in_parts(letter: DeadLetter, chars_max: int = PART_CHARS_MAX) -> Iterator[De
         yield letter.model_copy(update=update)
 
 
-def joined(parts: Iterable[DeadLetter]) -> DeadLetter:
-    """The letter that `in_parts` cut up; raises ValueError if parts are missing or of other
-    letters."""
+def join_parts(parts: Iterable[DeadLetter]) -> DeadLetter:
+    """Return the letter that `split_letter` split; raises ValueError if parts are missing or mixed."""
     ordered = sorted(parts, key=lambda letter: letter.part)
     if not ordered:
-        raise ValueError("no parts; expected those of one letter")
+        raise ValueError("found no parts; expected all parts of one letter")
     first = ordered[0]
-    place = (first.topic, first.partition, first.offset)
-    if any((part.topic, part.partition, part.offset) != place for part in ordered):
-        raise ValueError(f"parts of several letters; expected those of {place} alone")
+    source = (first.topic, first.partition, first.offset)
+    if any((part.topic, part.partition, part.offset) != source for part in ordered):
+        raise ValueError(f"found parts of several letters; expected only those of {source}")
     if [part.part for part in ordered] != list(range(first.parts)):
-        found = ", ".join(str(part.part) for part in ordered)
-        raise ValueError(f"{place} has the parts {found}; expected all of 0 to {first.parts - 1}")
+        numbers = ", ".join(str(part.part) for part in ordered)
+        raise ValueError(f"{source} has the parts {numbers}; expected 0 to {first.parts - 1}")
     update: dict[str, str | int] = {
         "part": 0,
         "parts": 1,
@@ -137,41 +140,40 @@ def joined(parts: Iterable[DeadLetter]) -> DeadLetter:
     return first.model_copy(update=update)
 
 
-def source_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
-    """Key and value of the record as they were; raises ValueError if the letter was tampered with."""
+def restore_record(letter: DeadLetter) -> tuple[bytes | None, bytes | None]:
+    """Return key and value of the source record; raises ValueError if the letter was altered."""
     key = None if letter.key_base64 is None else b64decode(letter.key_base64, validate=True)
     if letter.encoding == "none":
         return key, None
     value = b64decode(letter.value_base64, validate=True)
     if letter.encoding == "zlib+base64":
-        unpacking = zlib.decompressobj()
+        decompressor = zlib.decompressobj()
         try:
-            value = unpacking.decompress(value, UNPACKED_BYTES_MAX)
+            value = decompressor.decompress(value, UNPACKED_BYTES_MAX)
         except zlib.error as error:
-            raise ValueError(f"value_base64 is not what zlib wrote: {error}") from error
-        if not unpacking.eof:
+            raise ValueError(f"value_base64 is not zlib data: {error}") from error
+        if not decompressor.eof:
             raise ValueError(
-                f"value_base64 is cut off or unpacks to more than {UNPACKED_BYTES_MAX} bytes"
+                f"value_base64 is incomplete or decompresses to more than {UNPACKED_BYTES_MAX} bytes"
             )
     return key, value
 
 
-def cluster_of(letter: DeadLetter) -> str | None:
-    """The cluster that a buried record is about, by its key; none: its key names none.
+def parse_cluster(letter: DeadLetter) -> str | None:
+    """Return the cluster of the source record, from its key; None if the key has none.
 
-    Of a letter in several parts each is identified by what it holds of the key, which is in the
-    first.
+    Of a letter in several parts, only the first parts contain the key.
     """
     return None if letter.topic == "clock" else _key(letter).partition("/")[0] or None
 
 
-def node_of(letter: DeadLetter) -> str | None:
-    """The node that a buried usage sample is of, by its key, as `cluster_of`."""
+def parse_node(letter: DeadLetter) -> str | None:
+    """Return the node of a usage sample, from its key; None for other records."""
     return _key(letter).partition("/")[2] or None if letter.topic == "node-usage" else None
 
 
 def _key(letter: DeadLetter) -> str:
-    """The key as text; empty: there is none, or it cannot be read."""
+    """Return the key as text; empty if it is missing or unreadable."""
     try:
         return b64decode(letter.key_base64 or "", validate=True).decode(errors="replace")
     except ValueError:

@@ -1,8 +1,8 @@
 """Full lists on `node-state` and `pod-lifecycle`.
 
-A watcher that starts, or has lost its place, sends everything that exists between a begin and an
-end record with the same list id. What the list lacks is removed when its end is applied; a list
-without its end removes nothing, and a second begin abandons the first.
+A watcher that starts, or has lost its position, sends all existing objects between a begin and an end
+record with the same list id. When the end is applied, objects that are not in the list are removed. A
+list without an end removes nothing; a second begin abandons the first list.
 """
 
 from typing import Annotated, Literal
@@ -22,7 +22,7 @@ ListId = Annotated[
 
 
 class ListBegin(Message):
-    """From here on records with this list id belong to a full list."""
+    """The following records with this list id belong to a full list."""
 
     kind: Literal["list-begin"] = "list-begin"
     """Says what the record is."""
@@ -40,5 +40,7 @@ class ListEnd(Message):
     kinds: Annotated[
         tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32, fail_fast=True)
     ] = ()
-    """Kinds of records that the list has completely, also if it names none of them: without it the
-    last disruption budget of a cluster, say, could not be missing."""
+    """Kinds of records that the list contains completely, even if it contains none of a kind.
+
+    Without this field the last disruption budget of a cluster, for example, could never be removed.
+    """

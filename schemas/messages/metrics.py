@@ -1,9 +1,8 @@
-"""`node-metrics`: averages and percentiles of a node, as the aggregate stage emits them.
+"""`node-metrics`: averages and percentiles of a node, from the aggregate stage.
 
-The shape follows Koordinator's NodeMetric, whose objects are aggregates already and may be written
-to this topic as they are. `updated_at_ms` is the time of the newest sample behind the figures,
-never the time of emission, so a backlog never looks fresh. `usage` absent means that nothing is
-known.
+The fields follow Koordinator's NodeMetric objects, which are aggregates already and can be written to
+this topic directly. `updated_at_ms` is the time of the newest sample and not of the emission, so a
+backlog does not look fresh. Without `usage`, the usage of the node is unknown.
 """
 
 from typing import Annotated, Literal
@@ -35,12 +34,12 @@ AGGREGATES_PER_METRIC_MAX = 64
 
 
 class AggregatedUsage(Part):
-    """Figures over one duration; an aggregation type that is missing or empty was not measured."""
+    """Statistics over one window; a type that is missing or empty was not measured."""
 
     duration_ms: DurationMs
-    """Length of time that the figures are over."""
+    """Length of the window."""
     usage: Annotated[dict[AggregationType, ResourceAmounts], Field(fail_fast=True)]
-    """Amounts per kind of figure: the mean and nearest-rank percentiles."""
+    """Amounts per statistic: the mean and nearest-rank percentiles."""
 
 
 _LifetimeFigures = Annotated[
@@ -62,19 +61,22 @@ _LifetimeFigures = Annotated[
 
 
 class PodLifetimes(Part):
-    """Usage of pods over their lifetimes, of which the last week counts. Each column has one entry for
-    each of the metric's `pods`, in their order; a metric with a column of another length is refused."""
+    """Usage of pods over their lifetimes, at most the last week.
+
+    Each column has one entry per pod of the metric, in the same order; a metric with a column of
+    another length is refused.
+    """
 
     minutes: Annotated[tuple[Count, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)]
-    """For how many minutes each has been measured; 0: its lifetime is not reported."""
+    """Measured minutes of each pod; 0: its lifetime usage is not reported."""
     mean: _LifetimeFigures
     """Mean usage, by resource; -1: not measured."""
     deviation: _LifetimeFigures
-    """Standard deviation of its samples, by resource; -1: not measured."""
+    """Standard deviation of the usage, by resource; -1: not measured."""
 
 
 class PodMetric(Part):
-    """Average usage of one pod and the class by which the node's agent knows it."""
+    """Average usage of one pod."""
 
     namespace: ObjectName
     """Namespace of the pod."""
@@ -83,7 +85,8 @@ class PodMetric(Part):
     usage: ResourceAmounts
     """Mean usage of the pod; empty: not measured."""
     priority_class: Annotated[str, Field(max_length=253)] = ""
-    """Class that the node's agent knows the pod by: koord-prod, koord-mid, koord-batch, koord-free."""
+    """Class of the pod as the node's agent reports it: koord-prod, koord-mid, koord-batch, koord-
+    free."""
 
 
 class HostApplicationMetric(Part):
@@ -108,34 +111,34 @@ class NodeMetric(Message):
     cluster: ClusterName
     node: NodeName
     removed: bool = False
-    """The node's metric is gone (a deleted NodeMetric object): the node is unknown from now on."""
+    """The node's metric was deleted (a NodeMetric object): its usage is unknown from now on."""
     updated_at_ms: EpochMs | None = None
-    """Time of the newest sample behind the figures."""
+    """Time of the newest sample in the metric."""
     report_interval_ms: DurationMs | None = None
-    """How often figures are reported; none: 60 s. 0 is a real value."""
+    """Time between two reports; none: 60 s; 0 is a valid value."""
     usage: ResourceAmounts | None = None
-    """Mean usage of the whole node; none: nothing is known of the node."""
+    """Mean usage of the whole node; none: unknown."""
     system_usage: ResourceAmounts = Field(default_factory=dict)
-    """Mean usage of what is neither pod nor host application."""
+    """Mean usage of the system part: everything except pods and host applications."""
     aggregated: _Aggregates = ()
-    """Figures of the whole node, one entry a duration."""
+    """Statistics of the whole node, one entry per window."""
     aggregated_system: _Aggregates = ()
-    """Figures of the system part, one entry a duration."""
+    """Statistics of the system part, one entry per window."""
     pods: Annotated[
         tuple[PodMetric, ...], Field(max_length=PODS_PER_METRIC_MAX, fail_fast=True)
     ] = ()
     """Mean usage of each pod."""
     lifetimes: PodLifetimes | None = None
-    """Usage of each pod over its lifetime, once per window; none: not reported this time."""
+    """Usage of each pod over its lifetime, once per window; none: not in this metric."""
     host_applications: Annotated[
         tuple[HostApplicationMetric, ...], Field(max_length=256, fail_fast=True)
     ] = ()
-    """Mean usage of each process outside of Kubernetes that is known by name."""
+    """Mean usage of each known process outside of Kubernetes."""
     samples: Count = 0
-    """How many samples stand behind the average window; 0: not said."""
+    """Number of samples in the average window; 0: unknown."""
     pressure: Pressure | None = None
-    """Pressure on the node as its newest sample has it, without totals; none: not measured."""
+    """Pressure on the node in the newest sample, without totals; none: not measured."""
     memory_is: MemoryDefinition | None = None
-    """What figures of memory count in the newest sample, or in the aggregate; none: not said."""
+    """What memory figures include, in the newest sample or in the aggregate; none: unknown."""
     source: SourceName | None = None
-    """What measured the newest sample, or the aggregate; none: not said."""
+    """Source of the newest sample, or of the aggregate; none: unknown."""

@@ -1,8 +1,8 @@
-"""Migrations: a pod on its way from one node to another, as it is asked for, reported and kept.
+"""Migrations: requests, reports and rows of pods that move from one node to another.
 
-Phases, conditions and reasons have the names of Koordinator's PodMigrationJob, so that who knows
-those can read these; reasons that upstream does not have are named below. A migration is the unit
-of which limits are counted; an eviction command belongs to exactly one.
+Phases, conditions and reasons have the names of Koordinator's PodMigrationJob. Reasons that
+Koordinator does not have are listed below. Limits count migrations; an eviction command belongs to
+exactly one.
 """
 
 from typing import Annotated, Literal
@@ -33,128 +33,133 @@ Reason = Literal[
     "Evicting", "FailedEvict", "EvictComplete", "WaitForPodBindReservation", "WaitForBoundPodReady",
     "MissingNode", "PodMoved", "Aborted", "Undrained", "NodeCooled", "",
 ]  # fmt: skip
-"""Those of upstream; and MissingNode: the source node is gone; PodMoved: the pod is on another
-node; Aborted: by a user's request; Undrained: the drain that it was for was taken back; NodeCooled:
-the node that it was to relieve is hot no more, or not at risk."""
+"""Upstream's reasons, and: MissingNode: the source node is gone; PodMoved: the pod is on another node;
+Aborted: by a user's request; Undrained: the drain was cancelled; NodeCooled: the source node is no
+longer hot or at risk."""
 ConditionType = Literal[
     "ReservationCreated", "ReservationScheduled", "Preemption", "Eviction", "PodScheduled",
     "PodBoundReservation", "BoundPodReady", "ReservationBound",
 ]  # fmt: skip
-#: Phases in which a migration goes on.
+#: Phases of unfinished migrations.
 LIVE: tuple[Phase, ...] = ("Pending", "Running")
-#: Longest time that a request may give a migration, in ms: a day.
+#: Longest time limit of a migration that a request may set: one day.
 TTL_MAX_MS = 86_400_000
 
 _Text = Annotated[str, Field(max_length=2_000)]
 
 
 class Condition(Part):
-    """How far one step of a migration has come."""
+    """State of one step of a migration."""
 
     type: ConditionType
     """The step."""
     status: bool
-    """It is done."""
+    """True: the step is complete."""
     reason: Reason = ""
-    """Why it stands as it does."""
+    """Reason of the state."""
     message: _Text = ""
-    """The same in a sentence."""
+    """The reason in a sentence."""
     changed_at_ms: StateMs
-    """When it changed last."""
+    """Time of the last change."""
 
 
 class Migration(Part):
-    """What rows and reports of a migration have in common."""
+    """Fields that rows and reports of a migration share."""
 
     cluster: ClusterName
     migration_id: DecisionId
-    """Id of the migration, derived from its inputs."""
+    """Id, derived from the inputs."""
     pod: PodRef
     """The pod that moves."""
     source_node: NodeName
-    """The node that it leaves."""
+    """The node that the pod leaves."""
     target_node: NodeName | None = None
-    """The node that is planned for its replacement, or at which room is held for it."""
+    """The planned node of the replacement, or the node on which room is reserved for it."""
     mode: Mode
-    """Room is reserved elsewhere before the pod is evicted, or not."""
+    """ReservationFirst: room is reserved elsewhere before the eviction.
+
+    EvictDirectly: it is not.
+    """
     phase: Phase
-    """How far it has come."""
+    """State of the migration."""
     reason: Reason = ""
-    """Why it stands as it does."""
+    """Reason of the state."""
     message: _Text = ""
-    """The same in a sentence, with numbers; of a pending one the first gate that holds it back."""
+    """The reason in a sentence, with numbers; for a pending migration, the first gate that stops
+    it."""
     pool: Annotated[str, Field(max_length=253)] = ""
-    """Pool of nodes whose thresholds and windows hold."""
+    """Node pool whose thresholds and maintenance windows apply."""
     watched: Watched = "node"
-    """What was too hot there: everything on the node, or its prod pods alone."""
+    """Whose usage was too high: the whole node's, or that of its prod pods."""
     owner: Annotated[str, Field(max_length=1_200)] = ""
     """uid of the pod's controller, else the pod's namespace/name."""
     trigger: Trigger
-    """Who wants it: a round of rebalancing, a user's request, or the drain of a node."""
+    """Cause: a round of rebalancing, a user's request, or the drain of a node."""
     cause: _Text = ""
-    """Why it is wanted: thresholds and figures, or what the user said."""
+    """The cause in a sentence: thresholds and figures, or the user's words."""
     dry_run: bool = True
-    """It is only taken note of."""
+    """True: the pod is not evicted."""
     paused: bool = False
-    """It waits until it is resumed."""
+    """True: it waits until somebody resumes it."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=8, fail_fast=True)] = ()
-    """Steps begun, in the order in which they began."""
+    """Steps that have started, in their order."""
     attempts: Count = 0
-    """Eviction commands so far."""
+    """Number of eviction commands so far."""
     command_id: DecisionId | None = None
-    """The newest eviction command."""
+    """Id of the newest eviction command."""
     replacement: PodRef | None = None
-    """The pod that its owner made in its place."""
+    """The new pod that the owner created."""
     deadline_ms: StateMs
-    """It fails then if it is not done; a pause moves it."""
+    """Time at which an unfinished migration fails; a pause extends it."""
     created_at_ms: EpochMs
     """When it was created."""
     changed_at_ms: EpochMs
-    """When its phase or a condition changed last."""
+    """Last change of the phase or of a condition."""
 
 
 class MigrationRow(Message, Migration):
-    """Kind `migrations`: one pod on its way, or a command that may still be carried out."""
+    """Kind `migrations`: an unfinished migration, or one whose command can still be executed."""
 
     sequence: Count
     """Order of creation."""
     ignore_windows: bool = False
-    """Maintenance windows do not hold it back."""
+    """True: maintenance windows do not apply."""
     ttl_ms: DurationMs
-    """It is given up that long after it was created, pauses left out."""
+    """Time limit of the migration, without pauses."""
     paused_at_ms: StateMs | None = None
-    """Since when it is paused."""
+    """Start of the pause."""
     turn: Count = 0
     """Order in which it passed arbitration; 0: it has not."""
     gate: Annotated[str, Field(max_length=64)] = ""
-    """Name of the gate that holds it back."""
+    """Name of the gate that stops it."""
     command_expires_at_ms: StateMs | None = None
-    """The newest command may be carried out until then; none: nothing may come of it any more."""
+    """Time until which the newest command can be executed; none: it cannot have an effect any more.
+    """
     command_dry: bool = False
-    """That command is marked dry."""
+    """The newest command is marked dry."""
     evicted_at_ms: StateMs | None = None
-    """When the pod's eviction was reported as done, or the pod was seen to be gone."""
+    """When the eviction was reported as done, or the pod disappeared."""
     retry_at_ms: StateMs = 0
-    """No further command before."""
+    """Time of the next command at the earliest."""
     source_hot_before: bool = False
     """The source was above its high thresholds when the move was planned."""
     reserved: Pod | None = None
-    """The pod for which room is held at `target_node`; none: no room is held."""
+    """The pod for which room is reserved on `target_node`; none: no reservation."""
 
 
 class MigrationStatus(Message, Migration):
-    """`status`: a migration's phase or one of its conditions has changed (key: cluster)."""
+    """`status`: the phase or a condition of a migration has changed (key: cluster)."""
 
     kind: Literal["migration"] = "migration"
     """Says what the record is."""
     happened_at_ms: EpochMs
-    """The log's time."""
+    """Log time of the change."""
     as_of: AsOf
-    """The state that it was computed from."""
+    """The state that the change was computed from."""
 
 
 class ProtectedPod(Part):
-    """A pod that a drain leaves where it is."""
+    """A pod that a drain does not evict."""
 
     pod: PodRef
     """The pod."""
@@ -162,94 +167,93 @@ class ProtectedPod(Part):
     """Why it may not be evicted."""
 
 
-#: Most protected pods that a drain's report names.
+#: Most protected pods in a drain's report.
 PROTECTED_NAMED_MAX = 20
 
 
 class DrainStatus(Message):
-    """`status`: how far the drain of a node has come (key: cluster)."""
+    """`status`: progress of the drain of a node (key: cluster)."""
 
     kind: Literal["drain"] = "drain"
     """Says what the record is."""
     cluster: ClusterName
     node: NodeName
-    """The node."""
     phase: Literal["Draining", "Drained", "Undrained"]
-    """Drained: no pod is left that may be evicted; the node still takes no new pods."""
+    """Drained: no pod is left that may be evicted; the node still accepts no new pods."""
     pods_left: Count
-    """Pods on the node that may be evicted and are still there."""
+    """Pods on the node that will be evicted."""
     pods_protected: Count
-    """Pods on the node that may not be evicted."""
+    """Pods on the node that must not be evicted."""
     protected: Annotated[
         tuple[ProtectedPod, ...], Field(max_length=PROTECTED_NAMED_MAX, fail_fast=True)
     ] = ()
-    """The first of them."""
+    """The first protected pods."""
     dry_run: bool = False
-    """What it would do is only taken note of, and the node takes new pods; then it is over."""
+    """True: pods are not evicted, and the node accepts new pods; the drain ends after its report.
+    """
     request_id: DecisionId
-    """The request that drains it."""
+    """The request that started the drain."""
     happened_at_ms: EpochMs
-    """The log's time."""
+    """Log time of the report."""
     as_of: AsOf
-    """The state that it was computed from."""
+    """The state that the report was computed from."""
 
 
 class MigrationRequest(Message):
-    """`migration-requests`: what a user wants of migrations (key: cluster).
+    """`migration-requests`: a user's request (key: cluster).
 
     migrate needs `pod`; drain and undrain need `node`; pause, resume and abort need `migration_id`
-    or `pod`. What cannot be done is answered in `status` or goes to `dead-letters`.
+    or `pod`. A request that cannot be fulfilled is answered in `status` or goes to `dead-letters`.
     """
 
     request_id: DecisionId
-    """Id of the request, chosen by who asks."""
+    """Id, chosen by the user."""
     cluster: ClusterName
     action: Literal["migrate", "pause", "resume", "abort", "drain", "undrain"]
-    """What is to be done."""
+    """The requested action."""
     pod: PodRef | None = None
-    """The pod to migrate, or whose migration is meant."""
+    """The pod to migrate, or the pod of the migration."""
     migration_id: DecisionId | None = None
-    """The migration that is meant."""
+    """The migration to pause, resume or abort."""
     node: NodeName | None = None
     """The node to drain or undrain."""
     mode: Mode | None = None
-    """How to migrate; none: as the policy says."""
+    """How to migrate; none: as in the policy."""
     ttl_ms: Annotated[int, Field(ge=1, le=TTL_MAX_MS, json_schema_extra={"unit": "ms"})] | None = (
         None
     )
-    """How long a migration may take; none: as the policy says."""
+    """Time limit of a migration; none: as in the policy."""
     ignore_windows: bool = False
-    """Maintenance windows do not hold back what is asked for here."""
+    """True: maintenance windows do not apply to this request."""
     reason: Annotated[str, Field(max_length=1_000)] = ""
     """Why, in the user's words."""
     requested_at_ms: EpochMs
-    """When it was asked for."""
+    """When the user sent it."""
 
 
 class DrainRow(Message):
-    """Kind `drains`: a node that takes no new pods and is being emptied."""
+    """Kind `drains`: a node that accepts no new pods while its pods are migrated."""
 
     cluster: ClusterName
     node: NodeName
-    """The node."""
     request_id: DecisionId
-    """The request that drains it."""
+    """The request that started the drain."""
     since_ms: StateMs
-    """When it began; 0: before the first tick of the clock."""
+    """Start of the drain; 0: before the first clock tick."""
     drained: bool = False
-    """It was reported as empty, and nothing has come to it since."""
+    """True: it was reported as empty, and no pod has arrived since."""
     reason: Annotated[str, Field(max_length=1_000)] = ""
     """Why, in the user's words."""
     mode: Mode | None = None
-    """How its pods are migrated; none: as the policy says."""
+    """How its pods are migrated; none: as in the policy."""
     ttl_ms: DurationMs | None = None
-    """How long each may take; none: as the policy says."""
+    """Time limit of each migration; none: as in the policy."""
     ignore_windows: bool = False
-    """Maintenance windows do not hold its migrations back."""
+    """True: maintenance windows do not apply."""
     dry_run: bool = False
-    """Its migrations are only taken note of, one for each pod."""
+    """True: pods are not evicted; one dry migration per pod is reported."""
     noted: Annotated[str, Field(max_length=128)] | None = None
-    """Of a dry one: uid of the last pod, in their order, of which note was taken."""
+    """Only for dry drains: uid of the last reported pod, in the order of uids."""
 
 
 class EvictionLimiterRow(Message):
@@ -257,52 +261,53 @@ class EvictionLimiterRow(Message):
 
     cluster: ClusterName
     scope: Literal["cluster", "workload", "namespace"]
-    """What it limits."""
+    """What the bucket limits."""
     name: Annotated[str, Field(max_length=253)] = ""
     """uid of the workload's controller, or name of the namespace."""
     tokens: Count
-    """Whole tokens."""
+    """Number of whole tokens."""
     part: Count
-    """Part of the next token, in units of one over `parts`."""
+    """Part of the next token, in units of 1/`parts`."""
     parts: Annotated[int, Field(ge=1, le=2**63 - 1)]
-    """How many units one token has."""
+    """Number of units of one token."""
     filled_at_ms: StateMs
-    """Time up to which it has been filled."""
+    """Time up to which the bucket has been filled."""
 
 
 class WorkloadRow(Message):
-    """Kind `workloads`: how many replicas an owner wants."""
+    """Kind `workloads`: the replicas of an owner."""
 
     cluster: ClusterName
     workload: WorkloadState
-    """What was said last."""
+    """The newest record."""
     lowered_at_ms: StateMs | None = None
-    """When its replicas were lowered last, other than by the progress of a Job."""
+    """When its replicas were last lowered, except by the progress of a Job."""
     sequence: Count = 0
-    """How many records of the cluster had been applied when it was named last."""
+    """How many records of the cluster had been applied when the newest record arrived."""
 
 
 class DisruptionBudgetRow(Message):
-    """Kind `disruption_budgets`: a budget, and what our own commands have taken from it since."""
+    """Kind `disruption_budgets`: a budget, and the disruptions by loadstream's commands since its
+    last status."""
 
     cluster: ClusterName
     budget: DisruptionBudget
-    """What was said last."""
+    """The newest record."""
     charged: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
-    """uids of pods that it covers, and that a command of ours is taking."""
+    """uids of covered pods with an eviction command under way."""
     gone: Annotated[tuple[str, ...], Field(fail_fast=True)] = ()
-    """uids of pods that our commands took and that its status does not reflect yet."""
+    """uids of evicted pods that its status does not reflect yet."""
     sequence: Count = 0
-    """How many records of the cluster had been applied when it was named last."""
+    """How many records of the cluster had been applied when the newest record arrived."""
 
 
 class MigrationStateRow(Message):
-    """Kind `migration_state`: what belongs to all migrations of a cluster."""
+    """Kind `migration_state`: state shared by all migrations of a cluster."""
 
     cluster: ClusterName
     arbitrated_at_ms: StateMs
-    """Time of the arbitration before the next one."""
+    """Time of the last arbitration."""
     created: Count
-    """How many migrations have been created; numbers the next one."""
+    """How many migrations have been created; the number of the next one."""
     passed: Count = 0
-    """How many have passed arbitration; numbers the next one that does."""
+    """How many have passed arbitration; the number of the next one."""

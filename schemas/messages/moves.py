@@ -1,8 +1,8 @@
-"""What is remembered of moves, and `status`: what became of each move.
+"""Memory of moves (rows), and `status`: the outcome of each move.
 
-A move is the eviction of a pod and the coming of its replacement, which is another pod of the same
-owner. The rows serve placement and rebalancing alike; each is small, bounded, and forgotten with
-its reason.
+A move is the eviction of a pod and the arrival of its replacement, another pod of the same owner.
+Placement and rebalancing both use the rows. The rows are small, limited in number, and forgotten when
+they no longer matter.
 """
 
 from typing import Annotated, Literal
@@ -24,28 +24,28 @@ from schemas.messages.pods import PodRef
 #: uid of the controller of a pod, else the pod's namespace/name.
 OwnerKey = Annotated[str, Field(min_length=1, max_length=1_200)]
 PoolName = Annotated[str, Field(max_length=253)]
-#: What is watched: everything on the node, or its prod pods alone.
+#: Whose usage is compared with thresholds: the whole node's, or that of its prod pods.
 Phase = Literal["node", "prod"]
 
-#: Most moves of one owner that are remembered.
+#: Most remembered moves per owner.
 HISTORY_MAX = 32
 
 
 class RecentMove(Part):
-    """One pod of the owner left a node."""
+    """One move of a pod of the owner."""
 
     source: NodeName
-    """The node that it left."""
+    """The node that the pod left."""
     left_at_ms: StateMs
-    """When the command to leave was given."""
+    """When the pod's eviction was decided."""
     why: Annotated[str, Field(max_length=500)] = ""
-    """Why it left."""
+    """Reason of the move."""
     target: NodeName | None = None
-    """The node on which the replacement arrived; none: it has not yet."""
+    """The node of the replacement; none: it has not arrived."""
     arrived_at_ms: StateMs | None = None
     """When it arrived."""
     dry_run: bool = False
-    """The pod was only said to leave."""
+    """True: the pod was not evicted."""
 
 
 class RecentMovesRow(Message):
@@ -57,36 +57,39 @@ class RecentMovesRow(Message):
     moves: Annotated[tuple[RecentMove, ...], Field(max_length=HISTORY_MAX, fail_fast=True)] = ()
     """The newest moves, oldest first."""
     touched_at_ms: StateMs
-    """When something was noted last: of too many owners the one touched longest ago is forgotten."""
+    """Time of the last change.
+
+    With too many owners, the one with the oldest change is forgotten.
+    """
     frozen_until_ms: StateMs = 0
-    """Its pods are not moved before; 0: it was never frozen."""
+    """Its pods are not moved before this time; 0: it was never frozen."""
     frozen_at_ms: StateMs = 0
-    """When it was frozen last; 0: it was not."""
+    """When it was last frozen; 0: never."""
     freezes: Count = 0
-    """How many times in a row it was frozen."""
+    """Number of consecutive freezes."""
     frozen_for: Annotated[str, Field(max_length=500)] = ""
-    """Why it was frozen last, with numbers."""
+    """Reason of the last freeze, with numbers."""
     frozen_by: Literal["", "circle", "count"] = ""
-    """Which rule froze it last."""
+    """Rule that caused the last freeze."""
     frozen_dry: bool = False
-    """Moves that were only said to happen had a part in it."""
+    """True: dry moves contributed to the freeze."""
 
 
 class CoolingNodeRow(Message):
-    """Kind `cooling_nodes`: a node that remembered moves left, and how long ago it was hot."""
+    """Kind `cooling_nodes`: a source of remembered moves that was hot recently."""
 
     cluster: ClusterName
     node: NodeName
     hot_at_ms: StateMs
-    """When it was hot last."""
+    """When it was last hot."""
     metrics: Count = 0
-    """Fresh metrics since then by which it is not hot, as far as they are waited for."""
+    """Number of fresh metrics since then that do not show it as hot, up to the number required."""
     metric_at_ms: StateMs = 0
-    """Update time of the newest of them; 0: none came."""
+    """Update time of the newest of these metrics; 0: none."""
 
 
 class FollowedEvictionRow(Message):
-    """Kind `followed_evictions`: an eviction that is followed, and what is known of it so far.
+    """Kind `followed_evictions`: an eviction whose outcome is observed.
 
     Hot means above the high thresholds of the pool.
     """
@@ -95,11 +98,11 @@ class FollowedEvictionRow(Message):
     command_id: DecisionId
     """Id of the eviction command."""
     migration_id: DecisionId
-    """Id of the migration that the command belongs to."""
+    """Id of the command's migration."""
     pool: PoolName
-    """The pool that the source was in when the move was planned."""
+    """The pool of the source when the move was planned."""
     phase: Phase
-    """Whose usage is compared with the thresholds: that of the whole node, or of its prod pods."""
+    """Whose usage is compared with the thresholds: the whole node's, or that of its prod pods."""
     pod: PodRef
     """The pod evicted."""
     owner: OwnerKey
@@ -109,31 +112,31 @@ class FollowedEvictionRow(Message):
     evicted_at_ms: EpochMs
     """When the pod left."""
     replacement: PodRef | None = None
-    """The new pod of the owner; none: none has come."""
+    """The replacement; none: not created yet."""
     target_node: NodeName | None = None
-    """The node on which the replacement arrived; none: none has come."""
+    """The node of the replacement; none: it has not arrived."""
     source_hot_before: bool
     """The source was hot when the move was planned."""
     source_hot_after: bool | None = None
-    """The source was hot in the newest round since; none: it was not measured."""
+    """The source was hot in the newest round since; none: not measured."""
     target_hot_after: bool | None = None
-    """The target was hot in the newest round since; none: it was not measured."""
+    """The target was hot in the newest round since; none: not measured."""
     returned: bool | None = None
-    """The replacement arrived on the source; none: none has come."""
+    """The replacement arrived on the source; none: it has not arrived."""
     moved_again: bool | None = None
-    """Rebalancing has evicted the replacement; none: none has come."""
+    """Rebalancing has evicted the replacement; none: it has not arrived."""
 
 
 class MoveOutcome(FollowedEvictionRow):
-    """`status`: what became of one eviction in the time after it (key: cluster)."""
+    """`status`: the outcome of one eviction (key: cluster)."""
 
     kind: Literal["move"] = "move"
     """Says what the record is."""
     ended_at_ms: EpochMs
-    """The log's time when the eviction was followed no longer."""
+    """Log time at which observation ended."""
     as_of: AsOf
     """The state that the outcome was computed from."""
 
 
-#: What moves are counted by in metrics: all of them, and those of which a field of `MoveOutcome` is true.
+#: Counters of moves in metrics: all moves, and those for which a field of `MoveOutcome` is true.
 MOVE_COUNTS = ("all", "source_hot_after", "target_hot_after", "returned", "moved_again")

@@ -1,9 +1,10 @@
-"""Namespaces and priority classes, as records of topic `pod-lifecycle` beside the pods themselves.
+"""Namespaces and priority classes, as records of topic `pod-lifecycle`.
 
-A policy may go by the labels of a pod's namespace (`evictor.namespaceLabelSelector`) and by the
-value of a priority class (`priorityThreshold.name`); pods name both and tell neither. Each is part
-of a full list if the list names any of its kind, or its end says that the kind is complete: then
-what it lacks is removed. Another list says nothing about them.
+A policy can select pods by the labels of their namespace (`evictor.namespaceLabelSelector`) and by the
+value of a priority class (`priorityThreshold.name`). Pods only have the names of both.
+
+If a full list contains any namespace, or its end names the kind, then namespaces that are not in the
+list are removed; the same applies to priority classes.
 """
 
 from typing import Annotated, Literal
@@ -22,13 +23,13 @@ class NamespaceState(Message):
     """Says what the record is."""
     cluster: ClusterName
     name: Namespace
-    """Its name."""
+    """Name of the namespace."""
     labels: StringMap = Field(default_factory=dict)
-    """Its labels."""
+    """Labels of the namespace."""
     removed: bool = False
-    """It is there no more."""
+    """True: the namespace was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
 
 
 class PriorityClassState(Message):
@@ -38,13 +39,13 @@ class PriorityClassState(Message):
     """Says what the record is."""
     cluster: ClusterName
     name: ObjectName
-    """Its name."""
+    """Name of the priority class."""
     value: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
     """Priority of its pods."""
     removed: bool = False
-    """It is there no more."""
+    """True: the priority class was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
 
 
 class NamespaceRow(Message):
@@ -52,9 +53,9 @@ class NamespaceRow(Message):
 
     cluster: ClusterName
     state: NamespaceState
-    """What was said last."""
+    """The newest record."""
     sequence: Count = 0
-    """How many records of the cluster had been applied when it was named last."""
+    """How many records of the cluster had been applied when the newest record arrived."""
 
 
 class PriorityClassRow(Message):
@@ -62,6 +63,6 @@ class PriorityClassRow(Message):
 
     cluster: ClusterName
     state: PriorityClassState
-    """What was said last."""
+    """The newest record."""
     sequence: Count = 0
-    """How many records of the cluster had been applied when it was named last."""
+    """How many records of the cluster had been applied when the newest record arrived."""

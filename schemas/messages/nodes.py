@@ -1,4 +1,4 @@
-"""`node-state`: what Kubernetes says about a node."""
+"""`node-state`: nodes of the cluster, as Kubernetes describes them."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ class Taint(Part):
     value: Annotated[str, Field(max_length=253)] = ""
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-    """What it does to pods that do not tolerate it."""
+    """Effect on pods that do not tolerate the taint."""
 
 
 class NodeState(Message):
@@ -35,19 +35,22 @@ class NodeState(Message):
     cluster: ClusterName
     node: NodeName
     event: Literal["added", "changed", "removed"]
-    """What happened; in a full list: added. Of a removed node only the name counts."""
+    """The event; in a full list: added. For a removed node only the name matters."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
     allocatable: ResourceList = Field(default_factory=dict)
-    """status.allocatable, pods included."""
+    """status.allocatable, including pods."""
     capacity: ResourceList = Field(default_factory=dict)
-    """status.capacity; a metric with more than 105 % of it is refused. Empty: not known."""
+    """status.capacity; metrics above 105 % of it are refused. Empty: unknown."""
     created_at_ms: EpochMs | None = None
-    """metadata.creationTimestamp: earlier metrics are of another node of its name. None: not known."""
+    """metadata.creationTimestamp: earlier metrics belong to another node of the same name.
+
+    None: unknown.
+    """
     labels: StringMap = Field(default_factory=dict)
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)
-    """metadata.annotations; those of loadstream and Koordinator change thresholds and capacity."""
+    """metadata.annotations; some of loadstream and Koordinator change thresholds and capacity."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=256, fail_fast=True)] = ()
     """spec.taints."""
     unschedulable: bool = False

@@ -1,5 +1,4 @@
-"""`command-outcomes`: what came of a binding or an eviction, as the binder and the evictor report
-it."""
+"""`command-outcomes`: results of bindings and evictions, reported by the binder and the evictor."""
 
 from typing import Annotated, Literal
 
@@ -11,24 +10,26 @@ from schemas.messages.pods import PodRef
 
 
 class CommandOutcome(Message):
-    """What happened to a command (key: cluster)."""
+    """The result of a command (key: cluster)."""
 
     command_id: DecisionId
     """Id of the placement decision or of the eviction command."""
     cluster: ClusterName
     command: Literal["bind", "evict"]
-    """What was to be done."""
+    """The kind of command."""
     pod: PodRef
-    """The pod that it was about."""
+    """The pod of the command."""
     node: NodeName | None = None
-    """The node that it was bound to or evicted from."""
+    """The node that the pod was bound to or evicted from."""
     result: Literal["done", "failed", "refused", "expired", "dry"]
-    """done: Kubernetes accepted it. failed: tried, not accepted. refused: a budget or a
-    precondition forbids it. expired: its time had run out before it was tried. dry: taken note of,
-    not executed."""
+    """done: Kubernetes accepted it.
+
+    failed: Kubernetes did not accept it. refused: a budget or a precondition forbids it. expired:
+    it arrived too late and was not tried. dry: recorded, not executed.
+    """
     reason: Annotated[str, Field(max_length=2_000)] = ""
-    """Why, where it was not done."""
+    """Why the command was not done."""
     pod_gone: bool = False
-    """The cluster has no pod of this uid any more: there is nothing left to be done for it."""
+    """True: the cluster has no pod with this uid any more."""
     happened_at_ms: EpochMs
-    """When it was done or given up."""
+    """When the command was done or given up."""

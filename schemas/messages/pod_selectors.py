@@ -16,29 +16,30 @@ class SelectorRequirement(Part):
     key: _Text
     """Name of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How the label's value is compared with `values`."""
+    """How to compare the label's value with `values`."""
     values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
-    """None for Exists and DoesNotExist."""
+    """Empty for Exists and DoesNotExist."""
 
 
 class PodSelector(Part):
-    """Which pods are selected by their labels; without any requirement: all of them."""
+    """Selects pods by their labels; without requirements, all pods."""
 
     match_labels: StringMap = Field(default_factory=dict)
     """Labels that a pod must have."""
     match_expressions: Annotated[
         tuple[SelectorRequirement, ...], Field(max_length=256, fail_fast=True)
     ] = ()
-    """Expressions that must hold."""
+    """All expressions must be true."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether all requirements hold; NotIn holds where the label is missing."""
+        """Tell whether the labels meet all requirements; NotIn is true if the label is missing."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            _holds(each, labels.get(each.key)) for each in self.match_expressions
+            _is_met(requirement, labels.get(requirement.key))
+            for requirement in self.match_expressions
         )
 
 
-def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
+def _is_met(requirement: SelectorRequirement, value: str | None) -> bool:
     if requirement.operator == "In":
         return value is not None and value in requirement.values
     if requirement.operator == "NotIn":

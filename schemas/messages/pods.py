@@ -1,8 +1,8 @@
-"""`pod-lifecycle`, and the pod itself as requests and table rows carry it.
+"""`pod-lifecycle`, and the pod as part of requests and table rows.
 
-The fields are those of a Kubernetes pod that a decision can depend on. A requirement that
-loadstream does not understand is not dropped by the connector but named in `unsupported`: a pod
-with one is refused by that name, never misplaced.
+The fields are those of a Kubernetes pod that decisions depend on. A connector lists requirements
+that loadstream does not support in `unsupported`. Such a pod is refused with these names, and never
+placed wrongly.
 """
 
 from typing import Annotated, Literal
@@ -30,14 +30,14 @@ HOST_PORTS_MAX = 256
 
 
 class HostPort(Part):
-    """A port that a container takes on its node."""
+    """A port of the node that a container uses."""
 
     port: Annotated[int, Field(ge=1, le=65_535)]
-    """Number of the port on the node."""
+    """Port number."""
     protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
     """Protocol of the port."""
     host_ip: Annotated[str, Field(max_length=64)] = ""
-    """Address of the node that it is bound to; empty: all of them."""
+    """Address of the node that the port is bound to; empty: all addresses."""
 
 
 class Container(Part):
@@ -48,11 +48,11 @@ class Container(Part):
     limits: ResourceList = Field(default_factory=dict)
     """resources.limits."""
     restart_policy: Literal["Always"] | None = None
-    """On an init container: "Always" makes it a sidecar that runs beside the pod."""
+    """"Always" on an init container makes it a sidecar."""
     host_ports: Annotated[
         tuple[HostPort, ...], Field(max_length=HOST_PORTS_MAX, fail_fast=True)
     ] = ()
-    """Ports that it takes on its node."""
+    """Ports of the node that the container uses."""
 
 
 class Toleration(Part):
@@ -74,59 +74,59 @@ class NodeRequirement(Part):
     key: _Text
     """Name of the label, or of the field."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How the node's value is compared with `values`."""
+    """How to compare the node's value with `values`."""
     values: Annotated[tuple[_Text, ...], Field(max_length=1024, fail_fast=True)] = ()
-    """None for Exists and DoesNotExist, one integer for Gt and Lt."""
+    """Empty for Exists and DoesNotExist, one integer for Gt and Lt."""
 
 
 class NodeSelectorTerm(Part):
-    """All expressions and all field expressions must hold; an empty term matches nothing."""
+    """All expressions must be true; an empty term matches no node."""
 
     match_expressions: Annotated[
         tuple[NodeRequirement, ...], Field(max_length=256, fail_fast=True)
     ] = ()
-    """On labels of the node."""
+    """Expressions on labels of the node."""
     match_fields: Annotated[tuple[NodeRequirement, ...], Field(max_length=16, fail_fast=True)] = ()
-    """On fields of the node; Kubernetes knows metadata.name."""
+    """Expressions on fields of the node; Kubernetes supports metadata.name."""
 
 
 class PodAffinityTerm(Part):
-    """Pods that one pod keeps away from its node, or from all nodes like it."""
+    """Pods that a pod keeps away from its node, or from all nodes with the same label value."""
 
     topology_key: _Text
-    """Label of nodes: nodes of the same value are one place."""
+    """Label of nodes; nodes with the same value form one domain."""
     selector: PodSelector | None = None
-    """Labels of the pods; none: no pod."""
+    """Selects pods by labels; none: no pod."""
     namespaces: Annotated[tuple[Namespace, ...], Field(max_length=256, fail_fast=True)] = ()
-    """Namespaces of the pods; empty: that of the pod which has the term."""
+    """Namespaces of the pods; empty: the namespace of the pod with the term."""
     all_namespaces: bool = False
-    """Pods of every namespace."""
+    """True: pods of every namespace."""
 
 
 class OwnerReference(Part):
     """An owner of a pod."""
 
     kind: _Text
-    """Kind of the owner: ReplicaSet, DaemonSet, StatefulSet, Job ..."""
+    """ReplicaSet, DaemonSet, StatefulSet, Job ..."""
     name: _Text = ""
     """Name of the owner."""
     uid: Annotated[str, Field(max_length=128)] = ""
     """metadata.uid of the owner."""
     controller: bool = False
-    """This owner controls the pod."""
+    """True: this owner controls the pod."""
 
 
 class VolumeClaim(Part):
-    """A volume claim that a pod mounts."""
+    """A volume claim of a pod."""
 
     name: _Text
     """Name of the claim."""
     storage_class: _Text = ""
-    """Its storage class; empty: none, or not known."""
+    """Storage class of the claim; empty: none, or unknown."""
 
 
 class PodRef(Part):
-    """Which pod."""
+    """Identifies a pod."""
 
     namespace: Namespace
     """Namespace of the pod."""
@@ -136,18 +136,18 @@ class PodRef(Part):
 
 
 class Pod(PodRef):
-    """A pod, as far as decisions depend on it."""
+    """A pod, with the fields that decisions depend on."""
 
     node: NodeName | None = None
     """spec.nodeName: the node that it is bound to."""
     nominated_node: NodeName | None = None
-    """status.nominatedNodeName of an unbound pod: another scheduler holds room for it there."""
+    """status.nominatedNodeName of an unbound pod: another scheduler reserves room for it there."""
     required_node: NodeName | None = None
-    """A node that an unbound pod insists on."""
+    """The only node that an unbound pod accepts."""
     scheduler: _Text = ""
     """spec.schedulerName."""
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """spec.priority: higher goes first; none: 0."""
+    """spec.priority: higher comes first; none: 0."""
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] = "Pending"
     """status.phase."""
     failure: _Text = ""
@@ -157,13 +157,13 @@ class Pod(PodRef):
     labels: StringMap = Field(default_factory=dict)
     """metadata.labels."""
     annotations: StringMap = Field(default_factory=dict)
-    """metadata.annotations; those of loadstream and Koordinator change the estimate."""
+    """metadata.annotations; some of loadstream and Koordinator change the estimate."""
     owners: Annotated[tuple[OwnerReference, ...], Field(max_length=64, fail_fast=True)] = ()
     """metadata.ownerReferences."""
     containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
     """spec.containers."""
     init_containers: Annotated[tuple[Container, ...], Field(max_length=512, fail_fast=True)] = ()
-    """spec.initContainers, in their order."""
+    """spec.initContainers, in order."""
     overhead: ResourceList = Field(default_factory=dict)
     """spec.overhead."""
     node_selector: StringMap = Field(default_factory=dict)
@@ -176,19 +176,19 @@ class Pod(PodRef):
     required_anti_affinity: Annotated[
         tuple[PodAffinityTerm, ...], Field(max_length=64, fail_fast=True)
     ] = ()
-    """Terms of podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: where the pod runs,
-    they keep other pods away."""
+    """Terms of podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution: they keep other pods
+    away from the pod."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=256, fail_fast=True)] = ()
     """spec.tolerations."""
     unsupported: Annotated[tuple[_Text, ...], Field(max_length=32, fail_fast=True)] = ()
-    """Requirements that loadstream does not evaluate: "unbound volume", "pod affinity", "topology
+    """Requirements that loadstream does not support: "unbound volume", "pod affinity", "topology
     spread" ..."""
     local_storage: bool = False
-    """It has a volume of type emptyDir or hostPath, which an eviction loses."""
+    """True: the pod has a volume of type emptyDir or hostPath, which an eviction deletes."""
     volume_claims: Annotated[tuple[VolumeClaim, ...], Field(max_length=256, fail_fast=True)] = ()
-    """Volume claims that it mounts."""
+    """Volume claims of the pod."""
     resource_claims: bool = False
-    """It has resource claims (spec.resourceClaims)."""
+    """True: the pod has resource claims (spec.resourceClaims)."""
     created_at_ms: EpochMs | None = None
     """metadata.creationTimestamp."""
     scheduled_at_ms: EpochMs | None = None
@@ -196,13 +196,12 @@ class Pod(PodRef):
     initialized_at_ms: EpochMs | None = None
     """lastTransitionTime of the condition Initialized=True."""
     deleting_at_ms: EpochMs | None = None
-    """metadata.deletionTimestamp: the pod is terminating, and is to be gone by then."""
+    """metadata.deletionTimestamp: the pod is terminating and must be gone by then."""
     ready: bool = False
     """Condition Ready=True."""
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that controls the pod, if it has one."""
         for owner in self.owners:
             if owner.controller and owner.uid:
                 return owner
@@ -216,19 +215,18 @@ class Pod(PodRef):
 
     @property
     def has_finished(self) -> bool:
-        """It has run to its end."""
         return self.phase in ("Succeeded", "Failed")
 
 
 class PodLifecycle(Message):
-    """Something happened to a pod (key: cluster)."""
+    """An event of a pod (key: cluster)."""
 
     kind: Literal["pod"] = "pod"
     """Says what the record is."""
     cluster: ClusterName
     event: Literal["seen", "bound", "initialised", "running", "changed", "finished", "deleted"]
-    """What happened; in a full list: seen."""
+    """The event; in a full list: seen."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
     pod: Pod
-    """The pod as it is now; a deleted one as it was last."""
+    """The current pod; the last known one if it was deleted."""

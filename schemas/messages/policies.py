@@ -1,8 +1,7 @@
-"""`policies`: a cluster's whole policy, as text, with its switches.
+"""`policies`: the whole policy of a cluster as text, and the pause switch.
 
-The record carries the document as its author wrote it, so that what was meant is kept beside what
-it came to. The topic is compacted: the newest record of a cluster is all that holds, which is why
-pausing repeats the document.
+The record keeps the document as its author wrote it. The topic is compacted, and only the newest
+record of a cluster counts. Therefore a record that pauses a cluster repeats the document.
 """
 
 from typing import Annotated
@@ -11,21 +10,21 @@ from pydantic import Field
 
 from schemas.base.message import ClusterName, EpochMs, Message
 
-#: Longest policy document: reading one takes about a millisecond a kilobyte.
+#: Longest policy document: reading takes about one millisecond per kilobyte.
 DOCUMENT_BYTES_MAX = 131_072
 #: Longest name of who applied a policy.
 AUTHOR_MAX = 512
 
 
 class PolicyRecord(Message):
-    """The policy of a cluster from the moment at which the agent applies this record (key:
+    """The policy of a cluster, in force from the moment the agent applies this record (key:
     cluster)."""
 
     cluster: ClusterName
     document: Annotated[str, Field(max_length=DOCUMENT_BYTES_MAX)]
-    """YAML; empty means all defaults."""
+    """YAML; empty: all defaults."""
     paused: bool = False
-    """Paused: nothing is decided and no command is emitted; requests wait."""
+    """True: no decisions and no commands; requests wait."""
     applied_at_ms: EpochMs
     """When its author sent it."""
     applied_by: Annotated[str, Field(max_length=AUTHOR_MAX)] = ""

@@ -1,16 +1,16 @@
-"""`scheduling-requests`: pods that want a node."""
+"""`scheduling-requests`: pods that need a node."""
 
 from schemas.base.message import ClusterName, EpochMs, Message
 from schemas.messages.pods import Pod
 
 
 class SchedulingRequest(Message):
-    """A pod wants a node (key: cluster). A second request for the same uid replaces the first."""
+    """A pod needs a node (key: cluster). A second request for the same uid replaces the first."""
 
     cluster: ClusterName
     pod: Pod
-    """The pod that is to be placed."""
+    """The pod to place."""
     requested_at_ms: EpochMs
     """When the request was made."""
     withdrawn: bool = False
-    """The pod does not want a node any more (deleted, bound by somebody else)."""
+    """True: the pod no longer needs a node (it was deleted, or bound by another scheduler)."""

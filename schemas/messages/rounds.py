@@ -1,8 +1,8 @@
-"""`status`: what one round of rebalancing saw, what it wanted, and what stopped it.
+"""`status`: what one round of rebalancing found and planned, and what stopped it.
 
-"Why was nothing evicted?" must have an answer for every round, every hot node and every pod on it:
-the first gate that stopped it, in words with numbers. A record is bounded; what it leaves out is
-counted.
+A record answers "Why was nothing evicted?" for the round, for every hot node and for every pod on
+it: it names the first gate that stopped the eviction, in a sentence with numbers. Records are limited
+in size; omitted entries are counted.
 """
 
 from typing import Annotated, Literal
@@ -26,83 +26,83 @@ from schemas.base.message import (
 from schemas.messages.decisions import AsOf, DecisionId
 from schemas.messages.pods import PodRef
 
-#: Hot nodes that one record names over all pools; the hottest first.
+#: Most hot nodes in a record, over all pools; the hottest first.
 HOT_NODES_MAX = 100
-#: Pods that a record names for each of them, in the order in which they were looked at.
+#: Most pods per hot node, in the order in which they were considered.
 PODS_PER_NODE_MAX = 20
 
-#: Pools that a record names, in the order in which nodes are given to them.
+#: Most pools in a record, in the order in which nodes are assigned to them.
 POOLS_MAX = 256
-#: Largest percentage that a record can say; one above 100 % is never exceeded anyway.
+#: Largest percentage in a record; percentages above 100 % cannot be exceeded.
 PERCENT_MAX = 10_000
 
-#: Watched as a whole, or for its prod pods alone.
+#: Whose usage is compared: the whole node's, or that of its prod pods.
 Phase = Literal["node", "prod"]
 Gate = Annotated[str, Field(max_length=500)]
-"""What stopped it first, with numbers; empty: nothing did."""
-#: A threshold; one above 100 % is never exceeded.
+"""The first gate that stopped an eviction, with numbers; empty: nothing stopped it."""
+#: A threshold.
 Percent = Annotated[float, Field(ge=0, le=PERCENT_MAX, json_schema_extra=published(unit="percent"))]
 Percents = Annotated[dict[ResourceName, Percent], Field(max_length=64, fail_fast=True)]
 
 
 class ThresholdsInForce(Part):
-    """Percent of a node's capacity per resource, as the round applied them."""
+    """Thresholds of the round, in percent of a node's capacity per resource."""
 
     low: Percents = Field(default_factory=dict)
-    """Below all of these a node is lightly loaded."""
+    """A node below all of these is lightly loaded."""
     high: Percents = Field(default_factory=dict)
-    """Above any of these a node is hot."""
+    """A node above any of these is hot."""
     prod_low: Percents = Field(default_factory=dict)
-    """As `low`, of its prod pods alone."""
+    """Like `low`, for prod pods."""
     prod_high: Percents = Field(default_factory=dict)
-    """As `high`, of its prod pods alone."""
+    """Like `high`, for prod pods."""
     source: Annotated[str, Field(max_length=500)] = ""
-    """How they came about: as configured, or by which window, mean and deviation."""
+    """Origin of the thresholds: configured, or by which window, mean and deviation."""
 
 
 class Reading(Part):
-    """One resource of a hot node when the round looked at it first."""
+    """Usage of one resource of a hot node at the start of the round."""
 
     used: Annotated[int, Field(ge=0, le=INT64_MAX)]
-    """Used by the node, or by its prod pods."""
+    """Usage of the node, or of its prod pods."""
     limit: Annotated[int, Field(ge=0, le=INT64_MAX)]
-    """Above this it is hot."""
+    """The node is hot above this amount."""
     capacity: Annotated[int, Field(ge=0, le=INT64_MAX)]
-    """What the percentages are of."""
+    """The amount that percentages refer to."""
 
 
-#: What a node costs by the risk that it is overutilized.
+#: Cost of a node: the risk that it is overutilized.
 Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class MoveCosts(Part):
-    """What a move changes by the plan: costs of source and target by the risk of overutilization."""
+    """Costs of source and target (risk of overutilization) before and after a planned move."""
 
     source_before: Cost
-    """The source with the pod."""
+    """Source with the pod."""
     source_after: Cost
-    """The source without it."""
+    """Source without the pod."""
     target_before: Cost
-    """The target without the pod."""
+    """Target without the pod."""
     target_after: Cost
-    """The target with it."""
+    """Target with the pod."""
 
 
 class PodVerdict(Part):
-    """One pod of a hot node, and how far it came."""
+    """One pod of a hot node, and whether it is evicted."""
 
     pod: PodRef
     """The pod."""
     gate: Gate = ""
-    """What stopped it first; empty: it leaves."""
+    """The first gate that stopped the eviction; empty: the pod is evicted."""
     target: NodeName | None = None
-    """Where the plan moves it; none: it was stopped, or no target was planned."""
+    """Planned target; none: the eviction was stopped, or no target was planned."""
     usage: ResourceAmounts = Field(default_factory=dict)
-    """What it uses; empty: not known."""
+    """Usage of the pod; empty: unknown."""
     migration_id: DecisionId | None = None
-    """The migration that was begun for it."""
+    """Id of the pod's migration."""
     costs: MoveCosts | None = None
-    """What its move to the target changes; none: it was not compared by risk."""
+    """Costs of the planned move; none: the pod was not compared by risk."""
 
 
 class HotNode(Part):
@@ -110,81 +110,82 @@ class HotNode(Part):
 
     node: NodeName
     phase: Phase
-    """What is above: the whole node, or its prod pods."""
+    """What is too hot: the whole node, or its prod pods."""
     readings: Annotated[dict[ResourceName, Reading], Field(max_length=64, fail_fast=True)]
-    """The resources that are above their limits."""
+    """The resources above their limits."""
     abnormal_rounds: Count
-    """For how many rounds in a row it has been hot, this one included."""
+    """Number of consecutive rounds in which the node was hot, including this one."""
     gate: Gate = ""
-    """What stopped the whole node, or ended its turn; empty: it was relieved."""
+    """The gate that stopped the whole node, or ended its turn; empty: the node was relieved."""
     cost: Cost | None = None
-    """What it costs by the risk that it is overutilized, before the round's moves; none: thresholds
-    make it hot."""
+    """Cost of the node (risk of overutilization) before the moves of this round; none: the node is
+    hot by thresholds."""
     leaving: Count = 0
-    """Pods that leave it."""
+    """Number of pods that leave the node."""
     pods: Annotated[
         tuple[PodVerdict, ...], Field(max_length=PODS_PER_NODE_MAX, fail_fast=True)
     ] = ()
-    """Its pods in the order in which they were looked at."""
+    """Pods of the node in the order in which they were considered."""
     pods_left_out: Count = 0
-    """How many more were looked at."""
+    """Number of further pods that were considered."""
 
 
 class PoolRound(Part):
-    """One pool in a round."""
+    """The result of a round in one pool."""
 
     pool: Annotated[str, Field(max_length=253)]
-    """Its name in the policy."""
+    """Name of the pool in the policy."""
     nodes: Counts = Field(default_factory=dict)
-    """Nodes per class: low, bothLow, prodLow, normal, prodHigh, high, skipped."""
+    """Number of nodes per class: low, bothLow, prodLow, normal, prodHigh, high, skipped."""
     thresholds: ThresholdsInForce = Field(default_factory=ThresholdsInForce)
-    """What was compared with."""
+    """Thresholds in force."""
     rounds_needed: Count = 0
-    """Rounds in a row for which a node must be hot before pods leave it; 0: not reported."""
+    """Number of consecutive hot rounds before pods leave a node; 0: not reported."""
     memory: Counts = Field(default_factory=dict)
-    """Measured nodes by what their memory counts (`memory_is` of their metrics), where that differs:
-    their memory is compared all the same."""
+    """Number of measured nodes by memory definition (`memory_is` of their metrics), if definitions
+    differ. Their memory is compared nevertheless."""
     gate: Gate = ""
-    """What stopped the whole pool."""
+    """The gate that stopped the whole pool."""
     wanted: Count = 0
-    """Pods that were to leave."""
+    """Number of pods that were to leave."""
     leaving: Count = 0
-    """Pods for which a migration began."""
+    """Number of pods whose migration began."""
     hot: Annotated[tuple[HotNode, ...], Field(max_length=HOT_NODES_MAX, fail_fast=True)] = ()
-    """Hot nodes, in the order of their turns."""
+    """Hot nodes in the order in which they were handled."""
     hot_left_out: Count = 0
-    """How many more there were."""
+    """Number of further hot nodes."""
 
 
 class RebalanceRound(Message):
-    """`status`: one round of a cluster (key: cluster)."""
+    """`status`: one round of rebalancing in a cluster (key: cluster)."""
 
     kind: Literal["round"] = "round"
     """Says what the record is."""
     round_id: DecisionId
-    """Id of the round, derived from its inputs."""
+    """Id, derived from the inputs."""
     cluster: ClusterName
     decided_at_ms: EpochMs
-    """The log's time of the round."""
+    """Log time of the round."""
     dry_run: bool
-    """Commands that follow from it are marked dry."""
+    """True: the commands of this round are marked dry."""
     gate: Gate = ""
-    """What stopped the whole round."""
+    """The gate that stopped the whole round."""
     pools: Annotated[tuple[PoolRound, ...], Field(max_length=POOLS_MAX, fail_fast=True)] = ()
-    """The pools, in the order in which nodes are given to them."""
+    """The pools in the order in which nodes are assigned to them."""
     as_of: AsOf
-    """The state that it was computed from."""
+    """The state that the round was computed from."""
 
 
 class HotspotCounter(Part):
-    """Rounds of one node in one pool and phase."""
+    """Number of hot and calm rounds of one node in one pool and phase."""
 
     pool: Annotated[str, Field(max_length=253)]
-    """Name of the pool in the policy; Koordinator's way: of the pool that counted first."""
+    """Name of the pool in the policy; with `compat: koordinator`, of the first pool that counted.
+    """
     pool_index: Count | None = None
-    """Koordinator's way: that pool's place among all, from 0, since several may have one name."""
+    """With `compat: koordinator`: index of that pool, because pools can share a name."""
     phase: Literal["node", "prod"]
-    """What is watched: everything on the node, or its prod pods alone."""
+    """Whose usage is compared: the whole node's, or that of its prod pods."""
     consecutive_abnormal: Count = 0
     """Hot rounds since the last calm one."""
     consecutive_normal: Count = 0
@@ -192,17 +193,16 @@ class HotspotCounter(Part):
     abnormal_since_ms: StateMs | None = None
     """Since when the node counts as abnormal; none: it does not."""
     counted_at_ms: StateMs
-    """Time of the round counted last; Koordinator's way: of the last hot one."""
+    """Time of the last counted round; with `compat: koordinator`, of the last hot round."""
 
 
 class HotspotCounterRow(Message):
-    """Kind `hotspot_counters`: for how many rounds one node has been hot; nodes that are calm have
-    no row."""
+    """Kind `hotspot_counters`: hot rounds of one node; calm nodes have no row."""
 
     cluster: ClusterName
     node: NodeName
     counters: Annotated[tuple[HotspotCounter, ...], Field(max_length=512, fail_fast=True)]
-    """One for each pool and phase that counts the node."""
+    """One counter per pool and phase."""
 
 
 _Series = Annotated[tuple[Count, ...], Field(max_length=360, fail_fast=True)]
@@ -215,17 +215,14 @@ _FilledMap = Annotated[
 
 
 class UsageHistoryRow(Message):
-    """Kind `usage_history`: what rounds left behind from which thresholds are worked out."""
+    """Kind `usage_history`: results of earlier rounds that thresholds are computed from."""
 
     cluster: ClusterName
     means: Annotated[dict[str, _Means], Field(max_length=1_026, fail_fast=True)] = Field(
         default_factory=dict
     )
-    """Thousandths of a percent, oldest first, per pool and resource; under "" those of the whole
-    cluster.
-
-    Mean usage in the newest rounds."""
+    """Mean usage in the newest rounds, oldest first, per pool and resource, in thousandths of a
+    percent; under "" that of the whole cluster."""
     filled: Annotated[tuple[_FilledMap, ...], Field(fail_fast=True)] | None = None
-    """Koordinator's way: the threshold maps of the policy as rounds have filled them, each once in
-    the order in which the pools have them; none: they are as the policy gives them. The policy's
-    size bounds them."""
+    """With `compat: koordinator`: threshold maps of the policy after rounds have filled them, each
+    once, in the order of the pools; none: as in the policy. The size of the policy limits them."""

@@ -1,10 +1,9 @@
-"""`node-usage`: what a node and everything on it used, as a producer measured it.
+"""`node-usage`: usage of a node and of everything on it, as measured by a producer.
 
-One sample carries the whole node: its own total, its system part, host applications and each pod. A
-sample either holds for an instant or is the mean over `interval_ms` before `sampled_at_ms`. Memory
-may be given in several readings (with and without page cache); the collect policy of the node's
-pool picks one of them, and where the picked reading is missing the plain `usage["memory"]` stands.
-What is not there is unknown, never zero.
+One sample covers the whole node: its total, its system part, host applications and pods. The values
+are those of an instant, or means over `interval_ms` before `sampled_at_ms`. Memory can have several
+readings (with and without page cache). The collect policy of the node's pool chooses one; if a sample
+lacks it, `usage["memory"]` is used. A missing value is unknown and not zero.
 """
 
 from typing import Annotated, Literal
@@ -31,16 +30,17 @@ _Share = Annotated[int, Field(ge=0, le=10_000, json_schema_extra=published(unit=
 
 
 class Stalled(Part):
-    """Share of the time in which tasks waited, as exponential averages."""
+    """Share of time in which tasks waited, as exponential averages."""
 
     avg10_bp: _Share
-    """Share of the last 10 seconds."""
+    """Share over the last 10 seconds."""
     avg60_bp: _Share
-    """Share of the last 60 seconds."""
+    """Share over the last 60 seconds."""
     avg300_bp: _Share
-    """Share of the last 300 seconds."""
+    """Share over the last 300 seconds."""
     total_us: Annotated[Count, Field(json_schema_extra=published(unit="us"))] | None = None
-    """Time since the machine started; two of them give the exact share of the time between."""
+    """Total waiting time since boot; the difference of two totals gives the exact share between
+    them."""
 
 
 class ResourcePressure(Part):
@@ -49,21 +49,21 @@ class ResourcePressure(Part):
     some: Stalled
     """At least one task waited."""
     full: Stalled | None = None
-    """All tasks that could have run waited; none: it has no meaning, as for the CPU of a node."""
+    """All runnable tasks waited; none: not defined, as for the CPU of a node."""
 
 
 class Pressure(Part):
-    """Pressure on the resources of a node; one that is missing was not measured."""
+    """Pressure on the resources of a node; a missing resource was not measured."""
 
     cpu: ResourcePressure | None = None
-    """Tasks that could run and had no CPU."""
+    """Runnable tasks without a CPU."""
     memory: ResourcePressure | None = None
-    """Tasks that waited for memory: for reclaim, swap, or pages that were dropped."""
+    """Tasks that waited for memory (reclaim, swap, refaulted pages)."""
     io: ResourcePressure | None = None
     """Tasks that waited for a disk."""
 
 
-#: Most pods that one sample may carry; the kubelet's own limit is 110 by default.
+#: Most pods per sample; the kubelet's default limit is 110.
 PODS_PER_SAMPLE_MAX = 2_000
 HOST_APPLICATIONS_PER_SAMPLE_MAX = 256
 
@@ -71,8 +71,8 @@ _Bytes = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra=published(un
 _Class = Annotated[str, Field(max_length=253)]
 
 
-#: What a figure of memory counts: the working set (all but inactive page cache), what is not available
-#: (`MemTotal` less `MemAvailable`), anonymous memory alone, or all with page cache.
+#: What a memory figure includes: the working set (everything except inactive page cache), memory that is
+#: not available (`MemTotal` minus `MemAvailable`), anonymous memory only, or everything with page cache.
 MemoryDefinition = Literal["workingSet", "notAvailable", "anonymous", "withPageCache"]
 
 
@@ -80,13 +80,13 @@ class MemoryReadings(Part):
     """The same memory with and without page cache; names as in Koordinator's collect policy."""
 
     usage_without_page_cache_bytes: _Bytes | None = None
-    """Anonymous memory alone (collect policy usageWithoutPageCache)."""
+    """Anonymous memory only (collect policy usageWithoutPageCache)."""
     usage_with_page_cache_bytes: _Bytes | None = None
     """With all page cache (collect policy usageWithPageCache)."""
 
 
 class PodUsage(Part):
-    """What one pod used."""
+    """Usage of one pod."""
 
     namespace: ObjectName
     """Namespace of the pod."""
@@ -94,20 +94,21 @@ class PodUsage(Part):
     """Name of the pod."""
     uid: Uid
     usage: ResourceAmounts
-    """What all its containers used together."""
+    """Usage of all containers together."""
     memory: MemoryReadings | None = None
     """Other readings of the pod's memory."""
     priority_class: _Class = ""
-    """Class that the node's agent knows the pod by: koord-prod, koord-mid, koord-batch, koord-free."""
+    """Class of the pod as the node's agent reports it: koord-prod, koord-mid, koord-batch, koord-
+    free."""
 
 
 class HostApplicationUsage(Part):
-    """What a process outside of Kubernetes used."""
+    """Usage of an application outside of Kubernetes."""
 
     name: ObjectName
     """Name of the application, unique on its node."""
     usage: ResourceAmounts
-    """What its processes used together."""
+    """Usage of all its processes together."""
     memory: MemoryReadings | None = None
     """Other readings of the application's memory."""
     priority_class: _Class = ""
@@ -120,34 +121,37 @@ class NodeUsage(Message):
     cluster: ClusterName
     node: NodeName
     pool: ObjectName | None = None
-    """Pool of the node, which names its collect policy; none: the default policy."""
+    """Pool of the node, which determines its collect policy; none: the default policy."""
     sampled_at_ms: EpochMs
-    """When the sample was taken; with an interval: its end."""
+    """Time of the sample, or end of the interval."""
     interval_ms: DurationMs = 0
-    """Length of time over which the figures are the mean; 0: they hold for an instant."""
+    """Length of the interval that values are means of; 0: values of an instant."""
     usage: ResourceAmounts
-    """What the whole node used, everything on it included."""
+    """Usage of the whole node, including everything on it."""
     memory: MemoryReadings | None = None
     """Other readings of the node's memory."""
     memory_is: MemoryDefinition | None = None
-    """What `usage["memory"]` counts; none: not said."""
+    """What `usage["memory"]` includes; none: unknown."""
     system_usage: ResourceAmounts | None = None
-    """The system part; none: computed as node minus pods minus host applications, at least 0."""
+    """Usage of the system part; none: computed as node minus pods minus host applications, at least
+    0."""
     pods: Annotated[
         tuple[PodUsage, ...], Field(max_length=PODS_PER_SAMPLE_MAX, fail_fast=True)
     ] = ()
-    """What each pod on the node used."""
+    """Usage of each pod on the node."""
     host_applications: Annotated[
         tuple[HostApplicationUsage, ...],
         Field(max_length=HOST_APPLICATIONS_PER_SAMPLE_MAX, fail_fast=True),
     ] = ()
-    """What processes outside of Kubernetes used that are known by name."""
+    """Usage of known applications outside of Kubernetes."""
     pressure: Pressure | None = None
-    """How much of the time tasks of the node waited; none: not measured."""
+    """Share of time in which tasks of the node waited; none: not measured."""
     capacity: ResourceAmounts | None = None
-    """What the node has; a sample with more than 105 % of it is refused. None: not known."""
+    """Capacity of the node; a sample above 105 % of it is refused. None: unknown."""
     node_created_at_ms: EpochMs | None = None
-    """When the node was added to the cluster: earlier samples are of another node of its name. None:
-    not known."""
+    """When the node joined the cluster: earlier samples belong to another node of the same name.
+
+    None: unknown.
+    """
     source: SourceName | None = None
-    """What measured the node; what it lacked may have been filled in by another source."""
+    """Source that measured the node; other sources may have added missing values."""

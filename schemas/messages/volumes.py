@@ -1,8 +1,8 @@
-"""Persistent volumes and their claims, as records of topic `pod-lifecycle` beside the pods.
+"""Persistent volumes and their claims, as records of topic `pod-lifecycle`.
 
-A pod names claims; a claim names the volume that it is bound to; a volume may be reachable from
-some nodes only. A decision does not go by these records yet: they are taken in and passed over. A
-producer that knows them says in each pod's `unsupported` what its volumes require.
+A pod names claims, a claim names its volume, and a volume may be reachable from some nodes only. No
+decision uses these records yet: they are accepted and ignored. A producer lists the requirements of a
+pod's volumes in its `unsupported` field.
 """
 
 from typing import Annotated, Literal
@@ -25,7 +25,7 @@ class PersistentVolumeState(Message):
     """Says what the record is."""
     cluster: ClusterName
     name: ObjectName
-    """Its name."""
+    """Name of the volume."""
     phase: _Text = ""
     """status.phase: Pending, Available, Bound, Released, Failed."""
     storage_class: _Text = ""
@@ -35,19 +35,20 @@ class PersistentVolumeState(Message):
     capacity: ResourceList = Field(default_factory=dict)
     """spec.capacity."""
     claim_namespace: Annotated[str, Field(max_length=63)] = ""
-    """Namespace of the claim that it is bound to, or kept for; empty: none."""
+    """Namespace of the claim that the volume is bound to or reserved for; empty: none."""
     claim_name: Annotated[str, Field(max_length=253)] = ""
     """Name of that claim."""
     required_node_affinity: (
         Annotated[tuple[NodeSelectorTerm, ...], Field(max_length=256, fail_fast=True)] | None
     ) = None
-    """Terms of spec.nodeAffinity.required: one must match; none: it is reachable from every node."""
+    """Terms of spec.nodeAffinity.required: one must match; none: the volume is reachable from every
+    node."""
     zone_labels: StringMap = Field(default_factory=dict)
-    """Those of its labels that name a zone or a region."""
+    """Labels of the volume that name a zone or a region."""
     removed: bool = False
-    """It is there no more."""
+    """True: the volume was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
 
 
 class PersistentVolumeClaimState(Message):
@@ -57,9 +58,9 @@ class PersistentVolumeClaimState(Message):
     """Says what the record is."""
     cluster: ClusterName
     namespace: Namespace
-    """Its namespace."""
+    """Namespace of the claim."""
     name: ObjectName
-    """Its name."""
+    """Name of the claim."""
     phase: _Text = ""
     """status.phase: Pending, Bound, Lost."""
     storage_class: _Text = ""
@@ -69,8 +70,8 @@ class PersistentVolumeClaimState(Message):
     requests: ResourceList = Field(default_factory=dict)
     """spec.resources.requests."""
     volume_name: Annotated[str, Field(max_length=253)] = ""
-    """spec.volumeName: the volume that it is bound to; empty: none yet."""
+    """spec.volumeName: the volume of the claim; empty: none yet."""
     removed: bool = False
-    """It is there no more."""
+    """True: the claim was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""

@@ -1,9 +1,8 @@
-"""Workloads and disruption budgets, as records of topic `pod-lifecycle` beside the pods themselves.
+"""Workloads and disruption budgets, as records of topic `pod-lifecycle`.
 
-A workload says how many replicas its owner wants, which pods alone do not tell; a disruption budget
-says how many of the pods that it selects may go now. Both are part of a full list if the list names
-any of their kind, or its end says that the kind is complete: then what it lacks is removed. Another
-list says nothing about them.
+A workload has the desired number of replicas, which pods do not tell. A disruption budget has the
+number of its pods that may be disrupted now. If a full list contains any workload, or its end names
+the kind, then workloads that are not in the list are removed; the same applies to budgets.
 """
 
 from typing import Annotated, Literal
@@ -21,27 +20,29 @@ Pods = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class WorkloadState(Message):
-    """What controls pods, and how many it wants (key: cluster)."""
+    """A controller of pods and its desired replicas (key: cluster)."""
 
     kind: Literal["workload"] = "workload"
     """Says what the record is."""
     cluster: ClusterName
     uid: Uid
-    """The uid that its pods name as their controller: of a Deployment, that of its ReplicaSet."""
+    """uid of the controller as its pods have it; for a Deployment, that of its ReplicaSet."""
     owner_kind: Annotated[str, Field(min_length=1, max_length=128)]
     """Kind of the controller: ReplicaSet, StatefulSet, Job ..."""
     namespace: Namespace
-    """Its namespace."""
+    """Namespace of the controller."""
     name: ObjectName
-    """Its name."""
+    """Name of the controller."""
     replicas: Pods = 0
-    """Pods that it wants (spec.replicas; of a Job, those at once of its completions that are left)."""
+    """Desired pods (spec.replicas; for a Job, its parallelism, limited to the remaining
+    completions)."""
     evictions_allowed: Pods | None = None
-    """Of a Job: pods that may be evicted before that counts as a failure that matters; none: any."""
+    """Only for a Job: pods that may be evicted before evictions count as failures; none: any
+    number."""
     removed: bool = False
-    """It is there no more."""
+    """True: the workload was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
 
 
 class DisruptionBudget(Message):
@@ -51,11 +52,11 @@ class DisruptionBudget(Message):
     """Says what the record is."""
     cluster: ClusterName
     namespace: Namespace
-    """Its namespace, and that of the pods that it covers."""
+    """Namespace of the budget and of its pods."""
     name: ObjectName
-    """Its name."""
+    """Name of the budget."""
     selector: PodSelector | None = None
-    """Pods that it covers; none: no pod."""
+    """Selects the covered pods; none: no pod."""
     disruptions_allowed: Pods = 0
     """status.disruptionsAllowed: pods that may be evicted now."""
     current_healthy: Pods = 0
@@ -65,12 +66,12 @@ class DisruptionBudget(Message):
     expected_pods: Pods = 0
     """status.expectedPods."""
     unhealthy_pod_eviction_policy: Literal["IfHealthyBudget", "AlwaysAllow"] = "IfHealthyBudget"
-    """Whether a running pod that is not ready may always be evicted, or only while as many pods as
-    are desired are healthy."""
+    """Whether a running pod that is not ready may always be evicted, or only while the desired
+    number of pods is healthy."""
     removed: bool = False
-    """It is there no more."""
+    """True: the budget was deleted."""
     list_id: ListId | None = None
-    """Set while a full list is being sent."""
+    """Set while a full list is sent."""
 
 
 PodLifecycleRecord = Annotated[

@@ -1,34 +1,31 @@
-"""A cluster's whole policy: from YAML text to frozen values that engines read.
+"""The policy of a cluster: from YAML text to frozen values that engines read.
 
     text ──▶ read_policy ──▶ Policy ──▶ engines
                  │              └─────▶ effective_yaml, digest
                  └─▶ PolicyError: every problem at once, with path and line
 
 Arguments keep the names and shapes of Koordinator's LoadAwareSchedulingArgs, LowNodeLoadArgs,
-MigrationControllerArgs and DefaultEvictorArgs. Reading is strict; nothing here does any I/O.
+MigrationControllerArgs and DefaultEvictorArgs. Reading is strict and does no I/O.
 
-From text to policy:
-
-    yamltext         YAML to plain values that know their lines
+    yamltext         YAML to plain values with their line numbers
     validation       plain values to a model, or every problem at once
-    reader           all of it: text to policy
-    printer          policy to text that reads back to the same policy
-    errors           every problem, with its place
-    wording          words of messages
-    lint             rules between the values of a whole policy: errors and warnings
-    resource_maps    the same of maps by names of resources
-
-    document         a policy with every default; sections/ has its parts
-    parts            what every section has in common
+    reader           text to policy (uses the two modules above)
+    printer          policy to text
+    errors           problems of a policy, with path and line
+    wording          describes values and suggests names in messages
+    lint             rules across sections: errors and warnings
+    resource_maps    rules for maps with names of resources
+    document         class `Policy`; sections/ has its sections
+    parts            base class of sections, and types of their fields
     durations        durations as Kubernetes writes them
     selectors        label selectors
-    windows          times of the week
+    windows          weekly windows
 """
 
 from typing import Any
 
 from schemas.policy.document import Policy
-from schemas.policy.errors import PolicyError, Problem, path_text
+from schemas.policy.errors import PolicyError, Problem, format_path
 from schemas.policy.printer import effective_values, effective_yaml, inline_yaml
 from schemas.policy.reader import read_policy
 from schemas.policy.sections.collect import CollectPolicies, CollectPolicy
@@ -44,7 +41,7 @@ from schemas.policy.sections.plugins import (
 from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.sections.resource_limits import NodeResourceLimitsAwareArgs
 from schemas.policy.sections.risk_moves import RiskMoveArgs
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 
 __all__ = [
     "BUILT_IN",
@@ -75,22 +72,21 @@ __all__ = [
 
 
 def load_aware_args(raw: dict[str, Any]) -> LoadAwareSchedulingArgs:
-    """LoadAwareSchedulingArgs from plain values in upstream's names, with defaults filled in.
+    """Return LoadAwareSchedulingArgs from plain values with upstream's names, with all defaults.
 
     Raises `PolicyError` with every problem.
     """
-    return validated(LoadAwareSchedulingArgs, raw)
+    return build_model(LoadAwareSchedulingArgs, raw)
 
 
 def low_node_load_args(raw: dict[str, Any], compat: Compat = "loadstream") -> LowNodeLoadArgs:
-    """LowNodeLoadArgs from plain values in upstream's names, with the top level's defaults filled
-    in.
+    """Return LowNodeLoadArgs from plain values with upstream's names, with the defaults of the top level.
 
-    Raises `PolicyError` with every problem; `compat` says whose rules hold.
+    Raises `PolicyError` with every problem; `compat` selects the rules.
     """
-    policy = validated(
+    policy = build_model(
         Policy,
         {"compat": compat, "rebalance": raw},
-        place=lambda path: (path_text(path[1:]), None),
+        place=lambda path: (format_path(path[1:]), None),
     )
     return policy.rebalance

@@ -1,7 +1,7 @@
-"""A cluster's whole policy, with every default filled in.
+"""The policy of a cluster, with all defaults.
 
-This is what engines read. Two policies are equal if they have the same effect; what a text held
-beside that (comments, fields that mean nothing here) is no part of it.
+Two policies are equal if they have the same effect. Comments and fields without an effect do not
+count.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import orjson
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from schemas.policy.errors import Problem
-from schemas.policy.parts import Conflict, PolicyPart, is_default, refuse, whole
+from schemas.policy.parts import Conflict, PolicyPart, int_range, is_default, raise_conflicts
 from schemas.policy.sections.collect import CollectPolicies
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from schemas.policy.sections.evictor import DefaultEvictorArgs
@@ -21,7 +21,7 @@ from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
 from schemas.policy.sections.maintenance import MaintenanceArgs
 from schemas.policy.sections.migration import MigrationControllerArgs
 from schemas.policy.sections.moves import MoveArgs
-from schemas.policy.sections.moving_thresholds import MovingThresholds, moving_conflicts
+from schemas.policy.sections.moving_thresholds import MovingThresholds, find_moving_conflicts
 from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK, PluginChoice
 from schemas.policy.sections.rebalance import Compat, LowNodeLoadArgs
@@ -119,16 +119,16 @@ class Policy(PolicyPart):
     )
     """A pod that only the load filter keeps from every node. `leastBad`: placed on the best of
     them. `wait`: it waits, which is the default with `compat: koordinator`."""
-    reservation_seconds: Annotated[int, whole(1, _DAY_S)] = 300
+    reservation_seconds: Annotated[int, int_range(1, _DAY_S)] = 300
     """Life of a reservation that the pod's lifecycle has not confirmed."""
-    max_pending_requests: Annotated[int, whole(1, 10_000_000)] = 100_000
+    max_pending_requests: Annotated[int, int_range(1, 10_000_000)] = 100_000
     """Requests that may wait for a node; further ones are refused."""
-    initial_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 1
+    initial_backoff_seconds: Annotated[int, int_range(1, _DAY_S)] = 1
     """Wait after the first failed attempt to place or evict a pod; it doubles with each further
     one."""
-    max_backoff_seconds: Annotated[int, whole(1, _DAY_S)] = 60
+    max_backoff_seconds: Annotated[int, int_range(1, _DAY_S)] = 60
     """Longest wait between two attempts."""
-    metric_future_seconds: Annotated[int, whole(0, _DAY_S)] = 60
+    metric_future_seconds: Annotated[int, int_range(0, _DAY_S)] = 60
     """How far a metric's time may be ahead of the clock."""
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
@@ -136,23 +136,25 @@ class Policy(PolicyPart):
     @field_validator("plugins")
     @classmethod
     def _resolve_plugins(cls, plugins: PluginChoice, info: ValidationInfo) -> PluginChoice:
-        return plugins.resolved(info.data.get("compat", "loadstream"))
+        return plugins.resolve(info.data.get("compat", "loadstream"))
 
     @field_validator("load_aware")
     @classmethod
     def _resolve_load_aware(
         cls, args: LoadAwareSchedulingArgs, info: ValidationInfo
     ) -> LoadAwareSchedulingArgs:
-        # Beside the score by risk a lower threshold than the share from which that calls a node hot
-        # costs evictions (docs/explanation/closed-loop.md). Upstream's is for those who name upstream's plugin.
+        # With the score by risk, a threshold below the hot share of that score causes evictions
+        # (docs/explanation/closed-loop.md). Upstream's default applies if the policy names upstream's plugin.
         plugins: PluginChoice | None = info.data.get("plugins")
         risk: OverutilizationRiskArgs | None = info.data.get("overutilization_risk")
         if plugins is None or risk is None or info.data.get("compat") != "loadstream":
             return args
-        hot = next((each.percent for each in risk.resources if each.name == "cpu"), None)
+        hot = next(
+            (resource.percent for resource in risk.resources if resource.name == "cpu"), None
+        )
         if hot is None or plugins.names_load_aware or not plugins.scores(OVERUTILIZATION_RISK):
             return args
-        return args.refusing_from(hot)
+        return args.with_cpu_threshold(hot)
 
     @field_validator("when_overloaded")
     @classmethod
@@ -164,51 +166,48 @@ class Policy(PolicyPart):
     @field_validator("rebalance")
     @classmethod
     def _resolve_rebalance(cls, args: LowNodeLoadArgs, info: ValidationInfo) -> LowNodeLoadArgs:
-        # A wrong `compat` is reported as such; guessing it would report rules that may not apply.
+        # If `compat` is wrong, only that is reported: rules of a guessed value might not apply.
         compat = info.data.get("compat")
-        guessed = ("compat",) in (info.context or {}).get("taken_out", ())
-        return args if compat is None or guessed else args.resolved(compat)
+        is_guessed = ("compat",) in (info.context or {}).get("removed", ())
+        return args if compat is None or is_guessed else args.resolve(compat)
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest wait is not shorter than the first; what moves goes with what it takes the
-        place of."""
-        yield from moving_conflicts(
+        yield from find_moving_conflicts(
             self.moving_thresholds, self.load_aware, self.rebalance, self.compat
         )
         first, longest = self.initial_backoff_seconds, self.max_backoff_seconds
         if longest < first:
             names = ("initialBackoffSeconds", "maxBackoffSeconds")
             given = "max_backoff_seconds" in self.model_fields_set
-            message = (
-                f"{names[0]} is {first} and {names[1]} is {longest}; allowed is at most as much"
-            )
+            message = f"{names[0]} is {first} and {names[1]} is {longest}; the maximum must not be smaller"
             yield Conflict((names[given],), message, names)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Refuse windows of pools that the policy does not have."""
         pools = [pool.name for pool in self.rebalance.pools(self.compat)]
-        refuse(type(self).__name__, self.maintenance.unknown(pools), None)
+        raise_conflicts(type(self).__name__, self.maintenance.find_unknown_pools(pools), None)
         return self
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Values that are probably not what the author wants, in the order of the text."""
+        """Values that the author probably did not intend, in the order of the text."""
         return self._warnings
 
     def annotate(self, warnings: Iterable[Problem]) -> Self:
-        """Attach the warnings of the text, and return the same policy."""
+        """Attach warnings and return the same policy."""
         self._warnings = tuple(warnings)
         return self
 
     @property
     def dry_run(self) -> bool:
-        """Whether evictions that rounds want are marked dry: by the mode, or by one of upstream's
-        switches."""
-        return self.dry_for("rebalance")
+        """Whether evictions of rounds are marked dry, by `mode` or by one of upstream's switches."""
+        return self.is_dry_for("rebalance")
 
-    def dry_for(self, trigger: Literal["rebalance", "request", "drain"]) -> bool:
-        """Whether evictions are marked dry; LowNodeLoad's switch is one of its rounds alone."""
+    def is_dry_for(self, trigger: Literal["rebalance", "request", "drain"]) -> bool:
+        """Tell whether evictions are marked dry.
+
+        LowNodeLoad's switch concerns only its own rounds.
+        """
         return (
             self.mode == "observe"
             or self.descheduling.dry_run
@@ -218,25 +217,24 @@ class Policy(PolicyPart):
 
     @property
     def remembers_moves(self) -> bool:
-        """Whether past moves have a say in new ones; upstream has nothing of the kind."""
+        """Whether past moves influence new ones; upstream has no such feature."""
         return self.moves.enabled and self.compat == "loadstream"
 
     @property
     def judges_by_thresholds(self) -> bool:
-        """Whether rounds find nodes hot by thresholds."""
         pools = self.rebalance.pools(self.compat)
         return self.plugins.balances(LOW_NODE_LOAD) and any(
             pool.high_thresholds or pool.prod_high_thresholds for pool in pools
         )
 
     def document(self) -> dict[str, Any]:
-        """The effective policy as plain values, in the names and shapes that the reader takes."""
+        """Return the effective policy as plain values that the reader accepts."""
         return self.model_dump(mode="json", exclude_none=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed; they are not validated."""
+        """Return a copy with some fields changed, without validation."""
         copied = super().model_copy(update=update, deep=deep)
-        # The digest of the original would come along with its other attributes.
+        # The copy would keep the cached digest of the original.
         copied.__dict__.pop("digest", None)
         return copied
 
@@ -248,6 +246,6 @@ class Policy(PolicyPart):
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that are the same for policies of the same effect."""
+        """16 hexadecimal digits, equal for policies with the same effect."""
         canonical = orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(canonical).hexdigest()[:16]

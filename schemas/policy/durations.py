@@ -1,8 +1,7 @@
 """Durations as Kubernetes writes them (metav1.Duration): "5m", "1h30m", "1.5s", "-1ns".
 
-The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds, the unit of every
-time in loadstream; a positive duration finer than that counts as the next millisecond, so it never
-turns into 0, which often has a meaning of its own.
+The grammar is that of Go's `time.ParseDuration`. Values are whole milliseconds, rounded away from
+zero, so that a small positive duration does not become 0, which often has a special meaning.
 """
 
 import re
@@ -26,14 +25,14 @@ _UNIT_NS = {
 }
 _STEP = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _ALLOWED = 'a duration such as "30s", "5m" or "1h30m"'
-#: Longest text looked at: an exact fraction of a longer one would cost time without a meaning.
+#: Longest text that is parsed: exact fractions of longer texts would only cost time.
 _CHARACTERS_MAX = 64
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a Go duration, rounded away from zero.
+    """Return a Go duration in milliseconds, rounded away from zero.
 
-    Raises `ValueError` if the text is no duration or does not fit in 64 bits of nanoseconds.
+    Raises `ValueError` if the text is not a duration or exceeds 64 bits of nanoseconds.
     """
     rest = text if len(text) <= _CHARACTERS_MAX else ""
     negative = rest.startswith("-")
@@ -46,14 +45,14 @@ def parse_duration_ms(text: str) -> int:
         total_ns += Fraction(step[1] if step[1][-1] != "." else step[1][:-1]) * _UNIT_NS[step[2]]
         position = step.end()
     if not rest or position != len(rest) or total_ns > INT64_MAX:
-        raise ValueError(f"{text!r} is no duration; expected {_ALLOWED}")
+        raise ValueError(f"{text!r} is not a duration; expected {_ALLOWED}")
     whole_ns = int(total_ns)
     milliseconds = -(-whole_ns // 1_000_000)
     return -milliseconds if negative else milliseconds
 
 
 def format_duration_ms(milliseconds: int) -> str:
-    """The shortest Go duration of a number of milliseconds: 300000 is "5m", 1500 is "1.5s"."""
+    """Return the shortest Go duration: 300000 is "5m", 1500 is "1.5s"."""
     sign, rest = ("-", -milliseconds) if milliseconds < 0 else ("", milliseconds)
     if rest < 1_000:
         return f"{sign}{rest}ms" if rest else "0s"
@@ -68,7 +67,7 @@ def format_duration_ms(milliseconds: int) -> str:
     return sign + text
 
 
-def _read(value: Any) -> int:
+def _parse(value: Any) -> int:
     if isinstance(value, str):
         try:
             return parse_duration_ms(value)
@@ -77,25 +76,25 @@ def _read(value: Any) -> int:
     raise PydanticCustomError("allowed", "{allowed}", {"allowed": _ALLOWED})
 
 
-def _read_not_negative(value: Any) -> int:
-    milliseconds = _read(value)
+def _parse_not_negative(value: Any) -> int:
+    milliseconds = _parse(value)
     if milliseconds < 0:
         raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, not below 0"})
     return milliseconds
 
 
-def _read_positive(value: Any) -> int:
-    milliseconds = _read(value)
+def _parse_positive(value: Any) -> int:
+    milliseconds = _parse(value)
     if milliseconds <= 0:
         raise PydanticCustomError("allowed", "{allowed}", {"allowed": f"{_ALLOWED}, above 0"})
     return milliseconds
 
 
 #: Milliseconds, written as a Go duration of either sign.
-SignedDuration = Annotated[int, BeforeValidator(_read), PlainSerializer(format_duration_ms)]
+SignedDuration = Annotated[int, BeforeValidator(_parse), PlainSerializer(format_duration_ms)]
 #: Milliseconds, 0 or more, written as a Go duration.
-Duration = Annotated[int, BeforeValidator(_read_not_negative), PlainSerializer(format_duration_ms)]
+Duration = Annotated[int, BeforeValidator(_parse_not_negative), PlainSerializer(format_duration_ms)]
 #: Milliseconds, above 0, written as a Go duration.
 PositiveDuration = Annotated[
-    int, BeforeValidator(_read_positive), PlainSerializer(format_duration_ms)
+    int, BeforeValidator(_parse_positive), PlainSerializer(format_duration_ms)
 ]

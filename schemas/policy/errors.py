@@ -1,10 +1,10 @@
-"""What is wrong with a policy document: every problem at once, each with its place.
+"""Problems of a policy document, reported all at once with path and line.
 
     PolicyError
       └─ problems: Problem, Problem, ...   in the order of the document
 
-A problem names the path as the author wrote it (`loadAware.usageThresholds.cpu`), the line, what
-was found there and what is allowed. Nothing else than `PolicyError` is ever raised for a document.
+A problem has the path as the author wrote it (`loadAware.usageThresholds.cpu`), the line, the value
+found and the values allowed. Reading a document raises no other error than `PolicyError`.
 """
 
 import re
@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-#: Steps from the root of a document to a value: field names, map keys and list positions.
+#: Steps from the root of a document to a value: field names, map keys and list indexes.
 Path = tuple[str | int, ...]
-#: Where a value stands, and what is wrong with it.
+#: Path of a value, and what is wrong with it.
 Finding = tuple[Path, str]
 
-#: Most problems that are reported.
+#: Problems reported per document.
 PROBLEMS_MAX = 200
 
 _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]*$")
 
 
-def path_text(path: Path) -> str:
-    """The path as text: `rebalance.nodePools[0].highThresholds["example.com/gpu"]`."""
+def format_path(path: Path) -> str:
+    """Return the path as text: `rebalance.nodePools[0].highThresholds["example.com/gpu"]`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -38,14 +38,12 @@ def path_text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
-
     path: str
-    """Where, as a path; empty: the text as a whole."""
+    """Path of the value; empty: the whole text."""
     message: str
-    """What was found and what is allowed, as one sentence."""
+    """A sentence with the value found and the values allowed."""
     line: int | None = None
-    """Line of the text, from 1; none: the value did not come from a text."""
+    """Line of the text, from 1; None: the value does not come from a text."""
 
     def __str__(self) -> str:
         place = ": ".join(
@@ -54,12 +52,12 @@ class Problem:
         return f"{place}: {self.message}" if place else self.message
 
 
-#: Stands last where problems are left out.
-FURTHER = Problem("", f"there are further problems; the first {PROBLEMS_MAX} are named")
+#: The last problem if there are more than `PROBLEMS_MAX`.
+FURTHER = Problem("", f"there are more problems; only the first {PROBLEMS_MAX} are shown")
 
 
 class PolicyError(ValueError):
-    """A policy document, or the arguments of one plugin, cannot be used."""
+    """A policy document, or the arguments of one plugin, are invalid."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         reported = tuple(islice(problems, PROBLEMS_MAX + 1))

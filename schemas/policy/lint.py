@@ -1,8 +1,8 @@
-"""Rules between the values of a policy that has been read.
+"""Rules between sections of a policy that has been read.
 
-An error refuses the policy, a warning is shown by `policy check` and `policy apply`. Each rule is a
+An error refuses the policy. A warning is shown by `policy check` and `policy apply`. Each rule is a
 function that yields the path of a value and a sentence; the lists at the end name all rules. Rules
-within one section are those of the section (`PolicyPart.conflicts`).
+within one section are in the section (`PolicyPart.conflicts`).
 """
 
 import re
@@ -29,7 +29,7 @@ from schemas.policy.sections.resources_fit import LEAST_ALLOCATED
 from schemas.policy.windows import EVERY_MINUTE, open_minutes
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-#: Sections that hold the arguments of a plugin, and the lists in which the plugin reads them.
+#: Sections with arguments of a plugin, and the plugin lists that make them effective.
 _SECTIONS = (
     ("load_aware", LOAD_AWARE, ("filter", "score")),
     ("resource_limits", LIMITS_AWARE, ("score",)),
@@ -42,16 +42,16 @@ _SECTIONS = (
 
 
 def find_errors(policy: Policy) -> Iterator[Finding]:
-    """Yield why the policy is refused."""
+    """Yield the reasons to refuse the policy."""
     rules = _ERRORS if policy.compat == "koordinator" else (*_ERRORS, *_OWN_ERRORS)
     for rule in rules:
         yield from rule(policy)
 
 
 def find_warnings(policy: Policy) -> Iterator[Finding]:
-    """Yield what in the policy is probably not what its author wants."""
-    theirs = policy.compat == "koordinator"
-    for rule in (*_WARNINGS, *(_UPSTREAM_ACCEPTS if theirs else _OWN_WARNINGS)):
+    """Yield values that the author probably did not intend."""
+    is_upstream = policy.compat == "koordinator"
+    for rule in (*_WARNINGS, *(_UPSTREAM_ACCEPTS if is_upstream else _OWN_WARNINGS)):
         yield from rule(policy)
 
 
@@ -105,15 +105,15 @@ def _check_scoring_strategy(policy: Policy) -> Iterator[Finding]:
 
 def _find_unused_sections(policy: Policy) -> Iterator[Finding]:
     for field, plugin, lists in _SECTIONS:
-        # The printed policy gives every section.
+        # A printed policy has every section, so a section with default values is not reported.
         given = field in policy.model_fields_set and not is_default(getattr(policy, field))
         enabled = any(
-            each.name == plugin for name in lists for each in getattr(policy.plugins, name)
+            entry.name == plugin for name in lists for entry in getattr(policy.plugins, name)
         )
         if given and not enabled:
             alias = Policy.model_fields[field].alias or field
             where = " or ".join(f"plugins.{name}" for name in lists)
-            yield (alias,), f"the section is given, and {plugin} is not enabled in {where}"
+            yield (alias,), f"the section has no effect, because {plugin} is not enabled in {where}"
 
 
 def list_asked_windows(policy: Policy) -> list[tuple[str, str, int]]:
@@ -170,37 +170,37 @@ def _find_metrics_that_expire(policy: Policy) -> Iterator[Finding]:
                     (reader, "nodeMetricExpirationSeconds"),
                     (
                         f"found {seconds}; {section}.metricReportIntervalSeconds is {interval_s}, "
-                        "so each metric expires before the next one arrives"
+                        "so each metric expires before the next arrives"
                     ),
                 )
 
 
 def _find_windows_that_never_open(policy: Policy) -> Iterator[Finding]:
     maintenance = policy.maintenance
-    open_to_all = open_minutes(maintenance.windows) if maintenance.windows else EVERY_MINUTE
+    open_always = open_minutes(maintenance.windows) if maintenance.windows else EVERY_MINUTE
     opened: dict[str, list[tuple[str, int]]] = {"pools": [], "namespaces": []}
     for field, entries in opened.items():
         for index, entry in enumerate(getattr(maintenance, field)):
-            minutes = open_minutes(entry.windows) & open_to_all
+            minutes = open_minutes(entry.windows) & open_always
             if minutes:
                 entries.append((entry.name, minutes))
             elif entry.windows:
                 yield (
                     ("maintenance", field, index),
                     (
-                        f"no window of {entry.name!r} is open while one of maintenance.windows is, and "
-                        "both must be: its pods are never evicted"
+                        f"no window of {entry.name!r} overlaps with maintenance.windows, and both must be "
+                        "open: its pods are never evicted"
                     ),
                 )
-    for pool, of_pool in opened["pools"]:
-        apart = [name for name, minutes in opened["namespaces"] if not minutes & of_pool]
-        if apart:
-            more = f" and {len(apart) - 1} more" if len(apart) > 1 else ""
+    for pool, pool_minutes in opened["pools"]:
+        disjoint = [name for name, minutes in opened["namespaces"] if not minutes & pool_minutes]
+        if disjoint:
+            more = f" and {len(disjoint) - 1} more" if len(disjoint) > 1 else ""
             yield (
                 ("maintenance",),
                 (
-                    f"no window of pool {pool!r} is open while one of namespace {apart[0]!r}{more} is, "
-                    "and both must be: pods of one in the other are never evicted"
+                    f"no window of pool {pool!r} overlaps with those of namespace {disjoint[0]!r}{more}, and "
+                    "both must be open: pods of these namespaces in this pool are never evicted"
                 ),
             )
 
@@ -216,14 +216,14 @@ def _find_patterns_of_namespaces(policy: Policy) -> Iterator[Finding]:
         for field in ("include", "exclude")
     ]
     lists.append(
-        (("maintenance", "namespaces"), [each.name for each in policy.maintenance.namespaces])
+        (("maintenance", "namespaces"), [entry.name for entry in policy.maintenance.namespaces])
     )
     for at, names in lists:
         for index, name in enumerate(names):
             if not _NAMESPACE.fullmatch(name):
                 yield (
                     (*at, index),
-                    f"found {name!r}, which no namespace can be named: patterns match nothing here",
+                    f"found {name!r}, which is not a valid name of a namespace; patterns are not supported here",
                 )
 
 
@@ -241,14 +241,14 @@ def _find_hot_below_placement(policy: Policy) -> Iterator[Finding]:
             yield (
                 at,
                 (
-                    f"found {percent:g}, and {whose}.usageThresholds.{name} is {placed[name]}: a node "
-                    "that is hot takes further pods; let the filter refuse at most as much"
+                    f"found {percent:g}, but {whose}.usageThresholds.{name} is {placed[name]}: hot nodes "
+                    "still accept pods; lower the threshold of the filter"
                 ),
             )
 
 
 def _list_hot_percentages(policy: Policy) -> Iterator[tuple[Path, str, float]]:
-    """Path, resource and value of each percentage from which on a node is hot."""
+    """Yield path, resource and value of each percentage above which a node is hot."""
     if policy.judges_by_thresholds:
         for at, part in policy.rebalance.list_written():
             if not part.use_deviation_thresholds:
@@ -268,9 +268,9 @@ def _find_forgotten_counts(policy: Policy) -> Iterator[Finding]:
         yield (
             ("descheduling", "deschedulingInterval"),
             (
-                f"found {format_duration_ms(interval_ms)}, and rebalance.detectorCacheTimeout is "
-                f"{format_duration_ms(cache_ms)}: counts of hot rounds are older than that at the "
-                "next round, so the interval holds in its place; raise detectorCacheTimeout"
+                f"found {format_duration_ms(interval_ms)}, but rebalance.detectorCacheTimeout is "
+                f"{format_duration_ms(cache_ms)}: counts of hot rounds would expire before the next "
+                "round, so the interval is used as timeout; raise detectorCacheTimeout"
             ),
         )
 
@@ -287,9 +287,9 @@ def _find_limits_of_all_replicas(policy: Policy) -> Iterator[Finding]:
             yield (
                 ("migration", alias),
                 (
-                    f'found "{share}", by which a workload may move whole, and check ExpectedReplicas '
-                    "leaves such workloads alone, those of one replica among them: nothing moves; give "
-                    "less, or skipCheckExpectedReplicas: true"
+                    f'found "{share}", which allows all replicas of a workload to move at once. The check '
+                    "ExpectedReplicas protects such workloads, so nothing moves; give a smaller share, or "
+                    "set skipCheckExpectedReplicas: true"
                 ),
             )
 
@@ -299,7 +299,7 @@ _ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     _check_namespace_limiter,
     _check_scoring_strategy,
 )
-#: What Koordinator accepts.
+#: Errors that Koordinator accepts.
 _OWN_ERRORS: tuple[Callable[[Policy], Iterator[Finding]], ...] = (
     find_unknown_resources,
     find_thresholds_above_100,

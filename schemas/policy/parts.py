@@ -1,9 +1,8 @@
-"""What every part of a policy document has in common.
+"""Base class of the sections of a policy, and types of their fields.
 
-A part is frozen, strict (a string is no number, 1 is no truth value) and refuses fields that it
-does not know. Fields are written in Koordinator's camelCase; a field that is null counts as not
-given, as it does upstream. Rules between fields are reported with the place of each, next to the
-field errors.
+A section is frozen, strict (a string is not a number, 1 is not a boolean) and refuses unknown fields.
+Fields have Koordinator's camelCase names. A null field counts as not given, as in Koordinator. Rules
+between fields are reported with the path of the field, like errors of single fields.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +19,8 @@ from schemas.policy.errors import Path
 T = TypeVar("T")
 
 
-def whole(low: int, high: int = INT64_MAX) -> AfterValidator:
-    """Allows integers from `low` to `high`, and says so when one is outside."""
+def int_range(low: int, high: int = INT64_MAX) -> AfterValidator:
+    """Allow integers from `low` to `high`; the error names the range."""
     allowed = f"an integer from {low} to {high}"
     if high == INT64_MAX:
         allowed = f"an integer of 64 bits, at least {low}"
@@ -36,42 +35,42 @@ def whole(low: int, high: int = INT64_MAX) -> AfterValidator:
 
 INT32_MAX = 2**31 - 1
 
-Int32 = Annotated[int, whole(-(2**31), INT32_MAX)]
-Int64 = Annotated[int, whole(-(2**63), INT64_MAX)]
-Count = Annotated[int, whole(0, INT32_MAX)]
-Percent = Annotated[int, whole(0, 100)]
-PositivePercent = Annotated[int, whole(1, 100)]
-#: Most resources that one map may name: a vector of that length is kept for every node.
+Int32 = Annotated[int, int_range(-(2**31), INT32_MAX)]
+Int64 = Annotated[int, int_range(-(2**63), INT64_MAX)]
+Count = Annotated[int, int_range(0, INT32_MAX)]
+Percent = Annotated[int, int_range(0, 100)]
+PositivePercent = Annotated[int, int_range(1, 100)]
+#: Most resources in one map: a vector of this length is kept for every node.
 RESOURCES_MAX = 64
-#: A list as a tuple; YAML has lists only.
+#: A tuple; YAML only has lists.
 Items = Annotated[tuple[T, ...], Field(strict=False, max_length=1024)]
 Percents = Annotated[dict[ResourceName, Percent], Field(max_length=RESOURCES_MAX)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 def is_false(value: bool) -> bool:
-    """Not given is as good as false, and leaves digests of policies as they were."""
+    """Used with `exclude_if`: a field that is false does not change the digest of a policy."""
     return not value
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Fields that are each well-formed and do not go together."""
+    """Fields that are valid alone but not together."""
 
     at: Path
-    """Where to look, from the part that reports it."""
+    """Path from the part that reports the conflict."""
     message: str
     reads: tuple[str, ...]
-    """Fields of that part which the rule looked at: the rule is void while one of them is wrong."""
+    """Fields that the rule uses; the conflict is ignored if one of them is invalid."""
 
 
-def repeated(field: str, names: Iterable[str], rule: str) -> Iterator[Conflict]:
-    """Entries of a list that are named like one before them.
+def find_repeated(field: str, names: Iterable[str], rule: str) -> Iterator[Conflict]:
+    """Yield a conflict for each entry with the name of an earlier entry.
 
     Args:
-        field: the part's field that holds the list.
-        names: the entries' names, in their order.
-        rule: what a name that comes again breaks, as the message ends.
+        field: the field with the list.
+        names: the names of the entries, in order.
+        rule: the violated rule, as end of the message.
     """
     seen: set[str] = set()
     for index, name in enumerate(names):
@@ -81,31 +80,31 @@ def repeated(field: str, names: Iterable[str], rule: str) -> Iterator[Conflict]:
         seen.add(name)
 
 
-def refuse(title: str, conflicts: Iterable[Conflict], data: Any) -> None:
-    """Raise the conflicts, if there are any, as errors at their places."""
+def raise_conflicts(title: str, conflicts: Iterable[Conflict], data: Any) -> None:
+    """Raise a ValidationError with all conflicts, if there are any."""
     details = [
         InitErrorDetails(
             type=PydanticCustomError(
                 "conflict",
                 "{message}",
-                {"message": each.message, "depth": len(each.at), "reads": each.reads},
+                {"message": conflict.message, "depth": len(conflict.at), "reads": conflict.reads},
             ),
-            loc=each.at,
+            loc=conflict.at,
             input=data,
         )
-        for each in conflicts
+        for conflict in conflicts
     ]
     if details:
         raise ValidationError.from_exception_data(title, details)
 
 
 def field_names(model: type[BaseModel]) -> list[str]:
-    """Names of a model's fields as a document writes them."""
+    """Return the names of a model's fields as written in a document."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
-    """The model inside an annotation such as `tuple[Model, ...] | None`."""
+    """Return the model inside an annotation such as `tuple[Model, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in get_args(annotation):
@@ -115,12 +114,12 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def is_default(part: "PolicyPart") -> bool:
-    """Not given is as good as the defaults, and leaves digests of policies as they were."""
+    """Used with `exclude_if`: a section with defaults does not change the digest of a policy."""
     return part == type(part)()
 
 
 class PolicyPart(BaseModel):
-    """A part of the document."""
+    """Base class of sections and their parts."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -132,12 +131,12 @@ class PolicyPart(BaseModel):
         serialize_by_alias=True,
         allow_inf_nan=False,
         protected_namespaces=(),
-        # A process uses a few of the parts, and builds their validators when it first does.
+        # A process uses few of the parts. Their validators are built at first use.
         defer_build=True,
     )
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Rules between fields that this part breaks."""
+        """Return the violated rules between fields."""
         return ()
 
     @model_validator(mode="before")
@@ -150,5 +149,5 @@ class PolicyPart(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> "PolicyPart":
-        refuse(type(self).__name__, self.conflicts(), None)
+        raise_conflicts(type(self).__name__, self.conflicts(), None)
         return self

@@ -1,4 +1,4 @@
-"""Policy to text: the effective policy as YAML that reads back to the same policy."""
+"""Print the effective policy as YAML that reads back to the same policy."""
 
 import math
 from typing import Any
@@ -11,14 +11,14 @@ from schemas.policy.yamltext import resolve_scalar
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that the reader would take for something else, and never writes aliases."""
+    """Quotes every text that the reader would not read as text, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML quotes by the rules of YAML 1.1; the reader's are those of 1.2 ("1e3" is a number). Its
+    # PyYAML quotes by the rules of YAML 1.1; the reader uses YAML 1.2 ("1e3" is a number). PyYAML's
     # single quotes lose line breaks such as U+0085.
     style = None if resolve_scalar(text) == text and text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -27,7 +27,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     if number.is_integer() and abs(number) < 2**53:
         return dumper.represent_scalar("tag:yaml.org,2002:int", str(int(number)))
-    # Without a point PyYAML would take "5e-324" for text and write a tag.
+    # Without a decimal point PyYAML takes "5e-324" for text and writes a tag.
     text = repr(number)
     text = text if "." in text else text.replace("e", ".0e")
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
@@ -42,14 +42,14 @@ def effective_values(part: PolicyPart) -> dict[str, Any]:
 
     The document itself leaves out some defaults, for the digest's sake.
     """
-    document, whole = part.model_dump(mode="json", exclude_none=True), {}
+    document, values = part.model_dump(mode="json", exclude_none=True), {}
     for name, field in type(part).model_fields.items():
         key, value = field.alias or name, getattr(part, name)
         if isinstance(value, PolicyPart):
-            whole[key] = effective_values(value)
+            values[key] = effective_values(value)
         elif key in document or field.exclude_if is not None:
-            whole[key] = document.get(key, value)
-    return whole
+            values[key] = document.get(key, value)
+    return values
 
 
 def effective_yaml(policy: Policy) -> str:

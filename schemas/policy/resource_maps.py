@@ -1,6 +1,7 @@
-"""The maps of a policy that name resources: names that nothing has, and percentages that cannot be.
+"""Rules for maps whose keys are names of resources: unknown names, impossible percentages.
 
-loadAware: {usageThresholds: {memroy: 80}}     no node reports `memroy`: the filter would be off
+For example `loadAware: {usageThresholds: {memroy: 80}}` would switch the filter off for memory,
+because no node reports `memroy`.
 """
 
 from collections.abc import Iterator
@@ -14,10 +15,10 @@ from schemas.policy.sections.overutilization_risk import RiskResource
 from schemas.policy.sections.resource_limits import ResourceWeight
 from schemas.policy.wording import nearest
 
-#: Resources of Kubernetes that have no slash in their names, and beginnings of further ones.
+#: Resources of Kubernetes without a slash in their names, and prefixes of further ones.
 KUBERNETES_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _PREFIXES = ("hugepages-", "attachable-volumes-")
-#: Thresholds of which the first is what a node is low by, and the second what it is hot by.
+#: Pairs of low and high thresholds.
 _LOW_AND_HIGH = (
     ("low_thresholds", "high_thresholds"),
     ("prod_low_thresholds", "prod_high_thresholds"),
@@ -25,10 +26,10 @@ _LOW_AND_HIGH = (
 
 
 def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, PolicyPart]]:
-    """Yield a part and all parts in it, in the order of their fields."""
+    """Yield a part and all parts in it, with their paths."""
     if isinstance(value, tuple):
-        for index, each in enumerate(value):
-            yield from _walk(each, (*path, index))
+        for index, item in enumerate(value):
+            yield from _walk(item, (*path, index))
     elif isinstance(value, PolicyPart):
         yield path, value
         for name, field in type(value).model_fields.items():
@@ -36,7 +37,7 @@ def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, PolicyPart]]:
 
 
 def _list_maps(policy: Policy) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-    """Yield the maps whose keys are names of resources: path, field, values."""
+    """Yield path, field and values of all maps whose keys are names of resources."""
     for path, part in _walk(policy):
         for name, field in type(part).model_fields.items():
             values = getattr(part, name)
@@ -54,7 +55,7 @@ def _list_names(policy: Policy) -> Iterator[tuple[Path, str]]:
 
 
 def _names_resources(annotation: Any) -> bool:
-    """Tell whether a type is, or has as a choice, a map by names of resources."""
+    """Tell whether a type is a map with names of resources, or a union with such a map."""
     arguments = get_args(annotation)
     return bool(arguments) and (
         arguments[0] == ResourceName or any(map(_names_resources, arguments))
@@ -62,24 +63,24 @@ def _names_resources(annotation: Any) -> bool:
 
 
 def find_unknown_resources(policy: Policy) -> Iterator[Finding]:
-    """Yield names without a slash that are no resource of Kubernetes."""
+    """Yield names without a slash that Kubernetes does not define."""
     seen: set[str] = set()
     for path, name in _list_names(policy):
         known = "/" in name or name in KUBERNETES_RESOURCES or name.startswith(_PREFIXES)
-        # Weights are filled in for every threshold.
+        # The reader adds weights for every threshold.
         if known or ("resourceWeights" in path and name in seen):
             continue
         seen.add(name)
-        meant = nearest(name, KUBERNETES_RESOURCES)
+        suggestion = nearest(name, KUBERNETES_RESOURCES)
         yield (
             path,
-            f"found {name!r}, which is no resource of Kubernetes{meant} Others have a slash in their "
-            "names, as nvidia.com/gpu",
+            f"found {name!r}, which is not a resource of Kubernetes{suggestion} Other resources have a "
+            "slash in their names, such as nvidia.com/gpu",
         )
 
 
 def find_thresholds_above_100(policy: Policy) -> Iterator[Finding]:
-    """Yield thresholds that no usage can exceed: they are percentages of what a node has."""
+    """Yield thresholds that usage cannot exceed, because they are percentages of a node's capacity."""
     for path, field, values in _list_maps(policy):
         if field.endswith("thresholds"):
             for name, percent in values.items():
@@ -88,9 +89,9 @@ def find_thresholds_above_100(policy: Policy) -> Iterator[Finding]:
 
 
 def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:
-    """Yield resources whose low and high threshold are equal.
+    """Yield resources with equal low and high thresholds.
 
-    A node is then low or hot, and one pod makes it the other. 100 for both switches a resource off.
+    Every node is then either low or hot, and one pod can change that. 100 for both switches a resource off.
     """
     for at, part in policy.rebalance.list_written():
         for low, high in _LOW_AND_HIGH:
@@ -100,6 +101,6 @@ def find_equal_thresholds(policy: Policy) -> Iterator[Finding]:
                     alias = type(part).model_fields[low].alias or low
                     yield (
                         (*at, alias, name),
-                        f"found {percent:g}, which is the high threshold too: a node is a target or "
-                        "hot, and one pod more makes it hot; leave room between the two",
+                        f"found {percent:g}, which is also the high threshold: every node is a target or "
+                        "hot, and one pod can change that; choose a lower low threshold",
                     )

@@ -1,11 +1,11 @@
-"""Label selectors as Kubernetes writes them, and what they match.
+"""Label selectors as Kubernetes writes them.
 
     matchLabels: {zone: east}
     matchExpressions: [{key: zone, operator: In, values: [east, west]}]
 
-All requirements must hold; a selector without any matches everything. The text form of kubectl
-("zone in (east,west),!spare") is read to the same value. Syntax is checked as Kubernetes checks it:
-an unknown operator, or In and NotIn without values, is refused.
+All requirements must be met; a selector without requirements matches everything. kubectl's text form
+("zone in (east,west),!spare") gives the same value. The syntax is checked as Kubernetes checks it: an
+unknown operator, or In and NotIn without values, is refused.
 """
 
 import re
@@ -21,7 +21,7 @@ _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _DOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 _KEY = rf"({_DOMAIN}/)?{_NAME}"
 _VALUE = rf"({_NAME})?"
-#: Longest selector text that is read.
+#: Longest selector text.
 SELECTOR_TEXT_MAX = 4_096
 
 #: Key of a label: an optional domain, a slash, a name.
@@ -42,17 +42,16 @@ class LabelRequirement(PolicyPart):
     """Values for In and NotIn."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """In and NotIn need values, the other operators take none."""
-        wanted = self.operator in ("In", "NotIn")
-        if wanted and not self.values:
+        needs_values = self.operator in ("In", "NotIn")
+        if needs_values and not self.values:
             message = f"{self.operator} needs at least one value"
             yield Conflict(("values",), message, ("operator", "values"))
-        if not wanted and self.values:
+        if not needs_values and self.values:
             message = f"{self.operator} takes no values; found {len(self.values)}"
             yield Conflict(("values",), message, ("operator", "values"))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet the requirement; NotIn holds where the label is missing."""
+        """Tell whether the labels meet the requirement; NotIn is met if the label is missing."""
         value = labels.get(self.key)
         if self.operator == "In":
             return value is not None and value in self.values
@@ -62,7 +61,7 @@ class LabelRequirement(PolicyPart):
 
 
 class LabelSelector(PolicyPart):
-    """Which labels an object must carry."""
+    """Selects objects by their labels."""
 
     match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=256)] = Field(
         default_factory=dict
@@ -72,7 +71,6 @@ class LabelSelector(PolicyPart):
     """Further requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether all requirements hold."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
@@ -90,9 +88,9 @@ _REQUIREMENT = re.compile(
 
 
 def parse_selector(text: str) -> LabelSelector:
-    """The selector that a text in kubectl's form describes; empty text matches everything.
+    """Return the selector of a text in kubectl's form; empty text matches everything.
 
-    Raises `ValueError` if the text is none. Comparisons by > and < are not supported.
+    Raises `ValueError` for invalid text. Comparisons by > and < are not supported.
     """
     requirements: list[dict[str, object]] = []
     position = 0
@@ -101,8 +99,8 @@ def parse_selector(text: str) -> LabelSelector:
         match = _REQUIREMENT.match(text, position)
         if match is None or len(text) > SELECTOR_TEXT_MAX:
             raise ValueError(
-                f"{text[position : position + 40]!r} is no label requirement; expected "
-                "key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between"
+                f"{text[position : position + 40]!r} is not a label requirement; expected "
+                "key=value, key!=value, key in (a,b), key notin (a,b), key or !key, separated by commas"
             )
         requirements.append(_requirement(match))
         position = match.end()
@@ -133,14 +131,14 @@ def _check_selector_text(text: str) -> str:
     return text
 
 
-#: A label selector as text; `parse_selector` reads it.
+#: A label selector as text, in the form that `parse_selector` reads.
 SelectorText = Annotated[
     str, Field(max_length=SELECTOR_TEXT_MAX), AfterValidator(_check_selector_text)
 ]
 
 
 class Namespaces(PolicyPart):
-    """Namespaces that are included or excluded; only one of the two may name any."""
+    """Namespaces that are included or excluded; only one of the two lists may be given."""
 
     include: Items[Annotated[str, Field(min_length=1, max_length=63)]] = ()
     """Only these namespaces."""
@@ -148,13 +146,11 @@ class Namespaces(PolicyPart):
     """All but these."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Include and exclude shut each other out."""
         if self.include and self.exclude:
             message = "include and exclude are both given; allowed is one of them"
             yield Conflict(("exclude",), message, ("include", "exclude"))
 
     def admits(self, namespace: str) -> bool:
-        """Whether a pod of this namespace is looked at."""
         if self.include:
             return namespace in self.include
         return namespace not in self.exclude

@@ -1,8 +1,8 @@
-"""Plain values to a model, or every problem at once.
+"""Build a model from plain values, or report every problem at once.
 
-pydantic stops before rules between fields as soon as one field is wrong. So the wrong fields are
-noted, taken out, and the rest is looked at again for the sake of those rules, until nothing new is
-found; a rule that reads a field which was taken out says nothing.
+pydantic does not check rules between fields if one field is invalid. Therefore invalid fields are
+removed and the rest is validated again, until no new problem appears. Rules that use a removed field
+are ignored.
 """
 
 import copy
@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.policy.errors import PROBLEMS_MAX, Path, PolicyError, Problem, path_text
+from schemas.policy.errors import PROBLEMS_MAX, Path, PolicyError, Problem, format_path
 from schemas.policy.parts import field_names, inner_model
 from schemas.policy.wording import describe, nearest
 
 M = TypeVar("M", bound=BaseModel)
 
-#: Most times that a document is looked at again; rules are nested less deeply than that.
+#: Most validations of one document; rules are nested less deeply than that.
 _ROUNDS_MAX = 6
 
-#: What is allowed, by pydantic's name of the error; `{}` takes values from the error's context.
+#: Allowed values by pydantic's error type; `{}` takes values from the error's context.
 _ALLOWED = {
     "int_type": "an integer",
     "int_parsing_size": "an integer of at most 64 bits",
@@ -48,7 +48,7 @@ _ALLOWED = {
 
 
 def _model_at(root: type[BaseModel], path: Path) -> type[BaseModel]:
-    """The model whose fields stand at `path` below `root`."""
+    """Return the model whose fields are at `path` below `root`."""
     model = root
     for step in path:
         for name, field in model.model_fields.items():
@@ -57,8 +57,7 @@ def _model_at(root: type[BaseModel], path: Path) -> type[BaseModel]:
     return model
 
 
-def _message(root: type[BaseModel], error: ErrorDetails) -> str:
-    """The sentence that an error of pydantic comes to."""
+def _describe(root: type[BaseModel], error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
     path = tuple(error["loc"])
     if kind == "extra_forbidden":
@@ -73,20 +72,22 @@ def _message(root: type[BaseModel], error: ErrorDetails) -> str:
         return f"found {describe(error['input'])}; {error['msg']}"
     text = f"found {describe(error['input'])}; allowed is {allowed.format(**context)}"
     if kind == "literal_error" and isinstance(error["input"], str):
-        meant = nearest(error["input"], re.findall(r"'([^']+)'", context["expected"]))
-        text += meant if "did you mean" in meant else ""
+        suggestion = nearest(error["input"], re.findall(r"'([^']+)'", context["expected"]))
+        text += suggestion if "did you mean" in suggestion else ""
     return text
 
 
-def _place(error: ErrorDetails) -> Path:
-    """Where an error stands; pydantic marks a wrong key of a map by one more step."""
+def _path_of(error: ErrorDetails) -> Path:
+    """Return the path of an error; for a wrong key of a map, pydantic adds one more step."""
     path = tuple(error["loc"])
     return path[:-1] if path and path[-1] == "[key]" else path
 
 
 def _without(data: Any, paths: Iterable[Path]) -> Any:
-    """A copy of `data` without what stands at `paths`; of a list nothing is taken out but the
-    whole."""
+    """Return a copy without the values at `paths`.
+
+    Instead of a list item, the whole list is removed.
+    """
     pruned = copy.deepcopy(data)
     for path in paths:
         lists = [index for index, step in enumerate(path) if isinstance(step, int)]
@@ -104,67 +105,67 @@ def _overlap(one: Path, other: Path) -> bool:
     return one[:shared] == other[:shared]
 
 
-def _part(error: ErrorDetails) -> Path:
-    """The part that reports a conflict."""
+def _part_path(error: ErrorDetails) -> Path:
+    """Return the path of the part that reports a conflict."""
     return tuple(error["loc"])[: len(error["loc"]) - error["ctx"]["depth"]]
 
 
-def _looked_at(error: ErrorDetails) -> list[Path]:
-    """The values that an error is about: its own place, or all that a conflict has read."""
+def _dependencies(error: ErrorDetails) -> list[Path]:
+    """Return the paths that an error depends on: its own, or those that a conflict uses."""
     if error["type"] != "conflict":
-        return [_place(error)]
-    return [(*_part(error), name) for name in error["ctx"]["reads"]] or [_place(error)]
+        return [_path_of(error)]
+    return [(*_part_path(error), name) for name in error["ctx"]["reads"]] or [_path_of(error)]
 
 
-def _problems(
+def _find_errors(
     model: type[BaseModel], data: Any, context: dict[str, Any] | None
 ) -> list[ErrorDetails]:
-    """All errors of `data`, those that pydantic finds only when others are out of the way as well."""
+    """Return all errors, including those that pydantic reports only after others are removed."""
     found: list[ErrorDetails] = []
-    out: list[Path] = []
+    removed: list[Path] = []
     for _ in range(_ROUNDS_MAX):
         try:
             model.model_validate(
-                data, by_alias=True, by_name=False, context={**(context or {}), "taken_out": out}
+                data, by_alias=True, by_name=False, context={**(context or {}), "removed": removed}
             )
         except ValidationError as error:
             errors = error.errors(include_url=False)
         else:
             break
-        # After the first round a field may be missed only because it was taken out.
+        # After the first validation a field may be missing because it was removed.
         new = [
-            each
-            for each in errors
-            if not any(_overlap(path, gone) for path in _looked_at(each) for gone in out)
+            error
+            for error in errors
+            if not any(_overlap(path, gone) for path in _dependencies(error) for gone in removed)
         ]
         if not new:
             break
         found += new
         if len(found) > PROBLEMS_MAX:
             break
-        gone = [path for each in new for path in _looked_at(each)]
-        data = _without(data, gone)
-        out += gone
+        paths = [path for error in new for path in _dependencies(error)]
+        data = _without(data, paths)
+        removed += paths
     return found
 
 
-def validated(
+def build_model(
     model: type[M],
     data: Any,
     *,
     context: dict[str, Any] | None = None,
-    place: Callable[[Path], tuple[str, int | None]] = lambda path: (path_text(path), None),
+    place: Callable[[Path], tuple[str, int | None]] = lambda path: (format_path(path), None),
 ) -> M:
-    """The model that `data` makes; `place` gives path and line of a value for messages.
+    """Return the model; `place` returns path and line of a value for messages.
 
     Raises `PolicyError` with every problem.
     """
     try:
         return model.model_validate(data, by_alias=True, by_name=False, context=context)
     except ValidationError:
-        errors = _problems(model, data, context)
+        errors = _find_errors(model, data, context)
     raise PolicyError(
-        Problem(path, _message(model, each), line)
+        Problem(path, _describe(model, each), line)
         for each in errors
-        for path, line in [place(_place(each))]
+        for path, line in [place(_path_of(each))]
     )

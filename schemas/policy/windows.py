@@ -1,11 +1,10 @@
-"""Weekly windows: times of the week, in a zone of fixed offset, that settings refer to.
+"""Weekly windows in a time zone of fixed offset.
 
     {days: [mon, tue], from: "22:00", to: "06:00", utcOffset: "+08:00"}
 
-A window begins at `from` on each of its days and ends at the next `to`, so one from 22:00 to 06:00
-on mon ends on Tuesday morning, and one whose `to` equals its `from` lasts for 24 hours. Offsets are
-fixed: which offset holds at a date is a matter of tables that change, and the same log must always
-mean the same decisions.
+A window begins at `from` on each of its days and ends at the next `to`: a window from 22:00 to 06:00 on
+mon ends on Tuesday morning, and one with equal `from` and `to` lasts 24 hours. Offsets are fixed,
+because time zone tables change and a replay must make the same decisions.
 """
 
 import re
@@ -27,7 +26,7 @@ WEEK_MS = 7 * DAY_MS
 _WEEK_MINUTES = 7 * 1_440
 #: A bit for each minute of a week.
 EVERY_MINUTE = (1 << _WEEK_MINUTES) - 1
-#: 1970-01-01 was a Thursday: the Monday before it is three days away.
+#: 1970-01-01 was a Thursday, three days after Monday.
 _MONDAY_SHIFT_MS = 3 * DAY_MS
 #: Most windows in one list.
 WINDOWS_MAX = 64
@@ -55,7 +54,7 @@ def _minutes(text: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-def _distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
+def _check_distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
     if len(set(days)) == len(days):
         return days
     raise PydanticCustomError("allowed", "{allowed}", {"allowed": "days that differ"})
@@ -64,10 +63,9 @@ def _distinct(days: tuple[Day, ...]) -> tuple[Day, ...]:
 class WeeklyWindow(PolicyPart):
     """A time of the week, again every week."""
 
-    days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_distinct)] = ()
+    days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_check_distinct)] = ()
     """Days on which it begins (`mon` to `sun`); none: every day."""
     start: Annotated[str, AfterValidator(_check_time)] = Field("00:00", alias="from")
-    """Time of day at which it begins."""
     end: Annotated[str, AfterValidator(_check_time)] = Field("24:00", alias="to")
     """Time of day at which it ends; not after `from`: on the next day."""
     utc_offset: Annotated[str, AfterValidator(_check_offset)] = "+00:00"
@@ -75,7 +73,7 @@ class WeeklyWindow(PolicyPart):
 
     @cached_property
     def minutes(self) -> int:
-        """A bit for each minute of a week in which it is open."""
+        """The open minutes of a week as a bit mask."""
         bits = 0
         for begin_ms, length_ms in self._spans:
             bits |= ((1 << length_ms // MINUTE_MS) - 1) << begin_ms // MINUTE_MS
@@ -83,7 +81,7 @@ class WeeklyWindow(PolicyPart):
 
     @cached_property
     def _spans(self) -> tuple[tuple[int, int], ...]:
-        """Begin in milliseconds of a week that begins on Monday 00:00 UTC, and length."""
+        """Begin (in milliseconds since Monday 00:00 UTC) and length of each opening."""
         start, end = _minutes(self.start), _minutes(self.end)
         length = (end - start) % 1_440 or 1_440
         sign = -1 if self.utc_offset[0] == "-" else 1
@@ -97,34 +95,34 @@ class WeeklyWindow(PolicyPart):
         )
 
     def contains(self, at_ms: int) -> bool:
-        """Whether a time, in milliseconds since 1970-01-01 UTC, lies in the window."""
-        of_week = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
-        return any((of_week - begin) % WEEK_MS < length for begin, length in self._spans)
+        """Tell whether a time (milliseconds since 1970-01-01 UTC) is in the window."""
+        week_ms = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
+        return any((week_ms - begin) % WEEK_MS < length for begin, length in self._spans)
 
     def opens_after_ms(self, at_ms: int) -> int:
-        """How long until the window is open: 0 while it is."""
+        """Return the time until the window opens; 0 while it is open."""
         if self.contains(at_ms):
             return 0
-        of_week = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
-        return min((begin - of_week) % WEEK_MS for begin, _ in self._spans)
+        week_ms = (at_ms + _MONDAY_SHIFT_MS) % WEEK_MS
+        return min((begin - week_ms) % WEEK_MS for begin, _ in self._spans)
 
     def __str__(self) -> str:
-        """As in "mon, tue 22:00 to 06:00 +08:00"."""
+        """Return, for example, "mon, tue 22:00 to 06:00 +08:00"."""
         days = ", ".join(self.days) if self.days else "every day"
         return f"{days} {self.start} to {self.end} {self.utc_offset}"
 
 
-#: A list of windows; what it holds for is open while one of them is. An empty list is always open.
+#: A list of windows: open while one of them is open. An empty list is always open.
 Windows = Annotated[Items[WeeklyWindow], Field(max_length=WINDOWS_MAX)]
 
 
-def within(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
-    """Whether one of the windows is open, or there is none."""
+def is_any_open(windows: tuple[WeeklyWindow, ...], at_ms: int) -> bool:
+    """Tell whether one of the windows is open, or the list is empty."""
     return not windows or any(window.contains(at_ms) for window in windows)
 
 
 def open_minutes(windows: Sequence[WeeklyWindow]) -> int:
-    """A bit for each minute of a week in which one of the windows is open."""
+    """Return the minutes of a week in which one of the windows is open, as a bit mask."""
     bits = 0
     for window in windows:
         bits |= window.minutes
@@ -132,5 +130,5 @@ def open_minutes(windows: Sequence[WeeklyWindow]) -> int:
 
 
 def opens_after_ms(windows: tuple[WeeklyWindow, ...], at_ms: int) -> int:
-    """How long until one of the windows is open: 0 while one is, or if there is none."""
+    """Return the time until one of the windows opens; 0 while one is open, or if the list is empty."""
     return min((window.opens_after_ms(at_ms) for window in windows), default=0)

@@ -1,4 +1,4 @@
-"""Words of messages: what was found, and which name was probably meant."""
+"""Describe values in messages, and suggest the name that was probably meant."""
 
 import difflib
 import json
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 _FOUND_CHARACTERS_MAX = 80
-#: Names of other schedulers and deschedulers, in lower case, and ours for the same: sections, plugins.
-_MEANT = {
+#: Names in other schedulers and deschedulers, in lower case, and loadstream's sections and plugins for the same.
+_EQUIVALENTS = {
     "lownodeutilization": ("rebalance", "LowNodeLoad"),
     "lownodeload": ("rebalance",),
     "loadawarescheduling": ("loadAware",),
@@ -21,7 +21,7 @@ _MEANT = {
 
 
 def describe(value: Any) -> str:
-    """A value as it reads in a message: `"65" (text)`, `101`, `a list`."""
+    """Return a value as text for a message: `"65" (text)`, `101`, `a list of 3`."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -35,16 +35,18 @@ def describe(value: Any) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that a wrong one probably stands for, or else all of them."""
+    """Return a suggestion for an unknown name, or the list of known names."""
     names = list(known)
-    lowered = {each.lower(): each for each in names}
-    meant = [each for each in _MEANT.get(name.lower(), ()) if each in names]
-    if meant:
-        return f'; did you mean "{meant[0]}"?'
-    for word, ours in _MEANT.items():
-        named = next((each for each in ours if each in names), None)
-        if named is not None:
-            lowered.setdefault(word, named)
+    lowered = {known_name.lower(): known_name for known_name in names}
+    equivalents = [
+        known_name for known_name in _EQUIVALENTS.get(name.lower(), ()) if known_name in names
+    ]
+    if equivalents:
+        return f'; did you mean "{equivalents[0]}"?'
+    for word, ours in _EQUIVALENTS.items():
+        known_name = next((other for other in ours if other in names), None)
+        if known_name is not None:
+            lowered.setdefault(word, known_name)
     close = difflib.get_close_matches(name.lower()[:253], list(lowered), n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{lowered[close[0]]}"?'

@@ -1,9 +1,9 @@
-"""YAML text to plain values that know their lines.
+"""Read YAML as plain values with their line numbers.
 
-Scalars follow the core schema of YAML 1.2: only true and false are truth values, so `on`, `yes`,
-`0o17` and `012`, which other readers turn into something else, stay text and are refused where text
-is not allowed. Merge keys, tags and keys that are not text are refused. A value counts once for
-each use of its anchor, so a chain of aliases cannot grow beyond the limits below.
+Scalars follow the core schema of YAML 1.2: only true and false are booleans. Other readers convert
+`on`, `yes`, `0o17` and `012`; here they stay text, and are refused where text is not allowed. Merge
+keys, tags and keys that are not text are refused. Each use of an alias counts as new values, so
+aliases cannot exceed the limits below.
 """
 
 import math
@@ -14,13 +14,12 @@ from typing import Any, NoReturn
 import yaml
 
 from schemas.messages.policies import DOCUMENT_BYTES_MAX
-from schemas.policy.errors import Path, PolicyError, Problem, path_text
+from schemas.policy.errors import Path, PolicyError, Problem, format_path
 from schemas.policy.wording import describe
 
 #: Deepest nesting of maps and lists.
 DEPTH_MAX = 32
-#: Most values in it, aliases counted as what they stand for: reading takes about 20 microseconds
-#: each.
+#: Most values in a text, with expanded aliases: reading takes about 20 microseconds per value.
 VALUES_MAX = 6_000
 #: Most documents in a text.
 DOCUMENTS_MAX = 16
@@ -42,7 +41,7 @@ _TAGS = (_PLAIN, *(f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map")
 
 
 def resolve_scalar(text: str) -> Any:
-    """What a scalar without quotes means."""
+    """Return the value of a scalar without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -54,21 +53,21 @@ def resolve_scalar(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One document: its value, and the line of every value in it."""
+    """The value of a document, and the line of every value in it."""
 
     value: Any
     line: int
     lines: dict[Path, int]
 
     def line_of(self, path: Path) -> int:
-        """Line of the value at `path`, or of the nearest one around it that is there."""
+        """Return the line of the value at `path`, or of the nearest enclosing value."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, self.line)
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads documents, and notes the line of each value and what is wrong."""
+    """Reads documents and records lines and problems."""
 
     def __init__(self, text: str, values_max: int) -> None:
         super().__init__(text)
@@ -78,7 +77,7 @@ class _Loader(yaml.SafeLoader):
         self._lines: dict[Path, int] = {}
 
     def read_document(self, node: yaml.Node) -> YamlDocument:
-        """Return the document. Raises `PolicyError` where a limit is exceeded."""
+        """Return the document. Raises `PolicyError` if a limit is exceeded."""
         self._lines = {}
         value = self._construct(node, (), _line(node))
         return YamlDocument(value, _line(node), self._lines)
@@ -89,7 +88,7 @@ class _Loader(yaml.SafeLoader):
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        # PyYAML composes nested nodes by recursion, and slowly.
+        # PyYAML composes nested nodes recursively and slowly, so the limits are checked here.
         self._depth += 1
         self._nodes += 1
         self._check_limits(self.line + 1, self._depth, self._nodes)
@@ -98,7 +97,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _construct(self, node: yaml.Node, path: Path, line: int) -> Any:
-        # An alias repeats a node that was composed once.
+        # An alias repeats a node that is composed once, so the limits are checked again.
         self._values += 1
         self._check_limits(line, len(path) + 1, self._values)
         self._lines[path] = line
@@ -113,7 +112,7 @@ class _Loader(yaml.SafeLoader):
             ]
         value: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            # A field's line is that of its name, also where its value begins on a later line.
+            # The line of a field is that of its name, even if the value begins on a later line.
             line = _line(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
                 self._note(path, line, "found a map or a list as a key; allowed is text")
@@ -134,12 +133,12 @@ class _Loader(yaml.SafeLoader):
 
     def _check_limits(self, line: int, depth: int, values: int) -> None:
         if values > self._values_max:
-            _stop(line, f"found more than {self._values_max} values; allowed are so many")
+            _stop(line, f"found more than {self._values_max} values; expected at most that many")
         if depth > DEPTH_MAX:
-            _stop(line, f"found more than {DEPTH_MAX} levels; allowed are so many")
+            _stop(line, f"found more than {DEPTH_MAX} levels; expected at most that many")
 
     def _note(self, path: Path, line: int, message: str) -> None:
-        self.problems.append(Problem(path_text(path), message, line))
+        self.problems.append(Problem(format_path(path), message, line))
 
 
 def _line(node: yaml.Node) -> int:
@@ -155,12 +154,12 @@ def _stop(line: int, message: str) -> NoReturn:
 
 
 def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]]:
-    """Return the documents of a text, and what is wrong with it as YAML.
+    """Return the documents of a text, and its problems as YAML.
 
-    Problems that reading can get over, such as a duplicate key, leave the documents usable for
-    finding further ones. Raises `PolicyError` where it cannot go on.
+    After problems such as a duplicate key, reading continues in order to find further problems. Raises
+    `PolicyError` if reading cannot continue.
     """
-    text = _decoded(text, DOCUMENT_BYTES_MAX)
+    text = _decode(text, DOCUMENT_BYTES_MAX)
     documents: list[YamlDocument] = []
     try:
         loader = _Loader(text, VALUES_MAX)
@@ -168,22 +167,24 @@ def read_documents(text: str | bytes) -> tuple[list[YamlDocument], list[Problem]
             documents.append(loader.read_document(node))
             if len(documents) > DOCUMENTS_MAX:
                 line = documents[-1].line
-                _stop(line, f"found more than {DOCUMENTS_MAX} documents; allowed are so many")
+                _stop(
+                    line, f"found more than {DOCUMENTS_MAX} documents; expected at most that many"
+                )
     except PolicyError:
         raise
     except yaml.YAMLError as error:
         raise PolicyError([_syntax_problem(error, text)]) from None
     except Exception as error:
-        # PyYAML lets other errors out as well, for example of `"\UFFFFFFFF"`.
+        # PyYAML raises other errors, too, for example for `"\UFFFFFFFF"`.
         message = f"not readable as YAML: {type(error).__name__}: {error}"
         raise PolicyError([Problem("", message)]) from error
     return documents, loader.problems
 
 
-def _decoded(text: str | bytes, bytes_max: int) -> str:
+def _decode(text: str | bytes, bytes_max: int) -> str:
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > bytes_max:
-        message = f"found more than {bytes_max} bytes; allowed are so many"
+        message = f"found more than {bytes_max} bytes; expected at most that many"
         raise PolicyError([Problem("", message)])
     if isinstance(text, str):
         return text

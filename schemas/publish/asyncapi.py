@@ -1,8 +1,7 @@
-"""The AsyncAPI 3.0 document: all topics, who writes and who reads them, by which key, kept how
-long.
+"""The AsyncAPI 3.0 document: all topics with their writers, readers, keys and retention.
 
-It stands alone, so that tools can make clients and pages from it: message schemas are part of it,
-in AsyncAPI's own dialect, which is JSON Schema draft-07 with a simpler discriminator.
+It is self-contained, so that tools can generate clients and pages from it. It includes the message
+schemas in AsyncAPI's dialect, which is JSON Schema draft-07 with a simpler discriminator.
 """
 
 from collections.abc import Iterator
@@ -19,15 +18,15 @@ from schemas.examples import EXAMPLES
 from schemas.topics.catalog import PARTITIONS_DEFAULT, TOPIC_BY_NAME, TOPICS, KeyKind, Topic, key_of
 from schemas.topics.partitions import KEY_BYTES_MAX
 
-#: Version of the contract: the first number is that of the messages.
+#: Version of the contract; its first number is the version of the messages.
 CONTRACT_VERSION = "1.0.0"
 
 _BINDING_VERSION = "0.5.0"
 _NAME = NAME_PATTERN.strip("^$")
 
-_STORY = f"""
-loadstream keeps the real load of Kubernetes clusters even. Everything it hears and says is a record of
-one of these Kafka topics.
+_DESCRIPTION = f"""
+loadstream keeps the real load of Kubernetes clusters even. All its inputs and outputs are records of
+these Kafka topics.
 
 **Values** are JSON objects in UTF-8, of at most {VALUE_BYTES_MAX} bytes; only in `journal` and `checkpoints` such an object may be the head
 of other bytes. Numbers are integers of at most
@@ -51,13 +50,12 @@ or writes have the same number, and it cannot be changed while there is state.
 
 
 def document() -> dict[str, Any]:
-    """The whole document, as plain values in a fixed order."""
     return {
         "asyncapi": "3.0.0",
         "info": {
             "title": "loadstream",
             "version": CONTRACT_VERSION,
-            "description": _STORY.strip(),
+            "description": _DESCRIPTION.strip(),
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
         },
         "defaultContentType": "application/json",
@@ -68,7 +66,7 @@ def document() -> dict[str, Any]:
 
 
 def key_schema(key: KeyKind, examples: list[str]) -> dict[str, Any]:
-    """What the key of a topic is, as JSON Schema of the text."""
+    """Return the JSON Schema of a topic's key."""
     description, pattern = {
         "cluster": ("Name of the cluster.", f"^{_NAME}$"),
         "cluster/node": ("Name of the cluster, a slash, name of the node.", f"^{_NAME}/{_NAME}$"),
@@ -79,23 +77,21 @@ def key_schema(key: KeyKind, examples: list[str]) -> dict[str, Any]:
 
 
 def partitioner(topic: Topic) -> str:
-    """How the partition of a record follows from its key."""
     return "by number" if topic.key == "partition" else "murmur2"
 
 
 def topic_settings(topic: Topic) -> dict[str, Any]:
-    """How Kafka keeps the topic."""
     if topic.compacted:
         return {"cleanup.policy": ["compact"], "min.compaction.lag.ms": topic.compaction_lag_ms}
     return {"cleanup.policy": ["delete"], "retention.ms": topic.retention_ms}
 
 
 def _channel(topic: Topic) -> dict[str, Any]:
-    story = cleandoc(modules[topic.classes[0].__module__].__doc__ or "")
+    description = cleandoc(modules[topic.classes[0].__module__].__doc__ or "")
     return {
         "address": topic.name,
         "summary": topic.summary,
-        "description": story.removeprefix(f"`{topic.name}`: "),
+        "description": description.removeprefix(f"`{topic.name}`: "),
         "messages": {
             cls.__name__: _ref("components/messages", cls.__name__) for cls in topic.classes
         },
@@ -113,7 +109,6 @@ def _channel(topic: Topic) -> dict[str, Any]:
 
 
 def _operations(topic: Topic) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the workers do with a topic; producers do the opposite."""
     ends: list[tuple[str, str, tuple[type, ...]]] = []
     if topic.stage != "none":
         ends.append(("receive", f"The {topic.stage} stage reads {topic.name}.", topic.classes))
@@ -139,7 +134,7 @@ def _operations(topic: Topic) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _messages() -> dict[str, Any]:
-    """Every message once; those of full lists belong to two topics."""
+    """Describe every message once; those of full lists belong to two topics."""
     messages: dict[str, Any] = {}
     for topic in TOPICS:
         for cls in topic.classes:
@@ -164,13 +159,13 @@ def _messages() -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     classes = dict.fromkeys(cls for topic in TOPIC_BY_NAME.values() for cls in topic.classes)
-    _, written = TypeAdapter.json_schemas(
-        [(cls, "validation", contract.adapter(cls)) for cls in classes],
+    _, schemas = TypeAdapter.json_schemas(
+        [(cls, "validation", contract.get_adapter(cls)) for cls in classes],
         ref_template="#/components/schemas/{model}",
-        schema_generator=contract.Generator,
+        schema_generator=contract.SchemaGenerator,
     )
-    return dict(written["$defs"])
+    return dict(schemas["$defs"])
 
 
-def _ref(place: str, name: str) -> dict[str, str]:
-    return {"$ref": f"#/{place}/{name}"}
+def _ref(section: str, name: str) -> dict[str, str]:
+    return {"$ref": f"#/{section}/{name}"}

@@ -1,8 +1,7 @@
-"""The published documents: one JSON Schema per topic and table, and one AsyncAPI document of all
-topics.
+"""The published documents: one JSON Schema per topic and table, and one AsyncAPI document of all topics.
 
-They are generated from the classes, checked in under `schemas/published`, and held to the classes
-by a test. The same classes give the same bytes.
+They are generated from the classes and checked in under `schemas/published`. A test compares them
+with the classes.
 """
 
 import json
@@ -20,14 +19,14 @@ from schemas.publish import asyncapi
 from schemas.storage.tables import TABLES, Table
 from schemas.topics.catalog import PARTITIONS_DEFAULT, TOPICS, Topic, key_of
 
-#: Where the documents are checked in.
+#: Directory of the checked-in documents.
 PUBLISHED = Path(__file__).parents[1] / "published"
 
 ASYNCAPI_FILE = "asyncapi.yaml"
 
-#: Keywords beside those of JSON Schema; a validator in strict mode wants them declared.
+#: Keywords that JSON Schema does not define. Strict validators need their names.
 KEYWORDS = ("unit", "x-kafka")
-#: Words by which a document that was written here is known among files of others.
+#: Marks generated documents; `write` removes no other files.
 _GENERATED = "Generated from the"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -35,17 +34,16 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @cache
 def documents() -> Mapping[str, str]:
-    """File name to text of every document, in the order of the data's path."""
+    """Return the text of every document by file name."""
     files = {f"{topic.name}.json": _json(_topic_schema(topic)) for topic in TOPICS}
     files |= {f"{table.name}.json": _json(_table_schema(table)) for table in TABLES}
     return files | {ASYNCAPI_FILE: _yaml(asyncapi.document())}
 
 
 def write(directory: Path = PUBLISHED) -> list[str]:
-    """Bring a directory up to date; answers with the names of the files that changed.
+    """Update a directory and return the names of changed files. Raises OSError.
 
-    Documents of topics and tables that there are no more are removed; files of others stay.
-    Raises OSError.
+    Documents of removed topics and tables are deleted; files that were not generated stay.
     """
     changed = differences(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -59,28 +57,29 @@ def write(directory: Path = PUBLISHED) -> list[str]:
 
 
 def differences(directory: Path = PUBLISHED) -> list[str]:
-    """Names of the files that are missing, other than generated, or generated no more.
+    """Return the names of files that are missing, outdated, or no longer generated.
 
     Raises OSError.
     """
-    wanted, found = documents(), {}
+    generated, existing = documents(), {}
     for path in (*directory.glob("*.json"), *directory.glob("*.yaml")):
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            if path.name in wanted or _GENERATED in text:
-                found[path.name] = text
+            if path.name in generated or _GENERATED in text:
+                existing[path.name] = text
     return [
-        name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name)
+        name
+        for name in sorted(existing.keys() | generated.keys())
+        if existing.get(name) != generated.get(name)
     ]
 
 
 def _topic_schema(topic: Topic) -> dict[str, Any]:
     examples = EXAMPLES[topic.name]
-    # Which kind a record is, follows from `oneOf` and constants; `discriminator` is a word of
-    # OpenAPI.
+    # `oneOf` and constants already distinguish the kinds; `discriminator` is a keyword of OpenAPI.
     schema = {
         name: value
-        for name, value in contract.json_schema(topic.message).items()
+        for name, value in contract.build_schema(topic.message).items()
         if name != "discriminator"
     }
     keys = sorted({key_of(topic.name, example) for example in examples})
@@ -106,9 +105,9 @@ def _table_schema(table: Table) -> dict[str, Any]:
         "$schema": _DIALECT,
         "$id": f"urn:loadstream:table:{table.name}:1",
         "$comment": f"{_GENERATED} row classes; change those.",
-        **contract.json_schema(reduce(or_, table.rows.values())),
+        **contract.build_schema(reduce(or_, table.rows.values())),
         "title": table.name,
-        "description": f"{table.summary} The key of a row is partition/cluster/kind/name; of these kinds: "
+        "description": f"{table.summary} The key of a row is partition/cluster/kind/name. Kinds: "
         f"{', '.join(table.rows)}.",
     }
 
@@ -118,7 +117,7 @@ def _json(document: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML for people: text of several lines as it is, nothing by reference."""
+    """Writes YAML for people: multi-line text as a block, no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

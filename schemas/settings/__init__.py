@@ -1,6 +1,6 @@
 """Settings that all processes share.
 
-connection    how to reach Kafka: settings of every client
-environment   what is wrong with variables that settings are read from
-announcement  where a local broker writes its address
+connection    Kafka: address, encryption, identity of every client
+environment   describes wrong and unknown environment variables
+announcement  the file in which a local broker announces its address
 """

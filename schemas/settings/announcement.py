@@ -1,10 +1,9 @@
-"""Where a local broker writes its address, so that a second terminal finds it.
+"""The file in which a local broker announces its address to other terminals.
 
-The embedded broker takes a port that the system gives it and cannot be given another one. It
-therefore writes its address into a file of the cache directory and holds a lock on that file for as
-long as it lives: a worker started beside it reads the address, and a file left behind by a killed
-broker is recognised by its missing lock. Nothing is announced over the network, and an address from
-`LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS` always goes first.
+The embedded broker gets its port from the system. It writes its address into a file of the cache
+directory and locks the file while it runs. A worker reads the address from there. A file that a
+killed broker left behind has no lock and is ignored. `LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS` takes
+precedence.
 """
 
 import fcntl
@@ -14,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: How long a reader of the address may have the lock, in seconds; it is looked for again after that.
+#: Pause between two attempts to get the lock while a reader holds it, in seconds.
 _READING_S = 0.01
 
 
 class AlreadyAnnounced(RuntimeError):
-    """Another broker announces itself in the same file."""
+    """Another running broker has announced its address in the same file."""
 
 
 class NotAnnounced(RuntimeError):
@@ -27,7 +26,7 @@ class NotAnnounced(RuntimeError):
 
 
 def cache_directory() -> Path:
-    """Where downloads and the announcement are kept; it need not exist yet.
+    """Return the directory of downloads and of the announcement; it may not exist yet.
 
     `$LOADSTREAM_CACHE`, else `.cache` of a source checkout, else `$XDG_CACHE_HOME/loadstream`
     (`~/.cache/loadstream`).
@@ -41,16 +40,16 @@ def cache_directory() -> Path:
 
 
 def announcement_file() -> Path:
-    """File that holds the address of the local broker."""
     return cache_directory() / "broker"
 
 
 @contextmanager
 def announce(bootstrap_servers: str, path: Path | None = None) -> Iterator[Path]:
-    """Tell the address for as long as the block runs.
+    """Announce the address while the block runs.
 
-    Raises AlreadyAnnounced where a living broker announces itself in the same file, NotAnnounced
-    where it cannot be written.
+    Raises:
+        AlreadyAnnounced: another running broker has announced its address in the same file.
+        NotAnnounced: the file cannot be written.
     """
     path = path or announcement_file()
     with _locked(path) as descriptor:
@@ -59,7 +58,7 @@ def announce(bootstrap_servers: str, path: Path | None = None) -> Iterator[Path]
         try:
             yield path
         finally:
-            # Emptied and not unlinked: another broker may already wait for this very file's lock.
+            # Not deleted: another broker may already wait for the lock of this file.
             os.ftruncate(descriptor, 0)
 
 
@@ -74,13 +73,13 @@ def _locked(path: Path) -> Iterator[int]:
             "LOADSTREAM_CACHE to a directory that can be written"
         ) from error
     try:
-        while not _taken(descriptor, fcntl.LOCK_EX):
-            # Who reads the address has the lock for a moment, and shares it; a broker does not.
-            if not _taken(descriptor, fcntl.LOCK_SH):
-                address = announced(path) or "an address not yet written"
+        while not _try_lock(descriptor, fcntl.LOCK_EX):
+            # A reader holds a shared lock for a moment. Only a broker holds an exclusive one.
+            if not _try_lock(descriptor, fcntl.LOCK_SH):
+                address = find_announced(path) or "an address not yet written"
                 raise AlreadyAnnounced(
-                    f"a local broker is running already ({address}, announced in {path}); "
-                    "use that one, stop it first, or set LOADSTREAM_CACHE to another directory"
+                    f"a local broker is already running ({address}, announced in {path}); "
+                    "use that broker, stop it first, or set LOADSTREAM_CACHE to another directory"
                 )
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             time.sleep(_READING_S)
@@ -89,8 +88,7 @@ def _locked(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, kind: int) -> bool:
-    """Whether the lock could be taken at once."""
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,14 +96,14 @@ def _taken(descriptor: int, kind: int) -> bool:
     return True
 
 
-def announced(path: Path | None = None) -> str | None:
-    """Address of the living local broker; None where there is none."""
+def find_announced(path: Path | None = None) -> str | None:
+    """Return the address of the running local broker, if there is one."""
     try:
         descriptor = os.open(path or announcement_file(), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        if _taken(descriptor, fcntl.LOCK_SH):
+        if _try_lock(descriptor, fcntl.LOCK_SH):
             return None
         return os.read(descriptor, 4096).decode().strip() or None
     finally:

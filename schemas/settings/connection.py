@@ -1,10 +1,9 @@
-"""How to reach Kafka: one group of settings that every client is configured from.
+"""How to reach Kafka: the settings that every client uses.
 
 Values come from environment variables `LOADSTREAM_KAFKA_<FIELD>`. `aiokafka_options` and
 `librdkafka_options` translate them for the two client libraries, `streams.worker.broker` for Faust,
-so TLS and SASL mean the same everywhere. Secrets are kept out of `repr`, logs and error messages;
-the two option dictionaries hold them in clear, because the clients need them, and must not be
-logged.
+so TLS and SASL mean the same everywhere. Secrets do not appear in `repr`, logs and error messages.
+The two option dictionaries contain them in clear, so do not log them.
 """
 
 import os
@@ -16,41 +15,41 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.settings.announcement import announced, announcement_file
-from schemas.settings.environment import problems_of, unknown_variables
+from schemas.settings.announcement import announcement_file, find_announced
+from schemas.settings.environment import describe_problems, find_unknown_variables
 from schemas.topics.catalog import PARTITIONS_DEFAULT
 
 ENV_PREFIX = "LOADSTREAM_KAFKA_"
 
-#: Faust application: consumer group, and first part of the names of changelog topics.
+#: Name of the Faust application: consumer group and prefix of changelog topics.
 APP_ID = "loadstream"
 
-#: What the cluster ids of librdkafka's mock clusters begin with: the embedded broker is one.
+#: Prefix of the cluster ids of librdkafka's mock clusters, such as the embedded broker.
 EMBEDDED_CLUSTER_ID_PREFIX = "mockCluster"
 
-#: What OpenSSL answers where a key is another certificate's.
-_KEY_OF_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+#: OpenSSL's reasons for a key that belongs to another certificate.
+_WRONG_KEY_REASONS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 
 _SERVER = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 
 
 class SettingsError(ValueError):
-    """Settings that cannot work; the message names every one by its environment variable."""
+    """Settings that cannot work. The message names all problems by their environment variables."""
 
 
 class NoBroker(SettingsError):
-    """No address is configured and no local broker is running."""
+    """No address is configured, and no local broker is running."""
 
 
 class KafkaSettings(BaseSettings):
-    """Address, encryption and identity of a Kafka cluster."""
+    """Address, encryption and identity for a Kafka cluster."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
         env_ignore_empty=True,
         extra="forbid",
         frozen=True,
-        # An error message would otherwise print all values, the password with them.
+        # Otherwise an error message would print all values, including the password.
         hide_input_in_errors=True,
     )
 
@@ -73,14 +72,14 @@ class KafkaSettings(BaseSettings):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     """How to log in. SCRAM does not send the password."""
     sasl_username: str = ""
-    """Name to log in with."""
+    """Name for SASL."""
     sasl_password: SecretStr | None = None
     """Password to log in with, unless it is in a file."""
     sasl_password_file: Path | None = None
     """File with the password, such as a mounted Kubernetes secret; line ends after it are
     dropped."""
     client_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = APP_ID
-    """Name in the broker's logs and quotas."""
+    """Client name in the broker's logs and quotas."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
     """Partitions of every topic: the most workers that a stage can spread over. It cannot change
     once there are records, because keys would then hash to other partitions."""
@@ -104,7 +103,7 @@ class KafkaSettings(BaseSettings):
             *self._tls_problems(),
             *self._sasl_problems(),
             *(
-                f"{_variable(name)}: there is no readable file {path}"
+                f"{_variable(name)}: file {path} does not exist or is not readable"
                 for name, path in self._files().items()
                 if not os.access(path, os.R_OK) or not path.is_file()
             ),
@@ -133,18 +132,16 @@ class KafkaSettings(BaseSettings):
         if (self.client_certificate_file is None) != (self.client_key_file is None):
             problems.append(
                 f"{_variable('client_certificate_file')} and {_variable('client_key_file')} "
-                "are only of use together; one is missing"
+                "must be given together; one is missing"
             )
         if self.client_key_password is not None and self.client_key_file is None:
             problems.append(
-                f"{_variable('client_key_password')} is set, but {_variable('client_key_file')} is not; "
-                "there is no key that it could open"
+                f"{_variable('client_key_password')} is set, but {_variable('client_key_file')} is not"
             )
         if not self.check_hostname and not self.encrypted:
             problems.append(
                 f"{_variable('check_hostname')} is false, but {_variable('security_protocol')} is "
-                f"{self.security_protocol}, with which no broker shows a certificate; expected SSL or "
-                "SASL_SSL"
+                f"{self.security_protocol}, which does not use certificates; expected SSL or SASL_SSL"
             )
         return problems
 
@@ -170,24 +167,23 @@ class KafkaSettings(BaseSettings):
 
     @property
     def _mechanism_given(self) -> bool:
-        """A mechanism was chosen that is not the default one."""
         return bool(self.sasl_mechanism != type(self).model_fields["sasl_mechanism"].default)
 
     @classmethod
     def from_environment(cls, **overrides: Any) -> Self:
-        """The settings in force; raises SettingsError with every problem at once."""
-        problems = unknown_variables(cls)
+        """Return the settings in force; raises SettingsError with all problems at once."""
+        problems = find_unknown_variables(cls)
         try:
             settings = cls(**overrides)
         except ValidationError as error:
-            problems += problems_of(cls, error)
+            problems += describe_problems(cls, error)
         if problems:
             raise SettingsError("\n".join(problems)) from None
         return settings
 
     @classmethod
     def local(cls, bootstrap_servers: str, **overrides: Any) -> "KafkaSettings":
-        """Settings for a local broker without encryption, whatever the environment says."""
+        """Return settings for a local broker without encryption, regardless of the environment."""
         return cls.model_construct(bootstrap_servers=bootstrap_servers, **overrides)
 
     @property
@@ -201,21 +197,22 @@ class KafkaSettings(BaseSettings):
         return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
 
     def servers(self) -> tuple[str, ...]:
-        """Addresses to connect to first; raises NoBroker where there are none."""
-        listed = self.bootstrap_servers or announced() or ""
-        servers = tuple(filter(None, (part.strip() for part in listed.split(","))))
+        """Return the addresses to connect to first; raises NoBroker if there are none."""
+        addresses = self.bootstrap_servers or find_announced() or ""
+        servers = tuple(filter(None, (part.strip() for part in addresses.split(","))))
         if not servers:
             raise NoBroker(
-                f"no broker is known: {_variable('bootstrap_servers')} is empty and no local broker "
+                f"no broker found: {_variable('bootstrap_servers')} is empty and no local broker "
                 f"is announced in {announcement_file()}. Start one with `loadstream broker` in "
                 f"another terminal, or set {_variable('bootstrap_servers')} to host:port."
             )
         return servers
 
     def password(self) -> str | None:
-        """The SASL password in clear; the file is read anew, because secrets rotate.
+        """Return the SASL password in clear. The file is read each time, because secrets rotate.
 
-        Raises SettingsError where the file has none.
+        Raises:
+            SettingsError: the file has no password.
         """
         if self.sasl_password is not None:
             return self.sasl_password.get_secret_value()
@@ -229,24 +226,23 @@ class KafkaSettings(BaseSettings):
             password = file.read_bytes().decode().rstrip("\r\n")
         except OSError as error:
             raise SettingsError(f"{name} cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:  # whose words would show the bytes
-            raise SettingsError(
-                f"{name} is no text in UTF-8; expected the password alone"
-            ) from None
+        except UnicodeDecodeError:  # its message would show the bytes
+            raise SettingsError(f"{name} is not UTF-8 text; expected only the password") from None
         if not password:
-            raise SettingsError(f"{name} is empty; expected the password alone")
+            raise SettingsError(f"{name} is empty; expected only the password")
         return password
 
     def secrets(self) -> tuple[str, ...]:
-        """What must be shown to nobody, in clear, so that logs leave it out."""
+        """Return the secrets in clear, so that logs can leave them out."""
         key_password = self.client_key_password
-        found = (self.password(), key_password and key_password.get_secret_value())
-        return tuple(secret for secret in found if secret)
+        secrets = (self.password(), key_password and key_password.get_secret_value())
+        return tuple(secret for secret in secrets if secret)
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """What encrypted connections trust and show; None where they are not encrypted.
+        """Return the TLS configuration; None without encryption.
 
-        Raises SettingsError where a certificate or key cannot be read.
+        Raises:
+            SettingsError: a certificate or key cannot be read.
         """
         if not self.encrypted:
             return None
@@ -266,15 +262,15 @@ class KafkaSettings(BaseSettings):
                 f"{_variable(name)}={path}" for name, path in self._tls_files().items()
             )
             advice = f"expected PEM, and the key's password in {_variable('client_key_password')} if it is encrypted"
-            if error.reason in _KEY_OF_ANOTHER:
-                advice = "the key is that of another certificate"
+            if error.reason in _WRONG_KEY_REASONS:
+                advice = "the key belongs to another certificate"
             raise SettingsError(
                 f"the TLS files cannot be used ({files or 'the system store'}): {error}; {advice}"
             ) from error
         return context
 
     def aiokafka_options(self) -> dict[str, Any]:
-        """Arguments that aiokafka's producer, consumer and admin client have in common."""
+        """Return the arguments that aiokafka's producer, consumer and admin client have in common."""
         options: dict[str, Any] = {
             "bootstrap_servers": list(self.servers()),
             "client_id": self.client_id,
@@ -289,7 +285,7 @@ class KafkaSettings(BaseSettings):
         return options
 
     def librdkafka_options(self) -> dict[str, str]:
-        """Properties that every client of confluent-kafka has in common."""
+        """Return the properties that all clients of confluent-kafka have in common."""
         options = {
             "bootstrap.servers": ",".join(self.servers()),
             "client.id": self.client_id,

@@ -1,24 +1,22 @@
-"""Rows of the table `node_percentiles`: the samples behind every node's windows, as they were taken
-in.
+"""Rows of table `node_percentiles`: the usage samples of all nodes, as received.
 
-A partition of `node-usage` has rows of six kinds. Written anew with every batch of input: one of
-kind `progress`, and the row of `samples` and of `pod_samples` that is not full yet. A full row is never
-written again, only removed when no window needs its samples any more. So what goes to the changelog
-grows with new samples and not with the windows, and thousands of samples make a few rows to
-recover.
-
-    progress          name: epoch. Up to where the input was applied; written last in a batch
+    progress          name: epoch. Position in the input; written last in a batch
     members           name: node. Pods and host applications of a node, by number
-    samples           name: sequence. Figures of nodes and of their system parts
-    pod_samples       name: sequence. Figures of pods and host applications, for the average window
-    collect_policies  name: sequence. Collect policy of a cluster; none: its first has not come
-    topics            Ids of the topics; written when a worker finds them first
+    samples           name: sequence. Usage of nodes and of their system parts
+    pod_samples       name: sequence. Usage of pods and host applications, for the average window
+    collect_policies  name: sequence. Collect policy of a cluster; None until the first arrives
+    topics            ids of the topics; written when a worker first sees them
 
-Only rows of kind members are of one cluster: the others have samples of many, and no cluster in their
-keys.
+Each batch writes `progress` and the rows of `samples` and `pod_samples` that are not full yet. A full
+row is not written again; it is removed when no window needs its samples. So the changelog grows with
+new samples and not with the windows, and recovery reads few rows.
 
-A batch holds once its progress is written: samples beyond `position` are void, they come again.
-Columns are parallel lists, one entry a sample; -1 is a figure that the sample did not have.
+Only rows of kind `members` belong to one cluster. The other rows have samples of many clusters, and
+no cluster in their keys.
+
+A batch is valid once its progress is written: samples beyond `position` are ignored, because they
+will be read again. Columns are parallel lists with one entry per sample; -1 means that the sample
+does not have the value.
 """
 
 from typing import Annotated
@@ -60,54 +58,60 @@ _Figures = Annotated[
 
 
 class Progress(Message):
-    """How far a partition of `node-usage` was applied."""
+    """Position of a partition of `node-usage`."""
 
     epoch: Count
-    """How often the partition's state was built from its rows; the row with the highest one holds."""
+    """How often the partition's state was rebuilt from its rows; the row with the highest epoch is
+    valid."""
     position: Annotated[int, Field(ge=-1, le=INT64_MAX)]
-    """Offset of the record applied last; -1: none."""
+    """Offset of the last applied record; -1: none."""
     samples_sequence: Count
-    """Rows of kind samples with a higher sequence belong to a batch that does not hold."""
+    """Rows of kind samples with a higher sequence belong to an incomplete batch."""
     pods_sequence: Count
-    """Rows of kind pod_samples with a higher sequence belong to a batch that does not hold."""
+    """Rows of kind pod_samples with a higher sequence belong to an incomplete batch."""
     heard_ms: _Times = ()
-    """Times of the newest samples, in the order of the log; their median is the partition's clock."""
+    """Times of the newest samples, in the order of the log.
+
+    Their median is the partition's clock.
+    """
     since_sweep: Count = 0
-    """Records applied since vanished nodes were looked for."""
+    """Records applied since the last search for vanished nodes."""
     forgotten: _NodeKeys = ()
-    """Nodes forgotten in this batch: they are void even where their rows are still there."""
+    """Nodes forgotten in this batch: their remaining rows are ignored."""
     policies_sequence: Count = 0
-    """Rows of kind collect_policies with a higher sequence belong to a batch that does not hold."""
+    """Rows of kind collect_policies with a higher sequence belong to an incomplete batch."""
 
 
 class WindowChange(Part):
-    """That a cluster's longest windows have changed."""
+    """A change of a cluster's longest windows."""
 
     offset: Count
-    """Offset of the policy's record: what follows counts by the windows after."""
+    """Offset of the policy's record: the new windows apply to later samples."""
     horizon_ms: DurationMs
-    """How long samples were kept until then behind a node's newest."""
+    """How long node samples were kept before the change, counted from a node's newest sample."""
     average_horizon_ms: DurationMs
-    """How long figures of pods were kept until then."""
+    """How long pod samples were kept before the change."""
 
 
 class ClusterCollectPolicy(Message):
-    """The collect policy of a cluster, and what it left of earlier samples."""
+    """The collect policy of a cluster, and earlier changes of its windows."""
 
     offset: Count
-    """Offset of its record. Beyond `position` the row belongs to a batch that does not hold."""
+    """Offset of its record. Beyond `position` the row belongs to an incomplete batch."""
     record: CollectPolicyRecord
-    """The policy as it came."""
+    """The policy as received."""
     changes: Annotated[tuple[WindowChange, ...], Field(max_length=64, fail_fast=True)] = ()
-    """Changes of windows that say which samples counted no more before they became longer, oldest
-    first."""
+    """Changes of windows, oldest first.
+
+    Samples that a shorter window had dropped stay dropped when the window becomes longer.
+    """
 
 
 class NodeMember(Part):
     """A pod or a host application, by its number on the node."""
 
     number: Count
-    """Number by which rows of kind pod_samples name it."""
+    """Number of the member in rows of kind pod_samples."""
     namespace: _Name = ""
     """Namespace of the pod; empty: a host application."""
     name: _Name
@@ -115,90 +119,96 @@ class NodeMember(Part):
     uid: Annotated[str, Field(max_length=128)] = ""
     """metadata.uid of the pod; empty: a host application."""
     priority_class: _Name = ""
-    """Class that the node's agent knows it by."""
+    """Priority class as the node's agent reports it."""
 
 
 class NodeMembers(Message):
-    """Who is on one node."""
+    """Pods and host applications of one node."""
 
     node: NodeKey
     """Cluster and name of the node."""
     created_offset: Count
-    """Offset of the node's first sample; beyond `position` the row belongs to a batch that does not
-    hold."""
+    """Offset of the node's first sample; beyond `position` the row belongs to an incomplete batch.
+    """
     next_number: Count
-    """Number of the next member that is new."""
+    """Number of the next new member."""
     members: Annotated[tuple[NodeMember, ...], Field(fail_fast=True)]
-    """Pods and host applications that samples within the average window have, and maybe more."""
+    """All members that samples within the average window refer to, and possibly more."""
 
 
 class SampleColumns(Message):
-    """Figures of nodes, one entry a sample."""
+    """Usage samples of nodes, one entry per sample."""
 
     nodes: _NodeKeys
-    """Nodes that the samples are of."""
+    """Nodes of the samples."""
     node: _Counts
     """Index of the sample's node in `nodes`."""
     offset: _Counts
     """Offset of the sample's record."""
     since_offset: _Counts
-    """Offset with which the node's window began: its samples before that are void."""
+    """Offset at which the node's window began; its earlier samples are ignored."""
     sampled_at_ms: _Times
     """Time of the sample."""
     anchor_ms: _Times
-    """Time of the node's newest report, or of its first sample: the report interval counts from it."""
+    """Time of the node's last report, or of its first sample: the report interval counts from it.
+    """
     digest: _Counts
-    """CRC-32 of the record's value: distinguishes a sample that came twice from another one of the
-    same time."""
+    """CRC-32 of the record's value: distinguishes a repeated sample from another sample of the same
+    time."""
     usage: _Figures
     """Usage of the node, by resource."""
     system: _Figures
-    """Usage of the system part, by resource; the same resources."""
+    """Usage of the system part; the same resources."""
 
 
 _PackedFigures = Annotated[dict[ResourceName, str], Field(fail_fast=True)]
 
 
 class PackedLifetimes(Part):
-    """Lifetimes of the members of some samples, as columns with one entry a member, sample after
-    sample.
+    """Lifetime usage of the members of some samples, as columns with one entry per member.
 
-    A column is base64: a byte that says how many bits each number has, then one more than each
-    number, the highest bit first, without gaps.
+    A column is base64: one byte with the number of bits per entry, then each entry plus one, the
+    highest bit first, without gaps.
     """
 
     samples: _Counts
     """Indexes of the samples that extended the lifetimes of their members."""
     minutes: str
-    """For how many minutes each has been measured."""
+    """Measured minutes of each member."""
     mean: _PackedFigures
-    """Mean usage over the lifetime of each, by resource, in thousandths of the unit; -1: not measured."""
+    """Mean usage of each member over its lifetime, by resource, in thousandths of the unit; -1: not
+    measured."""
     deviation: _PackedFigures
-    """Standard deviation of each, likewise; the same resources."""
+    """Standard deviation of each member's usage, in the same form; the same resources."""
 
 
 class PodColumns(Message):
-    """Figures of pods and host applications, one entry a sample and below one a member of it."""
+    """Usage samples of pods and host applications.
+
+    Columns of members have all members of the first sample, then those of the second, and so on.
+    """
 
     nodes: _NodeKeys
-    """Nodes that the samples are of."""
+    """Nodes of the samples."""
     node: _Counts
     """Index of the sample's node in `nodes`."""
     offset: _Counts
     """Offset of the sample's record."""
     members: _Counts
-    """How many members the sample has."""
+    """Number of members of the sample."""
     number: _Counts
-    """Numbers of the members, sample after sample."""
+    """Numbers of the members."""
     usage: _Figures
-    """Usage of the members, sample after sample, by resource."""
+    """Usage of the members, by resource."""
     lifetimes: PackedLifetimes | None = None
-    """Lifetimes of the members of some samples; none: of no sample."""
+    """Lifetime usage of the members of some samples; None: of no sample."""
 
 
 class TopicIds(Message):
-    """Topics that the rows of a partition are made from."""
+    """Ids of the topics that the rows of a partition were computed from."""
 
     ids: Annotated[dict[str, str], Field(fail_fast=True)]
-    """Ids of `node-usage` and of the table's changelog, as far as they are known: a worker does not
-    start if a topic has another one."""
+    """Known ids of `node-usage` and of the table's changelog.
+
+    A worker does not start if a topic has another id.
+    """

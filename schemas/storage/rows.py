@@ -1,12 +1,12 @@
-"""Rows of the tables: packed snapshots, written lazily, from which a worker starts again.
+"""Rows of the tables of the cluster stage: snapshots, written lazily, from which a worker restarts.
 
-No row holds a pod alone: a node's pods are one row, so that recovering a large cluster reads thousands
-of rows and not hundreds of thousands. Which rows a table has, and their keys: `schemas.storage.tables`.
+All pods of a node are one row, so recovering a large cluster reads thousands of rows and not
+hundreds of thousands. `schemas.storage.tables` has the kinds of rows and their keys.
 
-Rows are not counted, and so a row that is gone from a changelog is not noticed. Brokers lose none that
-they have acknowledged (acks=all, an idempotent producer), and how far rows reflect the journal is
-written after they are acknowledged. Somebody would have to delete records of a changelog; what must
-be there in any case (the partition's row and each cluster's own) is checked.
+A row that is missing from a changelog is not noticed, except the rows of the partition and of each
+cluster. Brokers do not lose acknowledged rows (acks=all, idempotent producer), and the journal
+position of the rows is written only after they are acknowledged. Only somebody who deletes records of
+a changelog can cause a missing row.
 """
 
 from typing import Annotated
@@ -36,73 +36,75 @@ from schemas.messages.requests import SchedulingRequest
 
 
 class GonePod(Part):
-    """A pod that has left its node, whose usage the node's means still contain."""
+    """A pod that has left its node, while the node's mean usage still includes it."""
 
     at_ms: StateMs
-    """The log's time at which it left."""
+    """Log time at which it left."""
     usage: ResourceAmounts
-    """Its usage in the newest metric then."""
+    """Its usage in the node's newest metric at that time."""
 
 
 class NodeRow(Message):
-    """Kind `nodes`: what is known of one node."""
+    """Kind `nodes`: the state of one node."""
 
     cluster: ClusterName
     node: NodeName
     state: NodeState | None = None
-    """What Kubernetes says; none: metrics came before Kubernetes named the node."""
+    """The node in Kubernetes; None: only metrics have arrived."""
     metric: NodeMetric | None = None
-    """Its newest metric; none: none came yet, or it was removed."""
+    """The newest metric of the node; None: none arrived, or it was removed."""
     metric_time_ms: EpochMs | None = None
-    """Update time that estimation goes by; kept when a later metric brings none, as Koordinator
-    does."""
+    """Update time that estimation uses; kept when a later metric has none, as Koordinator does."""
     list_id: ListId | None = None
-    """The full list that named it last."""
+    """The last full list that contained the node."""
     gone: Annotated[tuple[GonePod, ...], Field(fail_fast=True)] = ()
-    """Pods that have left it lately."""
+    """Pods that left the node recently."""
 
 
 class HeldPod(Part):
-    """A pod that takes room on a node: bound there, or reserved and not yet confirmed."""
+    """A pod with room on a node: bound to it, or reserved and not yet confirmed."""
 
     pod: Pod
-    """The newest state heard of it."""
+    """The newest known state of the pod."""
     counted_labels: StringMap | None = None
-    """Labels by which it counts for estimation; none: those of `pod`. Estimation overlooks later
-    changes of labels and annotations alone."""
+    """Labels that estimation uses; None: those of `pod`.
+
+    Estimation ignores changes of labels and annotations alone.
+    """
     counted_annotations: StringMap | None = None
-    """Annotations by which it counts for estimation; none: those of `pod`."""
+    """Annotations that estimation uses; None: those of `pod`."""
     counted_at_ms: StateMs | None = None
-    """When it began to count; none: it does not count for estimation."""
+    """Since when estimation counts the pod; None: it does not."""
     assigned_at_ms: StateMs
-    """The log's time at which its room was taken; 0: before the first tick of the clock."""
+    """Log time at which the pod got its room; 0: before the first clock tick."""
     decision_id: DecisionId | None = None
-    """The placement decision that reserved the room; none: seen bound without one of ours."""
+    """The placement decision that reserved the room; None: the pod was bound without a decision of
+    loadstream."""
     expires_at_ms: EpochMs | None = None
-    """Reserved until then; none: confirmed by the pod's lifecycle."""
+    """End of the reservation; None: the pod's lifecycle has confirmed it."""
     requested_at_ms: EpochMs | None = None
     """When the pod asked for a node."""
     attempt: Count = 0
-    """How many attempts to place or to bind it had failed when its room was taken."""
+    """How many attempts to place or to bind the pod had failed before it got its room."""
     sequence: Count = 0
-    """How many records of the cluster had been applied when it was taken in."""
+    """How many records of the cluster had been applied when the pod arrived."""
     list_id: ListId | None = None
-    """The full list that named it last."""
+    """The last full list that contained the pod."""
     place: Count
-    """Orders the pods of a node: those taken in later have greater ones."""
+    """Order among the pods of the node: later pods have larger numbers."""
 
 
 class ReservedPodsRow(Message):
-    """Kind `reserved_pods`: all pods that take room on one node.
+    """Kind `reserved_pods`: all pods that have room on one node.
 
-    The journal has them one by one, as `HeldPod`, under the row's key with a slash and the pod's
-    uid after it.
+    The journal has the pods one by one, as `HeldPod`; the key is that of the row, a slash, and the
+    uid of the pod.
     """
 
     cluster: ClusterName
     node: NodeName
     pods: Annotated[tuple[HeldPod, ...], Field(fail_fast=True)]
-    """The pods, those taken in first before."""
+    """The pods, oldest first."""
 
 
 class PendingRequestRow(Message):
@@ -110,29 +112,30 @@ class PendingRequestRow(Message):
 
     cluster: ClusterName
     request: SchedulingRequest
-    """The request as it came."""
+    """The request as received."""
     attempt: Count = 0
     """How many attempts have failed."""
     sequence: Count = 0
     """Order of arrival."""
     not_before_ms: StateMs = 0
-    """Its own back-off after a failed binding: it joins its kind's group then."""
+    """End of the back-off after a failed binding; the request then joins the group of its kind."""
     applied: Count = 0
-    """How many records of the cluster had been applied when it came."""
+    """How many records of the cluster had been applied when it arrived."""
     list_id: ListId | None = None
-    """The full list that named its pod last."""
+    """The last full list that contained the pod."""
     excluded: bool = False
-    """Nodes would take its kind, and its owner is kept away from all of them: it waits alone."""
+    """Nodes would accept the kind of the pod, but its owner is kept away from all of them: it waits
+    alone."""
 
 
-#: Resources by which pods are counted: those that a policy of the greatest size may name.
+#: Resources that pods are counted by: as many as a policy of the largest size can name.
 COUNTED_RESOURCES_MAX = 16_384
 
 
 class WaitingGroupRow(Message):
-    """Kind `waiting_groups`: what is known of the chances of one kind of waiting pods.
+    """Kind `waiting_groups`: failed attempts to place one kind of waiting pods.
 
-    A kind of which nothing is known has no row.
+    A kind without failed attempts has no row.
     """
 
     cluster: ClusterName
@@ -141,50 +144,52 @@ class WaitingGroupRow(Message):
     failures: Count = 0
     """Failed attempts in a row."""
     retry_at_ms: StateMs = 0
-    """Not tried again before."""
+    """Time of the next attempt."""
     opened_by: Count = 0
-    """Changes of a node that may let it take the kind, as bits."""
+    """Changes of a node that may let it accept the kind, as bits."""
     woken: bool = False
-    """Such a change has come since the last failure."""
+    """Such a change has happened since the last failure."""
 
 
 class ClusterPolicyRow(Message):
-    """Kind `cluster_policies`: the policy in force in a cluster; none: defaults."""
+    """Kind `cluster_policies`: the policy in force in a cluster; without a row: the defaults."""
 
     cluster: ClusterName
     policy: PolicyRecord
-    """The policy as it came."""
+    """The policy as received."""
 
 
 class ClusterRow(Message):
-    """Kind `clusters`: what belongs to the cluster as a whole."""
+    """Kind `clusters`: state of the cluster as a whole."""
 
     cluster: ClusterName
     applied: Count = 0
-    """How many records have been applied; ticks of the clock only where something came of them."""
+    """How many records have been applied. Clock ticks count only if they changed something."""
     requests_seen: Count = 0
-    """How many requests have arrived; numbers the next one."""
+    """How many requests have arrived; the number of the next one."""
     lists: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
         default_factory=dict
     )
-    """Full lists that have begun and not ended: topic to list id, and records applied before it."""
+    """Full lists that have begun and not ended: topic to list id and records applied before it."""
     endings: Annotated[dict[str, tuple[ListId, Count]], Field(fail_fast=True)] = Field(
         default_factory=dict
     )
-    """Full lists that have ended while not all that they lack is removed yet, in the same form."""
+    """Full lists that have ended while some missing objects are not removed yet, in the same form.
+    """
     last_round_at_ms: EpochMs | None = None
-    """Time of the last round of rebalancing; none: there was none."""
+    """Time of the last round of rebalancing; None: there was none."""
     round_ticks_ahead: Count = 0
-    """Ticks that have prepared the next round, of a cluster with many nodes."""
+    """Clock ticks that have prepared the next round, in a cluster with many nodes."""
     hot_nodes: Count = 0
-    """Nodes that the last round has found hot or at risk."""
+    """Nodes that the last round found hot or at risk."""
     collect_relayed_at_ms: StateMs = 0
-    """The log's time at which the collect policy was handed on to the aggregate stage last; 0: it
-    was not, or before the first tick of the clock."""
+    """Log time at which the collect policy was last sent to the aggregate stage; 0: not sent, or
+    before the first clock tick."""
 
 
 class FailedClusterRow(Message):
-    """Kind `failed_clusters`: a cluster that made loadstream itself fail lately, or is set apart."""
+    """Kind `failed_clusters`: a cluster with recent failures of loadstream itself, possibly set
+    apart."""
 
     cluster: ClusterName
     failed_at_ms: Annotated[
@@ -195,41 +200,44 @@ class FailedClusterRow(Message):
             json_schema_extra=published(unit="ms since 1970-01-01 UTC"),
         ),
     ] = ()
-    """The log's times of the newest failures, oldest first; 0: before the first tick of the clock."""
+    """Log times of the newest failures, oldest first; 0: before the first clock tick."""
     reason: Annotated[str, Field(max_length=2_000)] = ""
-    """What failed last, in a sentence."""
+    """The last failure in a sentence."""
     set_apart: bool = False
-    """Its records are not applied; its other rows are as they were before the failure."""
+    """True: the records of the cluster are not applied, and its other rows are as before the
+    failure."""
     set_apart_at_ms: StateMs = 0
-    """The log's time of that."""
+    """Log time at which it was set apart."""
     version: Annotated[str, Field(max_length=64)] = ""
-    """Version of loadstream that set it apart; another one tries it again."""
+    """Version of loadstream that set it apart; another version tries it again."""
     missed: Counts = Field(default_factory=dict)
-    """Records that came for it since, by topic; they are in `dead-letters`."""
+    """Records for the cluster since then, by topic; they are in `dead-letters`."""
 
 
 class PartitionRow(Message):
-    """Kind `partitions`: how far a partition has been read, and what time it is there."""
+    """Kind `partitions`: clock and input offsets of a partition."""
 
     partition: Count
     """Number of the partition."""
     now_ms: EpochMs | None = None
-    """Time of the last clock record applied."""
+    """Time of the last applied clock record."""
     offsets: Counts = Field(default_factory=dict)
-    """Offset applied last of each input topic."""
+    """Offset of the last applied record of each input topic."""
 
 
 class JournalPositionRow(Message):
-    """Kind `journal_positions`: up to where in the journal the rows of a partition reflect it."""
+    """Kind `journal_positions`: the journal position that the rows of a partition reflect."""
 
     partition: Count
     """Number of the partition."""
     epoch: Count
-    """Epoch of the batch applied last."""
+    """Epoch of the last applied batch."""
     sequence: Count
-    """Number of the batch applied last."""
+    """Number of the last applied batch."""
     offset: Count
     """Offset of the last journal record of that batch."""
     topic_ids: Annotated[dict[str, str], Field(fail_fast=True)] = Field(default_factory=dict)
-    """Ids of the inputs, the journal and the tables' changelogs, as far as they are known: a worker
-    does not start if a topic has another one."""
+    """Known ids of the inputs, the journal and the tables' changelogs.
+
+    A worker does not start if a topic has another id.
+    """

@@ -1,15 +1,15 @@
-"""The tables of both stages: their kinds of rows, and the keys of these.
+"""The tables of both stages, their kinds of rows, and the keys.
 
-A table is one changelog topic, with rows of several kinds that change together. The key of a row is
-`partition/cluster/kind/name`, and the kind says of which class the row is:
+A table is one changelog topic. It has rows of several kinds that change together. The key of a row is
+`partition/cluster/kind/name`; the kind determines the class of the row:
 
     0/eu-1/nodes/node-7             the node of this name
-    0/eu-1/reserved_pods/node-7     all pods that take room on it
-    0/eu-1/clusters/                the one row of its kind of a cluster: its name is empty
+    0/eu-1/reserved_pods/node-7     all pods with room on it
+    0/eu-1/clusters/                the only row of its kind in a cluster: its name is empty
     0//partitions/                  a row of the partition itself: its cluster is empty
 
-Keys begin with the partition, since a worker that owns several partitions holds the rows of all of
-them in one store. Names come last, as they may hold slashes.
+Keys begin with the partition, because one store has the rows of all partitions of a worker. Names
+come last, because they can contain slashes.
 """
 
 from dataclasses import dataclass
@@ -48,10 +48,9 @@ from schemas.storage.rows import (
 )
 from schemas.storage.usage_statistics import FleetUsageRow, PodUsageRow
 
-#: Kind of the row that says up to where in the journal all other rows reflect it. It is written
-#: after them.
+#: Kind of the row with the journal position that all other rows reflect. It is written after them.
 POSITION = "journal_positions"
-#: Kind of the row that says which time it is in a partition, and how far its inputs were read.
+#: Kind of the row with the clock and the input offsets of a partition.
 PARTITION = "partitions"
 #: Table of the aggregate stage.
 WINDOWS = "node_percentiles"
@@ -59,8 +58,6 @@ WINDOWS = "node_percentiles"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its kinds of rows, each with the class of them."""
-
     name: str
     summary: str
     rows: dict[str, type[Message]]
@@ -69,7 +66,7 @@ class Table:
 TABLES: tuple[Table, ...] = (
     Table(
         WINDOWS,
-        "Windows of usage samples per node, and policies by which they become metrics.",
+        "Windows of usage samples per node, and the policies that turn them into metrics.",
         {
             "progress": Progress,
             "members": NodeMembers,
@@ -84,20 +81,22 @@ TABLES: tuple[Table, ...] = (
         "Nodes with their newest metrics, and usage of their pods over their lifetimes.",
         {"nodes": NodeRow, "pod_usage": PodUsageRow},
     ),
-    Table("reserved_pods", "Pods that take room, per node.", {"reserved_pods": ReservedPodsRow}),
+    Table(
+        "reserved_pods", "Pods with room on a node, per node.", {"reserved_pods": ReservedPodsRow}
+    ),
     Table(
         "pending_requests",
-        "Requests that wait for a node, and what is known of kinds of pods that wait.",
+        "Requests that wait for a node, and failed attempts per kind of pod.",
         {"pending_requests": PendingRequestRow, "waiting_groups": WaitingGroupRow},
     ),
     Table(
         "hotspot_counters",
-        "For how many rounds nodes have been hot, and mean usage of the newest rounds.",
+        "How many rounds nodes have been hot, and mean usage in the newest rounds.",
         {"hotspot_counters": HotspotCounterRow, "usage_history": UsageHistoryRow},
     ),
     Table(
         "migrations",
-        "Pods on their way from node to node, and what limits and protects them.",
+        "Migrations of pods, and the limits and protections that apply to them.",
         {
             "migrations": MigrationRow,
             "migration_state": MigrationStateRow,
@@ -109,7 +108,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "moves",
-        "Earlier moves: owners of moved pods, nodes that cool down, evictions that are followed.",
+        "Earlier moves: owners of moved pods, cooling nodes, evictions whose outcome is awaited.",
         {
             "recent_moves": RecentMovesRow,
             "cooling_nodes": CoolingNodeRow,
@@ -118,7 +117,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "cluster",
-        "What belongs to a cluster or to a partition as a whole.",
+        "State of a cluster or of a partition as a whole.",
         {
             "clusters": ClusterRow,
             "cluster_policies": ClusterPolicyRow,
@@ -143,18 +142,17 @@ CLUSTER_TABLES: tuple[str, ...] = tuple(table.name for table in TABLES if table.
 
 
 class RowKey(NamedTuple):
-    """A key in its parts."""
+    """The parts of a key."""
 
     partition: int
     cluster: str
-    """Empty: the row is one of the partition itself."""
+    """Empty for a row of the partition itself."""
     kind: str
     name: str
-    """Empty: the row is the only one of its kind."""
+    """Empty if the row is the only one of its kind."""
 
 
 def row_key(partition: int, cluster: str, kind: str, name: str = "") -> str:
-    """Return the key of a row."""
     return f"{partition}/{cluster}/{kind}/{name}"
 
 
@@ -162,7 +160,7 @@ def parse_row_key(key: str) -> RowKey:
     """Return the parts of a key.
 
     Raises:
-        ValueError: it is no key of a row.
+        ValueError: the text is not the key of a row.
     """
     parts = key.split("/", 3)
     if len(parts) < 4 or not parts[0].isdecimal():
@@ -172,15 +170,15 @@ def parse_row_key(key: str) -> RowKey:
 
 
 def kind_of_key(key: str) -> str:
-    """Return the kind of a row, whose key is one."""
+    """Return the kind of a row; `key` must be a valid key."""
     return key.split("/", 3)[2]
 
 
 def table_of_key(key: str) -> str:
-    """Return the name of the table that has a row, whose key is one of a known kind."""
+    """Return the name of the table of a row; `key` must be a valid key of a known kind."""
     return TABLE_OF_KIND[key.split("/", 3)[2]]
 
 
-def of_cluster(key: str, partition: int, cluster: str) -> bool:
-    """Whether a row is of a cluster of this partition."""
+def is_of_cluster(key: str, partition: int, cluster: str) -> bool:
+    """Tell whether the row belongs to the cluster in this partition."""
     return key.startswith(f"{partition}/{cluster}/")

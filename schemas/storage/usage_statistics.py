@@ -1,7 +1,7 @@
-"""Rows of usage of pods over their lifetimes, and of what a whole cluster uses of its requests.
+"""Rows of usage statistics: of each pod over its lifetime, and of all pods of a cluster.
 
-Means and deviations are in thousandths of the resource's unit: of a millicore, of a byte. They are
-kept as integers, so that sums of them do not depend on the order in which they are added up.
+Means and deviations are integers in thousandths of the resource's unit (of a millicore, of a byte),
+so sums do not depend on the order of their terms.
 """
 
 from collections.abc import Iterator
@@ -26,22 +26,24 @@ _Figures = Annotated[tuple[Annotated[int, Field(ge=-1, le=INT64_MAX)], ...], Fie
 
 
 class UsageColumns(Part):
-    """Usage of one resource, one entry a pod; the last entry is the node's system part."""
+    """Usage of one resource, one entry per pod; the last entry is the node's system part."""
 
     mean: _Figures
     """Mean usage, in thousandths of the unit; -1: not measured."""
     deviation: _Figures
     """Standard deviation, in thousandths of the unit; -1: not measured."""
     recent: _Figures = ()
-    """Average that forgets within `recentMinutes`, in thousandths of the unit; empty, as are the two
-    after it: it is not asked for, or no metric has said it yet."""
-    recent_root: _Counts = ()
-    """Root of the mean square of what that is beyond the mean, in thousandths of the unit."""
-    lasting_ppm: _Counts = ()
-    """How much of what is beyond the mean is so in the next window too, in millionths."""
+    """Exponential average over `recentMinutes`, in thousandths of the unit.
 
-    def asked(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and entries of the columns that must have one a pod."""
+    Empty, like the next two, if the policy does not use it or no metric has arrived.
+    """
+    recent_root: _Counts = ()
+    """Root of the mean square of recent usage beyond the mean, in thousandths of the unit."""
+    lasting_ppm: _Counts = ()
+    """How much of the usage beyond the mean persists into the next window, in millionths."""
+
+    def required_columns(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield the columns that must have one entry per pod, with their names."""
         yield "mean", self.mean
         yield "deviation", self.deviation
         if self.recent or self.recent_root or self.lasting_ppm:
@@ -56,15 +58,16 @@ class PodUsageRow(Message):
     cluster: ClusterName
     node: NodeName
     extended_at_ms: EpochMs
-    """Update time of the metric that extended the lifetimes last."""
+    """Update time of the last metric that extended the lifetimes."""
     whole: bool = False
-    """That metric said what the node used and named no pod: the system part is the whole node."""
+    """True: that metric had the usage of the node and no pods, so the system part is the whole
+    node."""
     reported: bool = False
-    """That metric had lifetimes of pods."""
+    """True: that metric had lifetime usage of pods."""
     uids: Annotated[tuple[Uid, ...], Field(fail_fast=True)] = ()
     """The pods, in ascending order of their uids."""
     minutes: _Counts
-    """For how many minutes each pod, and last the system part, has been measured."""
+    """Measured minutes of each pod, then of the system part."""
     usage: Annotated[dict[ResourceName, UsageColumns], Field(max_length=64, fail_fast=True)]
     """Usage by resource."""
 
@@ -73,42 +76,42 @@ class PodUsageRow(Message):
         entries = len(self.minutes)
         if not len(self.uids) <= entries <= len(self.uids) + 1:
             raise ValueError(
-                f"minutes has {entries} entries for {len(self.uids)} pods; expected one a pod, and "
+                f"minutes has {entries} entries for {len(self.uids)} pods; expected one per pod and "
                 "at most one more for the system part"
             )
         for name, columns in self.usage.items():
-            for field, column in columns.asked():
+            for field, column in columns.required_columns():
                 if len(column) != entries:
                     raise ValueError(
-                        f"{field} of {name} has {len(column)} entries; expected {entries}, as "
-                        "minutes has"
+                        f"{field} of {name} has {len(column)} entries; expected {entries}, like "
+                        "minutes"
                     )
-        lately = [name for name, columns in self.usage.items() if columns.recent]
-        if lately and len(lately) < len(self.usage):
+        with_recent = [name for name, columns in self.usage.items() if columns.recent]
+        if with_recent and len(with_recent) < len(self.usage):
             without = next(name for name, columns in self.usage.items() if not columns.recent)
             raise ValueError(
-                f"recent of {without} is empty, and that of {lately[0]} is not; expected it of all "
-                "resources or of none"
+                f"recent is empty for {without} and present for {with_recent[0]}; expected it for all "
+                "resources or for none"
             )
         return self
 
 
 class FleetFigures(Part):
-    """What the pods of a cluster use of their requests of one resource, in millionths."""
+    """Usage of a cluster's pods as a share of their requests of one resource, in millionths."""
 
     usage_ppm: Count
-    """Mean usage as a share of the request, with the same weight for each pod."""
+    """Mean usage as a share of the request; each pod has the same weight."""
     variance_ppm: Count
-    """Mean variance of a pod's usage, as a share of its request squared."""
+    """Mean variance of a pod's usage, as a share of its squared request."""
     spread_ppm: Count
-    """Variance, among pods, of their mean usage as a share of the request."""
+    """Variance among pods of their mean usage as a share of the request."""
 
 
 class FleetUsageRow(Message):
-    """Kind `fleet_usage`: what pods that nobody has measured yet are expected to use."""
+    """Kind `fleet_usage`: expected usage of pods that are not measured yet."""
 
     cluster: ClusterName
     renewed_at_ms: EpochMs
-    """The log's time at which the figures were worked out."""
+    """Log time at which the figures were computed."""
     resources: Annotated[dict[ResourceName, FleetFigures], Field(max_length=64, fail_fast=True)]
     """Figures by resource."""

@@ -1,8 +1,8 @@
-"""The topics, and how messages become records of them.
+"""The topics, and how messages become their records.
 
 catalog         all topics: keys, classes, retention
-codec           bytes to messages and back
-partitions      keys and partitions, by Kafka's partitioner
-records         key, partition and time of a message
-unknown_fields  fields that a reader passes over
+codec           encodes and decodes messages
+partitions      keys and partitions, as Kafka's partitioner assigns them
+records         key, partition and timestamp of a message
+unknown_fields  finds fields that readers ignore
 """

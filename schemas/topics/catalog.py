@@ -1,7 +1,7 @@
-"""The topics: the one place that the app, the admin command and the documents read.
+"""The topics: the only place where the app, the admin command and the documents get them from.
 
-Keys and the murmur2 partitioner are part of the published contract: a record in a partition to
-which its key does not hash is refused, because two writers would otherwise hold one cluster.
+Keys and the murmur2 partitioner are part of the published contract. A record in a partition that its
+key does not hash to is refused, because otherwise two writers would hold the same cluster.
 """
 
 from dataclasses import dataclass
@@ -40,41 +40,39 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: what it carries, by which key, and how long it is kept."""
-
     name: str
     message: Any
     """The message class, or the annotated union of several."""
     key: KeyKind
     summary: str
     stage: Literal["aggregate", "cluster", "none"]
-    """The stage that reads it."""
+    """The stage that reads the topic."""
     writer: Writer = "outside"
-    """Who writes it: a stage, or producers and consumers outside of the worker."""
+    """A stage, or producers and consumers outside of the worker."""
     compacted: bool = False
     retention_ms: int = 7 * _DAY_MS
     compaction_lag_ms: int = 0
-    """Least age at which a compacted record may go."""
+    """Minimum age at which compaction may remove a record."""
 
     framed: bool = False
-    """A record is a line of JSON, its head, with other bytes after it."""
+    """A record is a head (one line of JSON) followed by other bytes."""
     inserted: type[Message] | None = None
-    """The class of records that the cluster stage writes among those from outside, which differ
-    from them by their `kind`; none: there are none."""
+    """Class of the records that the cluster stage writes between those from outside; they differ by
+    `kind`."""
 
     @property
-    def plain(self) -> Any:
-        """What records from outside carry."""
+    def outside_message(self) -> Any:
+        """The class or union of the records from outside."""
         return self.message if self.inserted is None else self.classes[0]
 
-    def written_by(self, stage: str) -> bool:
-        """Whether a stage writes any of its records."""
-        inserted = self.inserted is not None and stage == "cluster"
-        return inserted or self.writer in (stage, "every stage")
+    def is_written_by(self, stage: str) -> bool:
+        """Tell whether a stage writes any record of the topic."""
+        is_inserted = self.inserted is not None and stage == "cluster"
+        return is_inserted or self.writer in (stage, "every stage")
 
     @property
     def classes(self) -> tuple[type[Message], ...]:
-        """The message classes: one, or those of the union."""
+        """The message classes: one, or the members of the union."""
         if isinstance(self.message, type):
             return (self.message,)
         if isinstance(self.message, UnionType):
@@ -82,7 +80,7 @@ class Topic:
         return get_args(get_args(self.message)[0])
 
 
-#: What rebalancing does, for people and their tools; no decision is made from it.
+#: Reports of rebalancing for people and tools. No decision depends on them.
 StatusRecord = Annotated[
     RebalanceRound | MigrationStatus | DrainStatus | MoveOutcome, Field(discriminator="kind")
 ]
@@ -94,47 +92,47 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("node-state", NodeStateRecord, "cluster", "Nodes added, changed and removed, with full lists.", "cluster"),
     Topic("pod-lifecycle", PodLifecycleRecord, "cluster", "What happens to pods, their workloads, disruption budgets, namespaces, priority classes and volumes, with full lists.", "cluster"),
-    Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that want a node.", "cluster"),
+    Topic("scheduling-requests", SchedulingRequest, "cluster", "Pods that need a node.", "cluster"),
     Topic(
-        "policies", PolicyRecord, "cluster", "A cluster's whole policy; pause and resume.", "cluster",
+        "policies", PolicyRecord, "cluster", "The whole policy of a cluster; pause and resume.", "cluster",
         compacted=True, compaction_lag_ms=30 * _DAY_MS,
     ),
     Topic("node-metrics", NodeMetric, "cluster", "Averages and percentiles of a node.", "cluster", "aggregate"),
     Topic("clock", ClockTick, "partition", "The time, once a second.", "cluster", "cluster"),
     Topic(
-        "journal", JournalRecord, "partition", "What was applied, in which order, and what it changed.", "none", "cluster",
+        "journal", JournalRecord, "partition", "Applied records in their order, with the resulting changes.", "none", "cluster",
         framed=True,
     ),
     Topic(
-        "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a place of the journal, where a replay may begin.", "none", "cluster",
+        "checkpoints", CheckpointPiece, "partition", "Rows of a partition at a position of the journal, from which a replay can start.", "none", "cluster",
         framed=True,
-        # Longer than the journal: what it still has must have something to begin at.
+        # Longer than the journal, so that a replay of its oldest records has a checkpoint to start from.
         retention_ms=8 * _DAY_MS,
     ),
-    Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why there is none.", "none", "cluster"),
+    Topic("placement-decisions", PlacementDecision, "cluster", "A node for a pod, or why the pod has none.", "none", "cluster"),
     Topic("eviction-commands", EvictionCommand, "cluster", "Pods to evict, and why.", "none", "cluster"),
-    Topic("command-outcomes", CommandOutcome, "cluster", "What came of a binding or an eviction.", "cluster"),
-    Topic("status", StatusRecord, "cluster", "What rebalancing does: rounds, how far migrations and drains have come, outcomes of moves.", "none", "cluster"),
-    Topic("migration-requests", MigrationRequest, "cluster", "What users want of migrations: migrate, pause, abort, drain.", "cluster"),
+    Topic("command-outcomes", CommandOutcome, "cluster", "Results of bindings and evictions.", "cluster"),
+    Topic("status", StatusRecord, "cluster", "Reports of rebalancing: rounds, progress of migrations and drains, outcomes of moves.", "none", "cluster"),
+    Topic("migration-requests", MigrationRequest, "cluster", "Requests of users: migrate, pause, abort, drain.", "cluster"),
     Topic("dead-letters", DeadLetter, "source topic", "Records that could not be read or were refused.", "none", "every stage"),
 )  # fmt: skip
 
 TOPIC_BY_NAME: dict[str, Topic] = {topic.name: topic for topic in TOPICS}
 
-#: The topic that carries a class of messages.
+#: Name of the topic by message class.
 TOPIC_OF: dict[type[Message], str] = {cls: topic.name for topic in TOPICS for cls in topic.classes}
 
-#: Topics whose partition n together make up the state of partition n's clusters.
+#: Inputs of the cluster stage. Partition n of all of them determines the state of the clusters in partition n.
 CLUSTER_INPUTS: tuple[str, ...] = tuple(t.name for t in TOPICS if t.stage == "cluster")
 
 
 def node_key(cluster: str, node: str) -> str:
-    """Key of `node-usage`."""
+    """Return the key of `node-usage`."""
     return f"{cluster}/{node}"
 
 
 def key_of(topic: str, message: Any) -> str:
-    """The key that a message of a topic must have."""
+    """Return the key that a message of a topic must have."""
     match TOPIC_BY_NAME[topic].key:
         case "cluster/node":
             return node_key(message.cluster, message.node)

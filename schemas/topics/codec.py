@@ -1,13 +1,12 @@
-"""Bytes to messages and back.
+"""Encode and decode messages.
 
-`encode` writes JSON with sorted names, so equal messages are equal bytes whatever the order in
-which their maps were filled: state that was recovered says the same as state that was never lost.
+`encode` writes JSON with sorted names, so equal messages give equal bytes, and recovered state
+produces the same output as state that was never lost.
 
-`decode` never raises on bad input: it answers with a `Refusal` that says in a sentence which field,
-what was found and what is allowed; the caller sends the record to `dead-letters`. It reads what
-JSON leaves open like this: of a name given twice the last one holds, unknown names are ignored, and
-of a list or map only the first bad item is reported. The time it takes is bounded by the size of
-the record.
+`decode` never raises on bad input. It returns a `Refusal` that names the field, the value found and
+the values allowed; the caller sends the record to `dead-letters`. If a name is repeated, its last
+value counts; unknown names are ignored; of a list or map only the first bad item is reported. The
+time is bounded by the size of the record.
 """
 
 from typing import Any, TypeVar
@@ -16,72 +15,72 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from schemas.base import contract
-from schemas.base.complaints import complaints
 from schemas.base.limits import PIECE_HEAD_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
+from schemas.base.validation_errors import describe_errors
 from schemas.topics.catalog import TOPIC_BY_NAME
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def encode(message: BaseModel) -> bytes:
-    """The message as JSON, absent optionals left out; equal messages give equal bytes."""
+    """Return the message as JSON, without optional fields that are None; equal messages give equal
+    bytes."""
     return encode_fields(message.__pydantic_serializer__.to_python(message, exclude_none=True))
 
 
 def encode_fields(fields: dict[str, Any]) -> bytes:
-    """The bytes that `encode` makes of the message with these fields.
+    """Return the bytes that `encode` returns for the message with these fields.
 
-    `fields` are JSON values, with defaults and without optionals that are None.
+    `fields` are JSON values with all defaults, without optional fields that are None.
     """
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
 def decode(topic: str, value: bytes | None) -> Any | Refusal:
-    """The message that a record of `topic` carries, or why it has none; of a framed one its head."""
-    return _decoded(*message_of(topic, value), VALUE_BYTES_MAX)
+    """Return the message of a record, or a refusal; of a framed topic, the head of the record."""
+    return _decode(*select_class(topic, value), VALUE_BYTES_MAX)
 
 
-def message_of(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
-    """The class, or union of classes, that a record of `topic` is read as, and its JSON."""
-    of_topic = TOPIC_BY_NAME[topic]
-    if of_topic.framed and value is not None:
-        return of_topic.message, value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
-    if of_topic.inserted is not None and value is not None:
-        kind = of_topic.inserted.model_fields["kind"].default
-        # Most records are not, and need not be parsed for that.
+def select_class(topic: str, value: bytes | None) -> tuple[Any, bytes | None]:
+    """Return the class (or union) that reads a record of `topic`, and the JSON of the record."""
+    definition = TOPIC_BY_NAME[topic]
+    if definition.framed and value is not None:
+        return definition.message, value[:PIECE_HEAD_BYTES_MAX].partition(b"\n")[0]
+    if definition.inserted is not None and value is not None:
+        kind = definition.inserted.model_fields["kind"].default
+        # Searching the bytes first avoids parsing most records twice.
         if kind.encode() in value and _field(value, "kind") == kind:
-            return of_topic.inserted, value
-    return of_topic.plain, value
+            return definition.inserted, value
+    return definition.outside_message, value
 
 
 def decode_as(
     message_class: type[M], value: bytes | None, bytes_max: int | None = VALUE_BYTES_MAX
 ) -> M | Refusal:
-    """A message or row of a known class, or why the value is none.
+    """Return a message or row of a known class, or a refusal.
 
-    `bytes_max` none: of any length, as rows are.
+    Rows may have any length: `bytes_max` is None for them.
     """
-    return _decoded(message_class, value, bytes_max)
+    return _decode(message_class, value, bytes_max)
 
 
-def adapter(topic: str) -> TypeAdapter[Any]:
-    """Validator of what a topic carries."""
-    return contract.adapter(TOPIC_BY_NAME[topic].message)
+def get_topic_adapter(topic: str) -> TypeAdapter[Any]:
+    return contract.get_adapter(TOPIC_BY_NAME[topic].message)
 
 
 def _field(text: bytes, name: str) -> Any:
-    """What a text of JSON has under a name; none: it is no object or does not have it."""
+    """Return the value of a field of a JSON object; None if there is none."""
     try:
-        found = orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found.get(name) if isinstance(found, dict) else None
+    return value.get(name) if isinstance(value, dict) else None
 
 
-def _decoded(message: Any, value: bytes | None, bytes_max: int | None) -> Any | Refusal:
+def _decode(message: Any, value: bytes | None, bytes_max: int | None) -> Any | Refusal:
     if value is None:
-        return Refusal("unreadable", "the record has no value; allowed is a JSON object")
+        return Refusal("unreadable", "the record has no value; expected a JSON object")
     if bytes_max is not None and len(value) > bytes_max:
         return Refusal(
             "limit", f"the record has {len(value)} bytes; allowed are at most {bytes_max}"
@@ -94,7 +93,7 @@ def _decoded(message: Any, value: bytes | None, bytes_max: int | None) -> Any | 
 
 def _validated(message: Any, value: bytes) -> Any | Refusal:
     try:
-        return contract.adapter(message).validator.validate_json(value)
+        return contract.get_adapter(message).validator.validate_json(value)
     except ValidationError as error:
         return _refusal(error, message, value)
 
@@ -105,7 +104,7 @@ def _refusal(error: ValidationError, message: Any, value: bytes) -> Refusal:
         if only["type"] == "json_invalid":
             return Refusal(
                 "unreadable",
-                f"the record is no JSON: {only['ctx']['error']}; found are {len(value)} bytes that begin"
-                f" with {value[:60]!r}; allowed is a JSON object in UTF-8",
+                f"the record is not JSON: {only['ctx']['error']}; found {len(value)} bytes that begin"
+                f" with {value[:60]!r}; expected a JSON object in UTF-8",
             )
-    return Refusal("invalid", complaints(error, contract.json_schema(message)))
+    return Refusal("invalid", describe_errors(error, contract.build_schema(message)))

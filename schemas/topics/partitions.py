@@ -1,13 +1,11 @@
-"""Keys and partitions: where a record belongs, by the partitioner of Kafka's own Java producer.
+"""Keys and partitions of records, as Kafka's Java producer assigns them.
 
-A cluster has one writer because all its records meet in one partition (`misplaced` finds those that
-do not), and because a record is keyed by the cluster that it speaks of (`mislabelled`). So the
-partitioner is part of the contract: murmur2 of the key's bytes with the sign bit cleared, modulo
-the number of partitions. librdkafka's default is another one: its `partitioner` must be set to
-`murmur2_random`.
+All records of a cluster must be in one partition, because the cluster has one writer. The
+partitioner is therefore part of the contract: murmur2 of the key with the sign bit cleared, modulo
+the number of partitions. librdkafka needs `partitioner=murmur2_random`. `check_partition` refuses
+records in a wrong partition, `check_key` records whose key does not match their content.
 
-The topics whose key is a partition (`clock`, `journal`) are written to that partition by number and
-are no matter for `misplaced`.
+`clock` and `journal`, whose key is a partition number, are written to that partition directly.
 """
 
 from functools import lru_cache
@@ -17,7 +15,7 @@ from schemas.base.refusals import Refusal
 from schemas.messages.collect import key_node
 from schemas.topics.catalog import key_of, node_key
 
-#: Longest key that is read; "cluster/node" with names of 253 characters stays below it.
+#: Longest key that is read; "cluster/node" with names of 253 characters is shorter.
 KEY_BYTES_MAX = 2_048
 
 _MULTIPLIER = 0x5BD1E995
@@ -26,7 +24,7 @@ _UINT32 = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    """Return the unsigned 32-bit MurmurHash2 of the data, with Kafka's seed."""
     length = len(data)
     hashed = _SEED ^ length
     whole = length & ~3
@@ -42,16 +40,16 @@ def murmur2(data: bytes) -> int:
 
 @lru_cache(maxsize=32_768)
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition of `partitions` that records with this key belong to."""
+    """Return the partition of records with this key."""
     if partitions < 1:
         raise ValueError(f"a topic has at least one partition; got {partitions}")
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def misplaced(key: bytes | None, partition: int, partitions: int) -> Refusal | None:
-    """A refusal if a record with this key does not belong to the partition that it was found in."""
+def check_partition(key: bytes | None, partition: int, partitions: int) -> Refusal | None:
+    """Return a refusal if a record with this key does not belong to the partition it was found in."""
     if key is None:
-        return Refusal("misplaced", "the record has no key; its key decides where it belongs")
+        return Refusal("misplaced", "the record has no key; the key determines its partition")
     if len(key) > KEY_BYTES_MAX:
         return Refusal(
             "limit", f"the key has {len(key)} bytes; allowed are at most {KEY_BYTES_MAX}"
@@ -66,25 +64,25 @@ def misplaced(key: bytes | None, partition: int, partitions: int) -> Refusal | N
     )
 
 
-def mislabelled(topic: str, key: bytes | None, message: Any) -> Refusal | None:
-    """A refusal if a message speaks of another cluster, node or partition than its key says."""
+def check_key(topic: str, key: bytes | None, message: Any) -> Refusal | None:
+    """Return a refusal if the key is not the one that the message must have."""
     expected = key_of(topic, message)
     if key == expected.encode():
         return None
     return Refusal(
         "misplaced",
-        f"the key is {'missing' if key is None else repr(key[:60])}; a record of {topic} that says this"
-        f" must have the key {expected[:120]!r}",
+        f"the key is {'missing' if key is None else repr(key[:60])}; expected {expected[:120]!r} for this"
+        f" record of {topic}",
     )
 
 
 @lru_cache(maxsize=1_024)
-def partition_numbers(cluster: str, partitions: int) -> tuple[int, ...]:
-    """For each partition, the least `number` of a collect policy whose key hashes to it."""
-    found: dict[int, int] = {}
+def find_policy_numbers(cluster: str, partitions: int) -> tuple[int, ...]:
+    """Return for each partition the smallest `number` of a collect policy whose key hashes to it."""
+    numbers: dict[int, int] = {}
     number = 0
-    while len(found) < partitions:
+    while len(numbers) < partitions:
         key = node_key(cluster, key_node(number))
-        found.setdefault(partition_for(key.encode(), partitions), number)
+        numbers.setdefault(partition_for(key.encode(), partitions), number)
         number += 1
-    return tuple(found[partition] for partition in range(partitions))
+    return tuple(numbers[partition] for partition in range(partitions))

@@ -1,7 +1,6 @@
-"""Where a message belongs: its key, its partition and the timestamp of its record.
+"""Key, partition and timestamp of the record of a message.
 
-All three follow from the message alone, so a file of messages needs nothing beside it, and
-producing it twice produces the same records.
+All three follow from the message alone, so producing a file of messages twice gives the same records.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import Topic, node_key
 
-#: Field with the time that a message is about. The other messages have none.
+#: Field with the time of a message. Messages that are not listed have no time.
 _TIME_FIELDS: dict[type, str] = {
     NodeUsage: "sampled_at_ms",
     SchedulingRequest: "requested_at_ms",
@@ -39,18 +38,15 @@ _TIME_FIELDS: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a message belongs."""
-
+class RecordPlace:
     key: bytes
     partition: int | None
-    """None: the one that murmur2 of the key says."""
+    """None: the partition follows from the key by murmur2."""
     timestamp_ms: int | None
     """None: the time of writing."""
 
 
-def place(topic: Topic, message: Any) -> Place:
-    """Where a message of this topic belongs."""
+def place_record(topic: Topic, message: Any) -> RecordPlace:
     field = _TIME_FIELDS.get(type(message))
     timestamp_ms = getattr(message, field) if field is not None else None
     partition = None
@@ -63,4 +59,4 @@ def place(topic: Topic, message: Any) -> Place:
         key = str(partition)
     else:
         key = message.topic
-    return Place(key.encode(), partition, timestamp_ms)
+    return RecordPlace(key.encode(), partition, timestamp_ms)

@@ -1,8 +1,7 @@
-"""Fields of a record that its reader passes over: a newer producer's, or mistyped ones.
+"""Find fields of a record that its reader ignores: mistyped ones, or those of a newer producer.
 
-Readers ignore what they do not know, so that a producer may be newer. So a mistyped optional field
-changes nothing in silence; who writes a record by hand is notified of it, with the field that may
-be meant.
+Readers ignore unknown fields, so a mistyped optional field has no effect and causes no error.
+Commands that accept records written by hand warn about such fields and suggest the right name.
 """
 
 from collections.abc import Iterator
@@ -12,68 +11,65 @@ from typing import Any
 
 import orjson
 
-from schemas.base.contract import JsonSchema, json_schema
-from schemas.topics.codec import message_of
+from schemas.base.contract import JsonSchema, build_schema
+from schemas.topics.codec import select_class
 
-#: Most unknown fields of one record that are named.
+#: Unknown fields reported per record.
 UNKNOWN_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
-    """A field that no reader of this version knows."""
-
     path: str
-    """Where it is; items of lists as `[]`, so that a fault of every item is one."""
+    """Path of the field; `[]` stands for every item of a list."""
     close: str | None
-    """A field of the same object that it may be meant to be."""
+    """A known field of the same object with a similar name."""
 
     def __str__(self) -> str:
-        meant = f"; did you mean {self.close}?" if self.close else ""
-        return f"{self.path} is no field that is read{meant}"
+        hint = f"; did you mean {self.close}?" if self.close else ""
+        return f"{self.path} is not a known field{hint}"
 
 
-def unknown_fields(topic: str, value: bytes) -> list[UnknownField]:
-    """Each unknown field of a record that could be read, once."""
-    schema = json_schema(message_of(topic, value)[0])
+def find_unknown_fields(topic: str, value: bytes) -> list[UnknownField]:
+    """Return each unknown field of a valid record once."""
+    schema = build_schema(select_class(topic, value)[0])
     try:
         record = orjson.loads(value)
     except orjson.JSONDecodeError:
-        return []  # NaN is read, and is no JSON
-    found: dict[UnknownField, None] = {}
-    for field in _below(record, schema, schema, ""):
-        found[field] = None
-        if len(found) == UNKNOWN_MAX:
+        return []  # the validator accepts NaN, which is not JSON
+    fields: dict[UnknownField, None] = {}
+    for field in _walk(record, schema, schema, ""):
+        fields[field] = None
+        if len(fields) == UNKNOWN_MAX:
             break
-    return list(found)
+    return list(fields)
 
 
-def _below(value: Any, schema: JsonSchema, root: JsonSchema, path: str) -> Iterator[UnknownField]:
-    schema = _resolved(value, schema, root)
+def _walk(value: Any, schema: JsonSchema, root: JsonSchema, path: str) -> Iterator[UnknownField]:
+    schema = _resolve(value, schema, root)
     if isinstance(value, list):
         for item in value:
-            yield from _below(item, schema.get("items", {}), root, f"{path}[]")
+            yield from _walk(item, schema.get("items", {}), root, f"{path}[]")
         return
     if not isinstance(value, dict):
         return
     known = schema.get("properties")
     entries = schema.get("additionalProperties", {})
-    for name, each in value.items():
-        where = f"{path}.{name}" if path else name
+    for name, entry in value.items():
+        entry_path = f"{path}.{name}" if path else name
         if known is None:
             if isinstance(entries, dict):
-                yield from _below(each, entries, root, f"{path}[]")
+                yield from _walk(entry, entries, root, f"{path}[]")
         elif name in known:
-            yield from _below(each, known[name], root, where)
+            yield from _walk(entry, known[name], root, entry_path)
         else:
             free = [other for other in known if other not in value]
             close = get_close_matches(name, free, n=1)
-            yield UnknownField(where, close[0] if close else None)
+            yield UnknownField(entry_path, close[0] if close else None)
 
 
-def _resolved(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """The schema itself: behind references, beside a permitted null, of the kind that a record
-    names."""
+def _resolve(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    """Follow references, skip a permitted null, and choose the kind that the record names."""
     while True:
         if "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -81,9 +77,9 @@ def _resolved(value: Any, schema: JsonSchema, root: JsonSchema) -> JsonSchema:
             schema = next(each for each in schema["anyOf"] if each.get("type") != "null")
         elif "discriminator" in schema:
             kind = schema["discriminator"]
-            named = value.get(kind["propertyName"]) if isinstance(value, dict) else None
-            if named not in kind["mapping"]:
+            tag = value.get(kind["propertyName"]) if isinstance(value, dict) else None
+            if tag not in kind["mapping"]:
                 return {}
-            schema = {"$ref": kind["mapping"][named]}
+            schema = {"$ref": kind["mapping"][tag]}
         else:
             return schema

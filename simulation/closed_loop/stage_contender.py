@@ -119,7 +119,7 @@ class StageContender:
         self._unread.append(written)
 
     def _tick(self) -> None:
-        self._connected.rules.clock(self._now_ms)
+        self._connected.rules.advance_clock(self._now_ms)
         self.send("clock", ClockTick(partition=self._partition, now_ms=self._now_ms))
 
     def _carry_out(self, now_ms: int) -> None:

@@ -9,7 +9,7 @@ Messages go out through a function; the caller sets the time.
 from collections.abc import Callable
 from typing import Any
 
-from connectors.ports.at_once import all_at_once, at_once
+from connectors.ports.at_once import collect_at_once, run_at_once
 from connectors.ports.command_rules import Command, CommandRules
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.outcomes import CommandOutcome
@@ -33,7 +33,7 @@ class ConnectedCluster:
 
     def begin(self, list_id: str) -> None:
         """Send a full list."""
-        for topic, message in all_at_once(self._watch.full_list(list_id)):
+        for topic, message in collect_at_once(self._watch.full_list(list_id)):
             self._send(topic, message)
 
     def apply_policy(self, document: str, reason: str) -> None:
@@ -48,14 +48,14 @@ class ConnectedCluster:
 
     def publish(self) -> None:
         """Send what has changed since the last time."""
-        for topic, message in all_at_once(self._watch.changes()):
+        for topic, message in collect_at_once(self._watch.changes()):
             self._send(topic, message)
 
     def carry_out(self, command: Command) -> CommandOutcome | None:
         """Carry out a command and report it; None: there is nothing to report."""
         if command.cluster != self.cluster.name:
             return None
-        outcome = at_once(self.rules.carry_out(command))
+        outcome = run_at_once(self.rules.carry_out(command))
         if outcome is not None:
             self._send("command-outcomes", outcome)
         elif isinstance(command, PlacementDecision) and command.outcome == "refused":

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from connectors.process.child_process import made_once
+from connectors.process.child_process import create_once
 from connectors.process.terminal import echo
 from schemas.settings.announcement import cache_directory
 
@@ -74,7 +74,7 @@ def build(module: Path | None = None) -> Path:
     for name in _SOURCES:
         digest.update((source / name).read_bytes())
     binary = cache_directory() / f"control-plane-{digest.hexdigest()[:12]}"
-    return made_once(binary, partial(_build, source))
+    return create_once(binary, partial(_build, source))
 
 
 def _build(source: Path, binary: Path) -> None:

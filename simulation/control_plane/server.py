@@ -23,7 +23,7 @@ import orjson
 from connectors.kubernetes.api.access import access
 from connectors.kubernetes.api.server import ApiServer
 from connectors.process.child_process import Startable
-from connectors.process.local_ports import HOST, free_port, own_address
+from connectors.process.local_ports import HOST, find_free_port, find_own_address
 from simulation.control_plane.build import ControlPlaneUnavailable
 from simulation.control_plane.process import Health, Part
 from simulation.control_plane.users import (
@@ -78,7 +78,7 @@ class ControlPlane(Startable):
     controllers: Part = field(init=False)
     kwok: Part = field(init=False)
     # An API server passes nothing on to a loopback address.
-    _kubelet_host: str = field(default_factory=own_address, init=False)
+    _kubelet_host: str = field(default_factory=find_own_address, init=False)
     _tokens: dict[str, str] = field(default_factory=dict, init=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False)
 
@@ -163,7 +163,7 @@ class ControlPlane(Startable):
     def _prepare(self) -> None:
         """Choose ports, and write all that the parts read."""
         taken: set[int] = set()
-        self._ports = {name: free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
+        self._ports = {name: find_free_port(taken) for name in ("etcd", "peer", "api", "kwok")}
         self.directory.mkdir(parents=True, exist_ok=True)
         self._tokens = write_tokens(self._file("tokens.csv"))
         for user, token in self._tokens.items():

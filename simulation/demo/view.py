@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.queries.wording import sentence
-from schemas.base.printable import printable
+from schemas.base.printable import replace_unprintable
 from schemas.topics.codec import decode
 from simulation.closed_loop.measures import HOT_CPU
 from simulation.closed_loop.scenario import Array
@@ -97,7 +97,9 @@ class Display:
 
     def print(self, line: str) -> None:
         """Print a line."""
-        self._console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(
+            replace_unprintable(line), markup=False, highlight=False, soft_wrap=True
+        )
 
     def show(self, moment: Moment) -> None:
         """Show a moment, unless another one was shown just before."""
@@ -142,7 +144,7 @@ def _head(moment: Moment, width: int) -> RenderableType:
         ("loadstream demo  ", "bold"), f"{speed:.0f} times as fast as the clock  ",
         ("━" * done, "cyan"), ("━" * (bar - done), "bright_black"),
     )  # fmt: skip
-    lines = (first, Text(moment.line, "bold"), Text(printable(moment.note), "dim"))
+    lines = (first, Text(moment.line, "bold"), Text(replace_unprintable(moment.note), "dim"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)
@@ -173,7 +175,7 @@ def _cells(moment: Moment, node: int) -> list[RenderableType]:
     filled = min(_BAR_CELLS, round(cpu * _BAR_CELLS))
     bar = Text.assemble(("█" * filled, style), ("·" * (_BAR_CELLS - filled), "bright_black"))
     return [
-        Text(printable(machine.name)),
+        Text(replace_unprintable(machine.name)),
         bar,
         Text(f"{cpu:.0%}", style),
         f"{memory:.0%}",

@@ -15,7 +15,7 @@ from typing import Any
 
 from connectors.brokers.embedded import EmbeddedBroker
 from connectors.queries.wording import sentence
-from schemas.base.quantities import amount
+from schemas.base.quantities import parse_amount
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from simulation.kubernetes_demo.runner import policy
@@ -45,7 +45,7 @@ class Seen:
                 self.allocatable_millicores.pop(message.node, None)
             else:
                 cpu = str(message.allocatable.get("cpu", "0"))
-                self.allocatable_millicores[message.node] = amount("cpu", cpu)
+                self.allocatable_millicores[message.node] = parse_amount("cpu", cpu)
         elif isinstance(message, PodLifecycle):
             if message.event in ("deleted", "finished"):
                 self.pods.pop(message.pod.uid, None)

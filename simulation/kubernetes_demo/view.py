@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from schemas.base.printable import printable
+from schemas.base.printable import replace_unprintable
 from simulation.kubernetes_demo.load import NODE_MILLICORES
 from simulation.kubernetes_demo.story import HOT_PERCENT, Look, Observed
 
@@ -61,7 +61,7 @@ def render(look: Look, observed: Observed) -> RenderableType:
     )  # fmt: skip
     said = [Text(line(look, observed)), legend]
     if observed.why:
-        said.append(Text(f"newest eviction: {printable(observed.why)}", style="dim"))
+        said.append(Text(f"newest eviction: {replace_unprintable(observed.why)}", style="dim"))
     title = f"{len(nodes)} nodes of a real control plane"
     return Group(Panel(cells, title=title, border_style="blue"), *said)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from connectors.kafka.client import connect
-from connectors.kafka.extents import extents_of
+from connectors.kafka.extents import read_topic_extents
 from connectors.kafka.producer import Sender
 from connectors.kafka.reader import Gap, Reader
 from schemas.base.refusals import Refusal
@@ -29,7 +29,9 @@ class Wire:
         connection = connect(settings)
         self._sender = Sender(connection, linger_ms=2)
         starts = {
-            (topic, each.partition): 0 for topic in topics for each in extents_of(connection, topic)
+            (topic, each.partition): 0
+            for topic in topics
+            for each in read_topic_extents(connection, topic)
         }
         self._reader = Reader(connection, starts, fetch_wait_ms=20)
         self.send = self._sender.send

@@ -14,12 +14,12 @@ clock had been ahead; and so does a node that was removed and added again under 
 
 from collections import Counter
 
-from schemas.base.refusals import Refusal, from_the_future
+from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode_fields
-from schemas.topics.partitions import misplaced
+from schemas.topics.partitions import check_partition
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.known_sample import KnownSample, decode_known
 from streams.aggregate.lifetimes import MemberLifetimes
@@ -54,7 +54,7 @@ class SampleIntake:
 
     def apply(self, record: InputRecord) -> Refusal | None:
         """Take a record in, or say why not."""
-        refusal = misplaced(record.key, record.partition, self._partitions)
+        refusal = check_partition(record.key, record.partition, self._partitions)
         if refusal is not None:
             return refusal
         node = self._state.nodes.get(node_of(record))
@@ -186,7 +186,7 @@ class SampleIntake:
     def _from_the_future(self, at_ms: int, record: InputRecord) -> Refusal | None:
         if record.timestamp_ms < 0:
             return None  # the record has no timestamp to hold its sample against
-        return from_the_future(at_ms, record.timestamp_ms, self._limits.future_ms)
+        return check_not_future(at_ms, record.timestamp_ms, self._limits.future_ms)
 
     def _was_set_back(self, node: NodeWindows, reading: SampleFigures) -> bool:
         """Whether a node's newest sample is the odd one out, and not the one that comes after it."""

@@ -15,13 +15,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.base.refusals import Refusal, from_the_future
+from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.clock import AHEAD_MAX_MS, ClockTick
 from schemas.messages.policies import PolicyRecord
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import PARTITION, row_key
 from schemas.topics.codec import decode, encode
-from schemas.topics.partitions import mislabelled, misplaced
+from schemas.topics.partitions import check_key, check_partition
 from streams.cluster import failures
 from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows
@@ -128,7 +128,7 @@ class ClusterStage:
         return entry
 
     def _check_message(self, message: Any, record: InputRecord, names: set[str]) -> Refusal | None:
-        refusal = misplaced(record.key, self.partition, self.partitions) or mislabelled(
+        refusal = check_partition(record.key, self.partition, self.partitions) or check_key(
             record.topic, record.key, message
         )
         if refusal is not None:
@@ -150,7 +150,7 @@ class ClusterStage:
             )
         if refused_at_ms is None:
             return None
-        return from_the_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
+        return check_not_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
 
     def prepare(self) -> bool:
         """Get clusters ready for their next rounds, a few nodes a call."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.base.refusals import Refusal, from_the_future
+from schemas.base.refusals import Refusal, check_not_future
 from schemas.messages.clock import ClockTick
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
@@ -217,7 +217,7 @@ class ClusterState:
         if metric.updated_at_ms is None or self.now_ms is None:
             return None
         limit_ms = self.policy.metric_future_seconds * 1000
-        return from_the_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
+        return check_not_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
 
     def _foreign(self, metric: NodeMetric) -> Refusal | None:
         """Refuse what the node cannot have used, or an earlier node of its name has used."""

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amounts
+from schemas.base.capacity import merge_raw_allocatable
+from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod
@@ -116,9 +116,11 @@ class Node:
     def describe(self, state: NodeState | None) -> None:
         """Take over what Kubernetes says; None: the node was removed."""
         self.state = state
-        self.allocatable = {} if state is None else amounts(state.allocatable)
-        self.installed = {} if state is None else amounts(state.capacity)
-        self.capacity = node_capacity(self.allocatable, {} if state is None else state.annotations)
+        self.allocatable = {} if state is None else parse_amounts(state.allocatable)
+        self.installed = {} if state is None else parse_amounts(state.capacity)
+        self.capacity = merge_raw_allocatable(
+            self.allocatable, {} if state is None else state.annotations
+        )
         self.update_thresholds()
 
     def forget_usage(self) -> None:

@@ -45,7 +45,7 @@ class Drains(TrackedRows[str, DrainRow]):
         if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
             return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
         before = self.rows.get(row.node)
-        if self.lifecycle.policy.dry_for("drain") and (before is None or before.dry_run):
+        if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
@@ -96,7 +96,7 @@ class Drains(TrackedRows[str, DrainRow]):
             if row.dry_run:
                 begun = self._note(row, left, protected, begun, cause)
                 continue
-            for held in () if self.lifecycle.policy.dry_for("drain") else left:
+            for held in () if self.lifecycle.policy.is_dry_for("drain") else left:
                 if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
                     begun += self._migrate(row, held, cause)
             if row.drained != (not left):

@@ -136,7 +136,7 @@ class Execution:
                           f"the room on {node} is lost"),
                 reserved=None, target_node=None,
             )  # fmt: skip
-        dry = row.dry_run or lifecycle.policy.dry_for(row.trigger)
+        dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
         if row.reserved is not None:
             if not dry:
                 return row
@@ -183,7 +183,7 @@ class Execution:
         lifecycle = self.lifecycle
         args = lifecycle.policy.migration
         attempt = row.attempts + 1
-        dry = row.dry_run or lifecycle.policy.dry_for(row.trigger)
+        dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
         end_ms = min(row.deadline_ms, cause.now_ms + DRY_LASTS_MS) if dry else row.deadline_ms
         policy = _POLICIES.get(pod.labels.get(EVICT_POLICY_LABEL, ""), args.eviction_policy)
         soft = policy == "SoftEviction"

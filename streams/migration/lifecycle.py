@@ -138,7 +138,7 @@ class MigrationLifecycle:
             phase=phase,
             trigger=proposal.trigger,
             cause=proposal.reason[:_TEXT_MAX],
-            dry_run=proposal.dry_run or self.policy.dry_for(proposal.trigger),
+            dry_run=proposal.dry_run or self.policy.is_dry_for(proposal.trigger),
             deadline_ms=min(cause.now_ms + ttl_ms, EPOCH_MS_MAX),
             created_at_ms=cause.now_ms,
             changed_at_ms=cause.now_ms,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.base.quantities import amount_of, nanos
+from schemas.base.quantities import parse_nanos, round_amount
 from schemas.messages.pods import Container, HostPort, Pod
 
 #: Requests that scores by requests assume for containers without a request.
@@ -53,7 +53,7 @@ def pod_demand(pod: Pod) -> PodDemand:
             for port in container.host_ports
         ),
         best_effort=not any(
-            nanos(amounts.get(resource, "0")) > 0
+            parse_nanos(amounts.get(resource, "0")) > 0
             for container in (*pod.containers, *pod.init_containers)
             for amounts in (container.requests, container.limits)
             for resource in ("cpu", "memory")
@@ -96,10 +96,10 @@ def _add_up(pod: Pod, field: str, missing: Mapping[str, str] = _NOTHING) -> dict
         running[resource] = max(running.get(resource, 0), amount)
     for resource, text in pod.overhead.items():
         if field == "requests" or running.get(resource, 0) > 0:
-            running[resource] = running.get(resource, 0) + nanos(text)
-    return {resource: amount_of(resource, amount) for resource, amount in running.items()}
+            running[resource] = running.get(resource, 0) + parse_nanos(text)
+    return {resource: round_amount(resource, amount) for resource, amount in running.items()}
 
 
 def _add(total: dict[str, int], quantities: Mapping[str, str]) -> None:
     for resource, text in quantities.items():
-        total[resource] = total.get(resource, 0) + nanos(text)
+        total[resource] = total.get(resource, 0) + parse_nanos(text)

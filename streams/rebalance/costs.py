@@ -7,7 +7,7 @@ only. Source: docs/reference/upstream.md B4.2, B5.2.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from schemas.base.quantities import nanos
+from schemas.base.quantities import parse_nanos
 from schemas.messages.pods import Container, Pod
 from streams.pods.demand import PodDemand
 from streams.pods.priority import QOS_CLASS_LABEL, priority_class
@@ -98,9 +98,9 @@ def _quality(containers: tuple[tuple[_Amounts, _Amounts], ...]) -> str:
     for requested, allowed in containers:
         for total, amounts in ((requests, requested), (limits, allowed)):
             for name, text in amounts:
-                if nanos(text) > 0:
-                    total[name] = total.get(name, 0) + nanos(text)
-        limited &= sum(nanos(text) > 0 for _, text in allowed) == 2
+                if parse_nanos(text) > 0:
+                    total[name] = total.get(name, 0) + parse_nanos(text)
+        limited &= sum(parse_nanos(text) > 0 for _, text in allowed) == 2
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if limited and requests == limits else "Burstable"

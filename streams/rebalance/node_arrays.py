@@ -22,7 +22,7 @@ from operator import and_
 
 import numpy as np
 
-from schemas.base.capacity import raw_allocatable
+from schemas.base.capacity import parse_raw_allocatable
 from schemas.base.message import AMOUNT_MAX
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
@@ -279,7 +279,7 @@ def _added(
 
 
 def _capacity(node: Node, universe: Universe) -> Amounts:
-    raw = raw_allocatable({} if node.state is None else node.state.annotations)
+    raw = parse_raw_allocatable({} if node.state is None else node.state.annotations)
     allocatable = node.allocatable
     if raw is not None:
         allocatable = {**allocatable, **raw} if universe.differences.merged_capacity else raw

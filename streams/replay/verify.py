@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import orjson
 
-from schemas.storage.tables import of_cluster
+from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
 from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording
@@ -136,7 +136,7 @@ class Verification:
             (
                 RowChange(key, value)
                 for key, value in self._rows.items()
-                if cluster is None or of_cluster(key, self.partition, cluster)
+                if cluster is None or is_of_cluster(key, self.partition, cluster)
             ),
         )
         return stored
@@ -212,7 +212,7 @@ class Verification:
             {
                 key: value
                 for key, value in whole.rows.items()
-                if of_cluster(key, self.partition, cluster)
+                if is_of_cluster(key, self.partition, cluster)
             },
         )
 

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from schemas.base.limits import PIECE_BYTES_MAX, PIECE_HEAD_BYTES_MAX
-from schemas.base.pieces import split
+from schemas.base.pieces import split_pieces
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointEnd, CheckpointPiece
 from schemas.topics.codec import decode_as
@@ -94,7 +94,9 @@ class Cutter:
             self._content += value
             full = len(self._content) // self._piece_bytes * self._piece_bytes
             if full:
-                yield from map(self._piece, split(bytes(self._content[:full]), self._piece_bytes))
+                yield from map(
+                    self._piece, split_pieces(bytes(self._content[:full]), self._piece_bytes)
+                )
                 del self._content[:full]
 
     def close(self) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.base.refusals import Refusal
-from schemas.messages.dead_letters import dead_letter, in_parts
+from schemas.messages.dead_letters import build_dead_letter, split_letter
 from schemas.topics.codec import encode
 from streams.stage.records import InputRecord, OutputRecord
 
@@ -26,7 +26,7 @@ def buried(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
     They are written with the time of writing: an old record's own time is in the letter, and as the
     letter's it would let retention delete it at once.
     """
-    letter = dead_letter(
+    letter = build_dead_letter(
         record.topic,
         record.partition,
         record.offset,
@@ -37,5 +37,5 @@ def buried(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
     )
     return [
         OutputRecord(topic=DEAD_LETTERS_TOPIC, key=record.topic, value=encode(part))
-        for part in in_parts(letter)
+        for part in split_letter(letter)
     ]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from schemas.base.limits import PIECE_BYTES_MAX
-from schemas.base.pieces import split
+from schemas.base.pieces import split_pieces
 from schemas.base.refusals import Refusal
 from schemas.messages.journal import JournalRecord
 from schemas.storage.tables import PARTITION, kind_of_key
@@ -96,7 +96,7 @@ def batch(
             *(each.value for each in outputs),
         )
     )
-    parts = split(content, PART_BYTES)
+    parts = split_pieces(content, PART_BYTES)
     head = {
         "schema_version": 1,
         "partition": partition,

@@ -10,7 +10,7 @@ import orjson
 
 from schemas.base.limits import PIECE_HEAD_BYTES_MAX
 from schemas.base.refusals import Refusal
-from schemas.messages.journal import InputRun, JournalRecord, cut
+from schemas.messages.journal import InputRun, JournalRecord, split_content
 from schemas.topics.codec import decode_as
 from streams.stage.records import OutputRecord, RowChange
 
@@ -58,7 +58,7 @@ def whole(parts: Sequence[Record]) -> JournalBatch:
         ValueError: the content is not what its index says.
     """
     head = parts[0][0]
-    index, of_rows, of_outputs = cut(b"".join(content for _, content in parts))
+    index, of_rows, of_outputs = split_content(b"".join(content for _, content in parts))
     return JournalBatch(
         head.epoch,
         head.sequence,

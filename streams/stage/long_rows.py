@@ -17,7 +17,7 @@ from hashlib import sha256
 import orjson
 
 from schemas.base.limits import PIECE_BYTES_MAX
-from schemas.base.pieces import split
+from schemas.base.pieces import split_pieces
 from schemas.storage.tables import kind_of_key
 from streams.stage.records import DamagedTable, RowChange
 
@@ -54,7 +54,7 @@ def records(change: RowChange, present: Iterable[str]) -> Iterator[RowChange]:
         version = _version(value)
         chunks = [
             RowChange(_chunk_key(change.key, version, number), piece)
-            for number, piece in enumerate(split(value, CHUNK_BYTES))
+            for number, piece in enumerate(split_pieces(value, CHUNK_BYTES))
         ]
         value = _MARK + orjson.dumps({"version": version, "chunks": len(chunks)})
     yield from chunks

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from connectors.kafka.reader import RECORDS_MAX, Gap, PartitionReader, Record
-from connectors.kafka.reconnect import connected, passes
+from connectors.kafka.reconnect import connect_client, is_temporary
 from schemas.settings.connection import KafkaSettings
 from streams.stage.records import InputRecord
 
@@ -83,7 +83,7 @@ async def read_pieces(
                     yield piece
                     first = piece[-1].offset + 1
         except KafkaError as error:
-            if not passes(error):
+            if not is_temporary(error):
                 raise
             logger.warning(
                 "topic %s, partition %d: reading again from offset %d: %s",
@@ -106,7 +106,7 @@ async def _connected_pieces(
 ) -> AsyncGenerator[list[Record], None]:
     """Pieces as long as the brokers answer."""
     place = (topic, partition)
-    reader = await connected(
+    reader = await connect_client(
         lambda: PartitionReader(
             settings,
             {place: first},

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from schemas.settings.connection import KafkaSettings
-from schemas.storage.tables import of_cluster
+from schemas.storage.tables import is_of_cluster
 from streams.stage.packing import put
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches, BatchLimits
@@ -171,5 +171,5 @@ class StageRunner:
         changes = chain(
             *self._durability.unwritten(partition), self.pipeline.rows_under_way(partition)
         )
-        put(rows, (change for change in changes if of_cluster(change.key, partition, cluster)))
+        put(rows, (change for change in changes if is_of_cluster(change.key, partition, cluster)))
         return rows

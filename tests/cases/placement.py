@@ -3,8 +3,8 @@
 from typing import Any
 
 from connectors.kubernetes.watch.claims import Claims
-from connectors.kubernetes.watch.pods import pod as read_pod
-from connectors.kubernetes.watch.records import values_of
+from connectors.kubernetes.watch.pods import convert_pod as read_pod
+from connectors.kubernetes.watch.records import encode_values
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.migrations import MigrationStatus
@@ -50,7 +50,7 @@ def count_native_sidecars(reverse: bool) -> str:
 
 
 def _read(found: dict[str, Any]) -> Pod:
-    read = values_of(Pod, read_pod(found, Claims())).read()
+    read = encode_values(Pod, read_pod(found, Claims())).read()
     assert isinstance(read, Pod), read
     return read
 

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from connectors.kubernetes.sources.clock_skew import Answered
-from connectors.kubernetes.sources.collector import keep_possible
+from connectors.kubernetes.sources.collector import drop_impossible
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth, SourceReport
 from connectors.kubernetes.sources.http import HttpAnswer
@@ -20,7 +20,7 @@ from connectors.kubernetes.sources.kubelet.summary import KubeletSummary
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from tests.cases.case import case, cases
 from tests.connectors.kubernetes.sources.builders import (
     container_lines,
@@ -66,7 +66,7 @@ def _ask(
         known = directory or directory_of({"n1": {}, "n2": {}})
         outcomes: list[list[NodeUsage] | SourceFailed] = []
         async with playing(answer) as url, api_server("http://nowhere.invalid") as api:
-            read = validated(PrometheusSettings, {**given, "url": url})
+            read = build_model(PrometheusSettings, {**given, "url": url})
             source = Prometheus(read, context(api, known, lambda: at_ms[0]))
             async with at_work(source):
                 for poll in polls:
@@ -171,7 +171,7 @@ def _kubelet(*scrapes: tuple[int, list[Any]]) -> list[str]:
         at_ms = _T0 + seconds * 1_000
         body = exposition([*node_lines(1_000 + seconds, 2**33, at_ms), *lines])
         sample = source.measured("n1", HttpAnswer(body, Answered(at_ms, at_ms + 50, None)))
-        sample = keep_possible(sample, {}, source.health) if sample else None
+        sample = drop_impossible(sample, {}, source.health) if sample else None
         pods = {pod.name: pod.usage for pod in sample.pods} if sample else {}
         usage = pods.get("a", {})
         memory = usage.get("memory")
@@ -225,7 +225,7 @@ def skip_zero_points_of_nodes() -> str:
     sample = source.measured(
         "n1", HttpAnswer(json.dumps(body).encode(), Answered(at_ms, at_ms, None))
     )
-    possible = keep_possible(sample, {}, source.health) if sample else None
+    possible = drop_impossible(sample, {}, source.health) if sample else None
     return "no sample" if possible is None else str(possible.usage)
 
 
@@ -249,7 +249,7 @@ def reject_rates_beyond_capacity(cpu: int) -> str:
     usage = {"cpu": cpu, "memory": 2**30}
     sample = NodeUsage(cluster="c", node="n1", sampled_at_ms=_T0, usage=usage)
     health = SourceHealth("test", lambda: _T0)
-    kept = keep_possible(sample, {"cpu": 8_000, "memory": 2**35}, health)
+    kept = drop_impossible(sample, {"cpu": 8_000, "memory": 2**35}, health)
     if kept is not None:
         return str(kept.usage["cpu"])
     failures = {each.failure.cause for each in health.report().nodes if each.failure}
@@ -272,7 +272,7 @@ def read_the_token_at_each_poll() -> str:
         async def run() -> str:
             async with api_server("http://nowhere.invalid") as api:
                 known = context(api, directory_of({"n1": {}}))
-                source = Prometheus(validated(PrometheusSettings, settings), known)
+                source = Prometheus(build_model(PrometheusSettings, settings), known)
                 found = []
                 async with at_work(source):
                     for text in (None, "secret"):

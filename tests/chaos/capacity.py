@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from schemas.base.quantities import amount
+from schemas.base.quantities import parse_amount
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
@@ -68,12 +68,15 @@ class Capacity:
             case NodeState():
                 allocatable = message.allocatable
                 self._allocatable[message.node] = (
-                    amount("cpu", allocatable["cpu"]),
-                    amount("memory", allocatable["memory"]),
+                    parse_amount("cpu", allocatable["cpu"]),
+                    parse_amount("memory", allocatable["memory"]),
                 )
             case SchedulingRequest():
                 requests = message.pod.containers[0].requests
-                cpu, memory = amount("cpu", requests["cpu"]), amount("memory", requests["memory"])
+                cpu, memory = (
+                    parse_amount("cpu", requests["cpu"]),
+                    parse_amount("memory", requests["memory"]),
+                )
                 self._size[message.pod.uid] = cpu, memory
             case CommandOutcome() if message.result != "done":
                 taken = self._taken.get(message.pod.uid)

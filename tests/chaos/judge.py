@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from schemas.base.refusals import Refusal
 from schemas.messages.collect import CollectPolicyRecord
-from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.decisions import PlacementDecision
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import CLUSTER_TABLES, POSITION, row_key
@@ -233,7 +233,7 @@ def _foreign(history: History) -> Iterator[str]:
         if isinstance(letter := decode("dead-letters", record.value), DeadLetter)
     }
     buried = Counter(
-        (letter.partition, source_record(letter)[1] or b"")
+        (letter.partition, restore_record(letter)[1] or b"")
         for letter in letters.values()
         if letter.topic == journal.TOPIC
     )

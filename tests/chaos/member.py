@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from schemas.settings.connection import KafkaSettings
 from tests.chaos.plan import Scenario
 from tests.chaos.watched import Mark, Phase
@@ -19,7 +19,7 @@ class Member:
         self.mark = Mark(file)
         program = ("-m", "tests.chaos.watched", str(file))
         replicas = str(scenario.standby_replicas)
-        self.port = free_port(set())
+        self.port = find_free_port(set())
         self.worker = Worker(
             kafka, directory, program, standby_replicas=replicas, metrics_port=str(self.port)
         )

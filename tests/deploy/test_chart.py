@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from connectors.kubernetes.sources.known import known_settings
+from connectors.kubernetes.sources.registry import list_settings_classes
 from connectors.kubernetes.sources.settings import read_sources
 from connectors.process.logs import LogSettings
 from loadstream.commands import app
@@ -215,7 +215,7 @@ def test_a_changed_policy_is_applied_and_touches_nothing_else() -> None:
 def test_sources_are_sources_and_are_read_where_they_are_mounted() -> None:
     objects = render(_PRODUCTION)
     text = find(objects, "ConfigMap", "loadstream-sources-blue")["data"]["sources.yaml"]
-    assert read_sources(text, known_settings(), "sources.yaml")
+    assert read_sources(text, list_settings_classes(), "sources.yaml")
     spec = find(objects, "Deployment", "loadstream-collect-blue")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     (mount,) = (each for each in container["volumeMounts"] if each["name"] == "sources")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from tests.conftest import RunningBroker
 
 _ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ _READY_S = 120
 def test_what_the_script_installs_is_a_worker_that_is_healthy_and_ready(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    folder, port = tmp_path / "loadstream", free_port(set())
+    folder, port = tmp_path / "loadstream", find_free_port(set())
     subprocess.run(  # noqa: S603 - our own script
         ["sh", _ROOT / "deploy/install.sh", folder],  # noqa: S607
         cwd=_ROOT, env={**os.environ, "PYTHON": sys.executable}, check=True,

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from connectors.kubernetes.duties.telemetry import DutyTelemetry as DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.kubernetes.watch.collection import CollectionHealth
 from streams.stage.records import OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.worker.report.metrics import Metrics
@@ -60,16 +60,16 @@ def _exposed() -> dict[str, set[str]]:
 def _exposed_by_duties() -> dict[str, set[str]]:
     """The same of a process of all duties of a cluster."""
     telemetry, source = DutyTelemetry("c"), SourceHealth("s", lambda: 1)
-    source.succeeded("n")
-    source.clock("n", 1, from_receipt=False)
-    source.failed(SourceFailed("timeout", "no answer"))
+    source.record_success("n")
+    source.record_clock_skew("n", 1, from_receipt=False)
+    source.record_failure(SourceFailed("timeout", "no answer"))
     source.counts["samples"] += 1
     for duty in ("watch", "collect", "bind", "evict"):
-        telemetry.has_duty(duty)
-        telemetry.active(duty, active=True)
+        telemetry.add_duty(duty)
+        telemetry.set_active(duty, active=True)
     telemetry.watch(lambda: [CollectionHealth("/p", 1, 1, None, "", None, 0, {})])
     telemetry.collect(lambda: [source.report()])
-    telemetry.look(1)
+    telemetry.take_snapshot(1)
     return _series(telemetry.registry)
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from connectors.brokers.server import KafkaServer
 from connectors.kubernetes.api.server import ApiServer
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from simulation.control_plane import cluster
 from simulation.control_plane.audit import judge, read
 from simulation.control_plane.server import ControlPlane
@@ -70,7 +70,7 @@ class _Manifests:
         pod = find(objects, kind, name)["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.started += 1
-        home, port = self.directory / f"{name}-{self.started}", free_port(set())
+        home, port = self.directory / f"{name}-{self.started}", find_free_port(set())
         home.mkdir()
         settings = {each["name"]: each["value"] for each in container["env"]}
         if "LOADSTREAM_WORKER_METRICS_PORT" in settings:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import AggregatedUsage, NodeMetric, PodMetric
 from schemas.messages.nodes import NodeState, Taint
 from schemas.messages.pods import Container, OwnerReference, Pod, PodLifecycle, Toleration
@@ -45,12 +45,12 @@ def metric(item: Json) -> NodeMetric:
         node=item["node"],
         updated_at_ms=time_ms(item.get("updateTime")),
         report_interval_ms=None if interval_s is None else interval_s * 1000,
-        usage=None if item.get("nodeMetricNil") else amounts(item.get("nodeUsage", {})),
-        system_usage=amounts(item.get("systemUsage", {})),
+        usage=None if item.get("nodeMetricNil") else parse_amounts(item.get("nodeUsage", {})),
+        system_usage=parse_amounts(item.get("systemUsage", {})),
         aggregated=tuple(
             AggregatedUsage(
                 duration_ms=parse_duration_ms(entry["duration"]),
-                usage={kind: amounts(usage) for kind, usage in entry["usage"].items()},
+                usage={kind: parse_amounts(usage) for kind, usage in entry["usage"].items()},
             )
             for entry in item.get("aggregatedNodeUsages", ())
         ),
@@ -58,7 +58,7 @@ def metric(item: Json) -> NodeMetric:
             PodMetric(
                 namespace=reported["namespace"],
                 name=reported["name"],
-                usage=amounts(reported.get("usage", {})),
+                usage=parse_amounts(reported.get("usage", {})),
                 priority_class=reported.get("priorityClass", ""),
             )
             for reported in item.get("podsMetric", ())

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -129,7 +129,7 @@ class ClusterModel:
         if state.event == "removed":
             self.allocatable.pop(state.node, None)
         else:
-            self.allocatable[state.node] = amounts(state.allocatable)
+            self.allocatable[state.node] = parse_amounts(state.allocatable)
 
     def _apply_pod(self, lifecycle: PodLifecycle) -> None:
         pod = lifecycle.pod

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import orjson
 
-from connectors.ports.at_once import at_once
+from connectors.ports.at_once import run_at_once
 from connectors.ports.command_rules import Command, CommandRules
-from connectors.ports.sink import DONE, Attempt, Sink, SinkError, no_such_pod
+from connectors.ports.sink import DONE, Attempt, Sink, SinkError, report_pod_gone
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.evictions import EvictionCommand
 from schemas.topics.codec import decode
@@ -119,7 +119,7 @@ class WorldSink(Sink):
         pod = world.pods.get(decision.pod.uid)
         assert decision.node is not None
         if pod is None:
-            return no_such_pod("failed", "there is no such pod")
+            return report_pod_gone("failed", "there is no such pod")
         if problem := self._find_problem():
             return problem
         if pod.get("node") is not None:
@@ -134,7 +134,7 @@ class WorldSink(Sink):
         world = self._world
         pod = world.pods.get(command.pod.uid)
         if pod is None:
-            return no_such_pod("failed", "there is no such pod")
+            return report_pod_gone("failed", "there is no such pod")
         if problem := self._find_problem():
             return problem
         if pod.get("node") != command.node:
@@ -175,7 +175,7 @@ class BinderAndEvictor:
         """Carry out all commands that were published."""
         if self._faults.lasts("commands wait"):
             return
-        self._rules.clock(self._world.now_ms)
+        self._rules.advance_clock(self._world.now_ms)
         for topic in self._next_offsets:
             while record := self._log.get(topic, self._next_offsets[topic]):
                 self._next_offsets[topic] += 1
@@ -186,7 +186,7 @@ class BinderAndEvictor:
                         self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
-        outcome = at_once(self._rules.carry_out(command))
+        outcome = run_at_once(self._rules.carry_out(command))
         if outcome is not None and not self._faults.strikes("outcomes are not reported"):
             self._reported.append(outcome.command_id)
             self._log.send("command-outcomes", outcome, self._world.now_ms)

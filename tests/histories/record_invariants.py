@@ -1,7 +1,7 @@
 """What must hold of each record that a stage applied, and of the outputs that it caused."""
 
 from schemas.base.limits import VALUE_BYTES_MAX
-from schemas.messages.dead_letters import DeadLetter, joined, source_record
+from schemas.messages.dead_letters import DeadLetter, join_parts, restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.storage.tables import kind_of_key
 from schemas.topics.catalog import key_of
@@ -27,8 +27,8 @@ def check_dead_letters(applied: Applied) -> None:
         return
     parts = [decode(letter.topic, letter.value) for letter in letters]
     try:
-        letter = joined(part for part in parts if isinstance(part, DeadLetter))
-        found = letter.topic, letter.partition, letter.offset, *source_record(letter)
+        letter = join_parts(part for part in parts if isinstance(part, DeadLetter))
+        found = letter.topic, letter.partition, letter.offset, *restore_record(letter)
     except ValueError as error:
         raise Failure("a dead letter cannot be put together", str(error)) from error
     record = applied.record

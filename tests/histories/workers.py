@@ -12,7 +12,7 @@ from random import Random
 
 from schemas.base.limits import BATCH_BYTES_MAX, VALUE_BYTES_MAX
 from schemas.messages.clock import ClockTick
-from schemas.storage.tables import of_cluster
+from schemas.storage.tables import is_of_cluster
 from schemas.topics.catalog import CLUSTER_INPUTS
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.restore import restore
@@ -222,7 +222,9 @@ class ClusterWorker(Worker):
 
     def _recall(self, cluster: str) -> dict[str, bytes]:
         self.redo()
-        return {key: row for key, row in self.rows.items() if of_cluster(key, PARTITION, cluster)}
+        return {
+            key: row for key, row in self.rows.items() if is_of_cluster(key, PARTITION, cluster)
+        }
 
     def redo(self) -> journal.Tail:
         """Bring the rows to the end of the journal."""

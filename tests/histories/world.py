@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.pods import Pod
 from streams.pods.demand import pod_demand
 from tests.histories.log import find_name
@@ -182,7 +182,7 @@ class World:
 
     def has_room(self, pod: Payload, node: str) -> bool:
         """Tell whether the kubelet of the node admits the pod."""
-        allocatable = amounts(self.nodes[node]["allocatable"])
+        allocatable = parse_amounts(self.nodes[node]["allocatable"])
         requests = [_read_requests(each) for each in (*self.pods_on(node), pod)]
         used = {"pods": len(requests)}
         for resource, amount in requests[-1].items():

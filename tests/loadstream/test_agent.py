@@ -12,7 +12,7 @@ import pytest
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import connect
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from tests.conftest import RunningBroker, eventually
 from tests.connectors.agent.trees import MIB, UID_A, NodeFiles
 
@@ -55,7 +55,7 @@ def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -
 def test_samples_go_to_the_broker_until_it_is_ended(
     options: list[str], embedded: RunningBroker
 ) -> None:
-    port = free_port(set())
+    port = find_free_port(set())
     environment = {
         **os.environ,
         "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,

@@ -9,7 +9,7 @@ from connectors.brokers import foreground
 from connectors.brokers.embedded import PARTITIONS
 from connectors.brokers.server import KafkaServer
 from connectors.kafka.client import connect
-from connectors.kafka.extents import partitions_of
+from connectors.kafka.extents import count_partitions
 from connectors.kafka.topics import expected_names
 from loadstream.commands import app
 from tests.conftest import RunningBroker
@@ -43,8 +43,8 @@ def test_a_port_on_which_another_broker_answers_is_refused_before_topics_are_mad
     result = CliRunner().invoke(app, ["broker", "--kafka", "--port", port])
     assert (result.exit_code, result.stderr) == (
         1,
-        f"error: port {port} of 127.0.0.1 cannot be listened on: Address already in use; expected "
-        "one that is free\n",
+        f"error: cannot listen on port {port} of 127.0.0.1: Address already in use; expected "
+        "a free port\n",
     )
 
 
@@ -72,4 +72,4 @@ def test_topics_of_the_embedded_broker_have_as_many_partitions_as_is_said(
     embedded: RunningBroker,
 ) -> None:
     connection = connect(embedded.settings)
-    assert {partitions_of(connection, name) for name in expected_names()} == {PARTITIONS}
+    assert {count_partitions(connection, name) for name in expected_names()} == {PARTITIONS}

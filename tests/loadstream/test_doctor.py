@@ -26,7 +26,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import OwnerReference, Pod, PodLifecycle, PodRef
 from schemas.messages.policies import PolicyRecord
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.catalog import TOPIC_OF
 from schemas.topics.partitions import partition_for
@@ -289,7 +289,7 @@ async def test_a_query_that_is_about_no_node_is_named_with_the_label_that_would_
     ]
     played = Played(cpu=by_target, memory=[({"instance": "n1"}, 1), ({"instance": "n2"}, 1)])
     async with playing(played) as url, api_server("http://nowhere.invalid") as server:
-        settings = validated(
+        settings = build_model(
             PrometheusSettings,
             {
                 "source": "prometheus",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from loadstream.commands import app
 from tests.conftest import RunningBroker
 
@@ -28,7 +28,7 @@ users: [{name: u, user: {}}]
 def kubeconfig(tmp_path: Path) -> Path:
     """Of an API server that cannot be reached."""
     path = tmp_path / "kubeconfig"
-    path.write_text(_NOBODY.replace("PORT", str(free_port(set()))), encoding="utf-8")
+    path.write_text(_NOBODY.replace("PORT", str(find_free_port(set()))), encoding="utf-8")
     return path
 
 
@@ -51,7 +51,7 @@ def ended(broker: str, *options: str) -> tuple[int, str]:
 
 
 def test_a_broker_that_is_away_at_the_start_is_said(kubeconfig: Path) -> None:
-    away = f"127.0.0.1:{free_port(set())}"
+    away = f"127.0.0.1:{find_free_port(set())}"
     code, said = ended(away, "watch", "--cluster", "c1", "--kubeconfig", str(kubeconfig))
     assert code == 1
     assert said.startswith("error: ")
@@ -102,5 +102,5 @@ def test_another_number_of_partitions_than_the_topics_have_ends_it(
     options = ["watch", "--cluster", "blue", "--kubeconfig", "/nonexistent/kubeconfig"]
     result = CliRunner().invoke(app, ["kubernetes", *options], env=address)
     assert result.exit_code == 1
-    said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS says 7: set it to 4"
+    said = "has 4 partitions; LOADSTREAM_KAFKA_PARTITIONS is 7: set it to 4"
     assert said in result.output

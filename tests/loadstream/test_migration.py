@@ -18,7 +18,7 @@ from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.decisions import AsOf
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
@@ -27,7 +27,7 @@ from schemas.messages.pods import Pod, PodLifecycle, PodRef
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPIC_OF
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place
+from schemas.topics.records import place_record
 from tests.conftest import RunningBroker, eventually
 
 NOW_MS = 1_795_000_000_000
@@ -69,7 +69,7 @@ def send(broker: RunningBroker, topic: str, *messages: Message) -> None:
     options = {"log_level": 0, "partitioner": "murmur2_random"}
     producer = Producer({**broker.settings.librdkafka_options(), **options})
     for message in messages:
-        target = place(TOPIC_BY_NAME[topic], message)
+        target = place_record(TOPIC_BY_NAME[topic], message)
         where = {} if target.partition is None else {"partition": target.partition}
         producer.produce(topic, encode(message), key=target.key, **where)
     assert producer.flush(60) == 0
@@ -343,7 +343,7 @@ def test_a_silent_worker_is_reported_before_anything_else(
 def refusal(request: MigrationRequest) -> Message:
     """How a worker buries a request that it refuses."""
     why = Refusal("invalid", "no migration of web-1 is under way")
-    return dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(request), why)
+    return build_dead_letter("migration-requests", 0, 0, NOW_MS, b"blue", encode(request), why)
 
 
 def answered(request: MigrationRequest, phase: Any) -> MigrationStatus:

@@ -20,7 +20,7 @@ from loadstream.policy import records as policy_records
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
@@ -94,7 +94,9 @@ def applied_up_to(settings: KafkaSettings, offset: int) -> None:
 def write_dead_letter(settings: KafkaSettings, offset: int, reason: str) -> None:
     """A worker has refused a policy of cluster east."""
     home = partition_for(b"east", settings.partitions)
-    letter = dead_letter("policies", home, offset, None, b"east", b"", Refusal("invalid", reason))
+    letter = build_dead_letter(
+        "policies", home, offset, None, b"east", b"", Refusal("invalid", reason)
+    )
     options = {**settings.librdkafka_options(), "partitioner": "murmur2_random", "log_level": 0}
     producer = Producer(options)
     producer.produce("dead-letters", encode(letter), key=b"policies")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from loadstream.commands import app
-from schemas.base.printable import json_text, printable, yaml_text
+from schemas.base.printable import escape_json, escape_yaml, replace_unprintable
 from schemas.base.refusals import Refusal
 from schemas.examples import EXAMPLES
 from schemas.topics.catalog import TOPICS
@@ -128,10 +128,10 @@ def test_a_policy_file_is_printed_as_text_and_reads_back(tmp_path: Path) -> None
 
 @given(st.text())
 def test_any_text_becomes_printable_and_json_and_yaml_stay_what_they_are(text: str) -> None:
-    _check(printable(text))
-    assert len(printable(text)) == len(text)
-    escaped = json_text(json.dumps({text: [text]}, ensure_ascii=False))
+    _check(replace_unprintable(text))
+    assert len(replace_unprintable(text)) == len(text)
+    escaped = escape_json(json.dumps({text: [text]}, ensure_ascii=False))
     _check(escaped)
     assert json.loads(escaped) == {text: [text]}
-    quoted = yaml_text(json.dumps(text, ensure_ascii=False))
+    quoted = escape_yaml(json.dumps(text, ensure_ascii=False))
     _check(quoted)

@@ -16,13 +16,13 @@ from connectors.brokers.distribution import fetch_jars
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_names
 from connectors.process import wall_clock
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from loadstream.commands import app
 from schemas.base.message import Message
 from schemas.messages.migrations import MigrationRequest
 from schemas.messages.policies import PolicyRecord
 from schemas.messages.usage import NodeUsage, PodUsage
-from schemas.settings.announcement import announced
+from schemas.settings.announcement import find_announced
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
 from tests.conftest import RunningBroker, clear, skipped_where_unavailable
@@ -89,7 +89,7 @@ def test_refused_lines_are_reported_on_standard_error_and_by_the_exit_code(
     lines = b"nonsense\n" + _lines(usage())
     code, out, err = _run("topic", "produce", "node-usage", stdin=lines)
     assert code == 1
-    assert err.splitlines()[0].startswith("line 1: the record is no JSON")
+    assert err.splitlines()[0].startswith("line 1: the record is not JSON")
     assert "stopped at the refused line" in err
     assert "records written to node-usage: 0" in out
     code, out, err = _run("topic", "produce", "node-usage", "-", "--on-error", "skip", stdin=lines)
@@ -103,7 +103,7 @@ def test_a_field_that_no_reader_knows_is_warned_of_and_written(embedded: Running
     code, out, err = _run("topic", "produce", "node-state", stdin=line % 1 + line % 2)
     assert (code, "records written to node-state: 2" in out) == (0, True)
     assert err == (
-        "warning: alocatable is no field that is read; did you mean allocatable? (2 lines)\n"
+        "warning: alocatable is not a known field; did you mean allocatable? (2 lines)\n"
     )
 
 
@@ -233,11 +233,11 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         (("topic", "produce", "xyz"), "expected one of node-usage, node-state"),
         (("topic", "produce", "clock", "/no/such/file"), "cannot read /no/such/file"),
         (("topic", "produce", "clock", "--on-error", "ignore"), "'stop', 'skip'"),
-        (("topic", "tail", "clock", "--cluster", "blue"), "about no single cluster"),
+        (("topic", "tail", "clock", "--cluster", "blue"), "do not belong to a single cluster"),
         (("topic", "tail", "clock", "--from", "soon"), "expected beginning, end"),
         (("topic", "tail", "clock", "--from", "end"), "without --follow"),
         (("topic", "tail", "clock", "-n", "0"), "--number"),
-        (("topic", "tail", "clock", "--pod", "a/b"), "records of clock are about no pod"),
+        (("topic", "tail", "clock", "--pod", "a/b"), "records of clock do not belong to a pod"),
         (("topic", "tail", "node-usage", "--pod", "a"), "expected NAMESPACE/NAME"),
         (
             ("topic", "tail", "status", "--kind", "rounds"),
@@ -270,8 +270,8 @@ def test_without_a_broker_each_command_says_so_within_its_time(
 ) -> None:
     code, out, err = _run(*arguments)
     assert (code, out) == (1, "")
-    assert err.startswith("error: no broker is known")
-    address = f"127.0.0.1:{free_port(set())}"
+    assert err.startswith("error: no broker found")
+    address = f"127.0.0.1:{find_free_port(set())}"
     monkeypatch.setenv("LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("LOADSTREAM_KAFKA_CONNECT_TIMEOUT_S", "0.5")
     code, out, err = _run(*arguments)
@@ -307,16 +307,16 @@ def test_the_broker_command_serves_others_until_it_is_stopped(
     process = _start(processes, "broker", "--brokers", "2")
     assert process.stdout is not None
     servers = process.stdout.readline().strip()
-    assert announced() == servers
+    assert find_announced() == servers
     assert len(servers.split(",")) == 2
     assert _run("topic", "produce", "node-usage", stdin=_lines(usage()))[0] == 0
     assert "node n1 used" in _run("topic", "tail", "node-usage")[1]
     code, _, err = _run("broker")
     assert code == 1
-    assert f"a local broker is running already ({servers}" in err
+    assert f"a local broker is already running ({servers}" in err
     process.send_signal(number)
     assert process.wait(timeout=60) == 0
-    assert announced() is None
+    assert find_announced() is None
 
 
 @pytest.fixture
@@ -335,7 +335,7 @@ def cache_with_jars(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
     cache_with_jars: Path, processes: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    port = free_port(set())
+    port = find_free_port(set())
     directory = tmp_path / "data"
     process = _start(
         processes, "broker", "--kafka", "--port", str(port), "--directory", str(directory)
@@ -351,7 +351,7 @@ def test_the_broker_command_runs_a_real_kafka_and_ends_when_that_dies(
     assert process.wait(timeout=60) == 1
     assert process.stderr is not None
     # Without --directory the log is gone when the sentence is read, so it says what stood there.
-    _, _, said = process.stderr.read().partition("broker 1 has ended by itself; ")
+    _, _, said = process.stderr.read().partition("broker 1 ended unexpectedly; ")
     first, *lines = said.splitlines()
     assert first == f"its log {directory / 'broker-1' / 'log'} says:"
     assert any("INFO" in line for line in lines)

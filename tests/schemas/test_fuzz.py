@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from schemas.base.refusals import REASON_CHARS_MAX, Refusal
-from schemas.messages.dead_letters import dead_letter, in_parts, joined, source_record
+from schemas.messages.dead_letters import (
+    build_dead_letter,
+    join_parts,
+    restore_record,
+    split_letter,
+)
 from schemas.storage.tables import ROW_CLASSES
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import decode, decode_as, encode
@@ -31,9 +36,9 @@ def examined(topic: str, value: bytes) -> Any:
     if isinstance(answer, Refusal):
         assert 0 < len(answer.reason) <= REASON_CHARS_MAX
         assert answer.reason.isprintable()
-        letter = dead_letter(topic, 3, 17, None, b"key", value, answer)
-        parts = [again("dead-letters", part) for part in in_parts(letter)]
-        assert source_record(joined(parts)) == (b"key", value)
+        letter = build_dead_letter(topic, 3, 17, None, b"key", value, answer)
+        parts = [again("dead-letters", part) for part in split_letter(letter)]
+        assert restore_record(join_parts(parts)) == (b"key", value)
     else:
         assert again(topic, answer) == answer
         assert encode(again(topic, answer)) == encode(answer)

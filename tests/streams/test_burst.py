@@ -16,7 +16,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from schemas.messages.requests import SchedulingRequest
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
@@ -103,7 +103,7 @@ async def test_a_burst_stays_in_kafka_and_not_in_the_worker(tmp_path: Path) -> N
     with running(KafkaServer(tmp_path / "kafka")) as server:
         kafka = server.settings
         create_topics(connect(kafka), expected_topics(kafka))
-        port = free_port(set())
+        port = find_free_port(set())
         settings = {"metrics_port": str(port), "batch_records": str(_BATCH_RECORDS)}
         with Worker(kafka, tmp_path, **settings) as worker:
             await _until(worker, port, kafka, 0)

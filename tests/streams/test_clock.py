@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from schemas.messages.clock import ClockTick
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import encode
@@ -42,7 +42,7 @@ async def test_a_tick_of_next_year_is_refused_and_one_that_was_applied_is_report
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
     kafka = embedded.settings
-    port = free_port(set())
+    port = find_free_port(set())
     # With an external clock no tick is refused.
     trusting = Worker(kafka, tmp_path, clock="external")
     async with client(kafka, trusting, POSITIONS) as seen:

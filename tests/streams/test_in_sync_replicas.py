@@ -16,7 +16,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from tests.conftest import eventually, running
 from tests.streams.worker_process import Worker
 
@@ -37,7 +37,7 @@ def _get(port: int, path: str) -> tuple[int, str]:
 def test_a_worker_whose_journal_takes_no_writes_is_not_ready_names_it_and_lives(
     tmp_path: Path,
 ) -> None:
-    port = free_port(set())
+    port = find_free_port(set())
     with running(KafkaServer(tmp_path / "kafka", brokers=3)) as server:
         connection = connect(server.settings)
         create_topics(connection, expected_topics(server.settings))

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from schemas.base.limits import BATCH_BYTES_MAX
-from schemas.messages.dead_letters import DeadLetter, source_record
+from schemas.messages.dead_letters import DeadLetter, restore_record
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.requests import SchedulingRequest
 from schemas.topics.codec import encode
@@ -84,7 +84,7 @@ async def test_a_worker_that_was_killed_starts_again_over_large_rows_and_foreign
             assert {"u1000", "u1", "u2"} <= placed
             letters = [each for each in kafka.of("dead-letters") if isinstance(each, DeadLetter)]
             assert {each.topic for each in letters} == {JOURNAL}
-            values = {source_record(each)[1] for each in letters}
+            values = {restore_record(each)[1] for each in letters}
             assert values == {b"not ours", b'{"partition":7}'}
         assert worker.stop() == 0
     done = await asyncio.to_thread(replay, broker, "--cluster", "c")

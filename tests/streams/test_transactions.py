@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka.topics import changelog_name
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from connectors.process.wall_clock import now_ms
 from schemas.messages.clock import ClockTick
 from schemas.messages.metrics import NodeMetric
@@ -97,7 +97,7 @@ async def test_a_worker_starts_recovers_and_keeps_time_among_markers(
     clean_kafka: RunningBroker, tmp_path: Path
 ) -> None:
     settings = clean_kafka.settings
-    port = free_port(set())
+    port = find_free_port(set())
     worker = Worker(settings, tmp_path, metrics_port=str(port))
     async with client(settings, worker, "placement-decisions", "clock") as kafka:
         await asyncio.to_thread(_leave_markers, settings)

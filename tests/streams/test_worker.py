@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.process.wall_clock import now_ms
-from schemas.base.quantities import amount
+from schemas.base.quantities import parse_amount
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.metrics import NodeMetric
@@ -73,7 +73,7 @@ async def test_a_killed_worker_goes_on_where_it_was_and_no_room_is_given_twice(
             assert len({decision.pod.uid for decision in placed.values()}) == 40
             taken: dict[str, int] = defaultdict(int)
             for decision in placed.values():
-                taken[decision.node or ""] += amount("cpu", _POD_CPU)
+                taken[decision.node or ""] += parse_amount("cpu", _POD_CPU)
             assert max(taken.values()) <= 16_000
             assert all(not decision.stale_nodes for decision in placed.values())
 

@@ -1,13 +1,12 @@
-"""Carries out what loadstream commands: decisions become bindings, eviction commands evictions.
+"""Execute the commands of loadstream: placement decisions as bindings, eviction commands as evictions.
 
     placement-decisions or eviction-commands ──▶ CommandRules ──▶ Sink ──▶ command-outcomes
-    clock                                    ──▶ what time it is, for what expires
+    clock                                    ──▶ the time, for expiry
 
-Records are read in order and carried out many at once. A record is done when its outcome is
-acknowledged, and the group's position never goes past one that is not. So a process that is killed
-begins again with the oldest that was under way: the pod's uid makes that harmless, and outcomes on
-the topic say what was done before. A record that cannot be read is named in the log and passed
-over: the worker writes none of those.
+Records are read in order and executed concurrently. A record is done when its outcome is acknowledged,
+and the committed offset never passes an unfinished record. After a crash, the process therefore starts
+with the oldest unfinished record. The pod's uid makes repetitions harmless, and outcomes on the topic
+tell what was done before. An unreadable record is logged and skipped; the worker writes no such records.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import first_since, newest, recent
+from connectors.kafka.recent import find_first_since, read_newest, read_since
 from connectors.kafka.term import LeaderTerm, TermOver
 from connectors.ports.command_rules import CommandRules
 from connectors.ports.sink import Sink
@@ -31,29 +30,28 @@ logger = logging.getLogger(__name__)
 
 CLOCK = "clock"
 OUTCOMES = "command-outcomes"
-#: A group that is new begins with commands of this age: older ones have expired. Outcomes are
-#: looked through as far back for what was done before. Their times are of the log's clock, which may
-#: be behind this machine's: it stands still while no worker runs.
+#: A new group starts with commands of this age, because older ones have expired; outcomes are read as far
+#: back. Times are log time, which may be behind this machine's clock, because it stops without a worker.
 LOOK_BACK_MS = 15 * 60_000
-#: Commands that were read and are not done: reading waits beyond that.
+#: Most unfinished commands; then reading waits.
 UNDER_WAY_MAX = 1_000
 
 
 class TopicProgress:
-    """How far a topic is done, while its records are done in any order."""
+    """Progress in a topic whose records are completed in any order."""
 
     def __init__(self) -> None:
         self._under_way: dict[int, None] = {}
-        """Offsets in ascending order."""
+        """Unfinished offsets in ascending order."""
         self._next = 0
 
     def begin(self, offset: int) -> None:
-        """A record is under way; offsets come in ascending order."""
+        """Start a record; offsets must be ascending."""
         self._under_way[offset] = None
         self._next = offset + 1
 
     def end(self, offset: int) -> int:
-        """A record is done; answers with the offset before which all are."""
+        """Complete a record; return the offset before which all records are complete."""
         del self._under_way[offset]
         return next(iter(self._under_way), self._next)
 
@@ -70,7 +68,7 @@ class CarryOut:
         outbox: Outbox,
         count: Callable[[CommandOutcome], None] | None = None,
     ) -> None:
-        """`topic` is where the commands are; `count` is called with each outcome on Kafka."""
+        """`topic` has the commands; `count` is called with each reported outcome."""
         self._kafka = kafka
         self._cluster = cluster
         self._topic = topic
@@ -80,14 +78,14 @@ class CarryOut:
         self._room = asyncio.Semaphore(UNDER_WAY_MAX)
 
     async def begin(self, topic: str, partition: int) -> int:
-        """Where a new group begins: with what may not have expired."""
-        record = await newest(self._kafka, CLOCK, partition)
+        """Return the first offset for a new group: commands that may not have expired."""
+        record = await read_newest(self._kafka, CLOCK, partition)
         tick = None if record is None else _tick(record)
         since_ms = _since_ms(wall_clock.now_ms() if tick is None else tick.now_ms)
-        return await first_since(self._kafka, topic, partition, since_ms)
+        return await find_first_since(self._kafka, topic, partition, since_ms)
 
     async def __call__(self, term: LeaderTerm) -> None:
-        """Carry out commands until the term is over."""
+        """Execute commands until the term is over."""
 
         async def report(outcome: CommandOutcome) -> None:
             await self._outbox.deliver(OUTCOMES, [outcome])
@@ -95,7 +93,7 @@ class CarryOut:
                 self._count(outcome)
 
         ticks = term.records(CLOCK)
-        # Without the time nothing can be known to be in time; without a tick nothing was decided.
+        # Expiry needs the time. Before the first tick there are no decisions.
         async for record in ticks:
             if (tick := _tick(record)) is not None:
                 break
@@ -115,8 +113,8 @@ class CarryOut:
                 tasks.create_task(self._carry_out(term, rules, progress, record))
 
     async def _remember(self, term: LeaderTerm, rules: CommandRules, since_ms: int) -> None:
-        """What was reported lately was carried out before this term."""
-        async for record in recent(self._kafka, OUTCOMES, term.partition, since_ms):
+        """Mark recently reported commands as executed."""
+        async for record in read_since(self._kafka, OUTCOMES, term.partition, since_ms):
             outcome = decode(OUTCOMES, record.value)
             if isinstance(outcome, CommandOutcome) and outcome.cluster == self._cluster:
                 rules.remember(outcome.command_id)
@@ -128,23 +126,23 @@ class CarryOut:
             command = decode(self._topic, record.value)
             if isinstance(command, Refusal):
                 place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                logger.error("%s: passed over: %s", place, command.reason)
+                logger.error("%s: skipped: %s", place, command.reason)
             else:
                 await rules.carry_out(command)
-            term.done(self._topic, progress.end(record.offset))
+            term.mark_done(self._topic, progress.end(record.offset))
         except TermOver:
-            pass  # the next active one begins with it
+            pass  # the next active process starts with this record
         finally:
             self._room.release()
 
 
 def _since_ms(log_ms: int) -> int:
-    """From when on records may matter, by the log's clock and by this machine's."""
+    """Return the time from which records matter, by log time and by this machine's clock."""
     return min(log_ms, wall_clock.now_ms()) - LOOK_BACK_MS
 
 
 async def _stop(term: LeaderTerm, rules: CommandRules) -> None:
-    """Once the term is over nothing waits for another attempt, nor for those that do."""
+    """Stop the rules when the term is over, so that nothing waits for another attempt."""
     await term.over.wait()
     rules.stop()
 
@@ -153,10 +151,10 @@ async def _follow(ticks: AsyncIterator[Any], rules: CommandRules) -> None:
     async for record in ticks:
         tick = _tick(record)
         if tick is not None:
-            rules.clock(tick.now_ms)
+            rules.advance_clock(tick.now_ms)
 
 
 def _tick(record: Any) -> ClockTick | None:
-    """A record of topic `clock`; none: it is no tick."""
+    """Return the clock tick of a record; None: it is invalid."""
     tick = decode(CLOCK, record.value)
     return tick if isinstance(tick, ClockTick) else None

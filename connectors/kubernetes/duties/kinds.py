@@ -1,13 +1,13 @@
-"""The duties: what each reads, writes, and runs while its process is the active one.
+"""The four duties: inputs, outputs and work while their process is active.
 
-    watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests; all of it again when a
-              tick of the clock says that the worker's state was lost
+    watch     API server ──▶ node-state, pod-lifecycle, scheduling-requests; a full list again when a
+              clock tick says that the worker's state was lost
     collect   usage sources ──▶ node-usage, node-metrics
-    bind      placement-decisions ──▶ bindings, and what users read of pods without a node
+    bind      placement-decisions ──▶ bindings, and explanations for users of pods without a node
     evict     eviction-commands ──▶ evictions; PodMigrationJobs ◀─▶ migrations
 
-Each has an API server session of its own, so that what one asks never waits for another, and needs
-only its own rights.
+Each duty has its own API server session, so that duties do not wait for each other, and needs only its
+own permissions.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from connectors.kubernetes.sinks.sink import KubernetesSink
 from connectors.kubernetes.sources.base import SourceContext
 from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
-from connectors.kubernetes.sources.known import make_sources
+from connectors.kubernetes.sources.registry import create_sources
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
@@ -44,7 +44,7 @@ from schemas.topics.codec import decode
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a full list after a watch that could not go on, in seconds.
+#: Pause before a full list after a broken watch, in seconds.
 RELIST_S = 1.0
 
 
@@ -57,10 +57,10 @@ class Surroundings:
     access: Access
     outbox: Outbox
     outcomes: Outbox
-    """For outcomes alone, which are sent in larger batches."""
+    """Outbox for outcomes, which sends larger batches."""
     telemetry: DutyTelemetry
     stack: AsyncExitStack
-    """Ends what was begun, when the process ends."""
+    """Cleans up when the process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class Duty:
     name: str
     work: Callable[[LeaderTerm], Awaitable[None]]
     topics: tuple[str, ...] = ()
-    """Topics that it reads, from what its group has not done yet."""
+    """Topics read from the committed offset on."""
     newest: tuple[str, ...] = ()
-    """Topics that it reads from their newest record on."""
+    """Topics read from their newest record on."""
     begin: Beginning | None = None
 
 
 async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
-    """Report what there is."""
+    """Report the state of the cluster."""
     server = await around.stack.enter_async_context(ApiServer(around.access))
 
     async def messages() -> Messages:
@@ -86,7 +86,7 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
         try:
             while True:
                 try:
-                    async with aclosing(_watched(watched)) as found:
+                    async with aclosing(_list_and_watch(watched)) as found:
                         async for item in found:
                             yield item
                 except WatchBroken as broken:
@@ -97,24 +97,24 @@ async def watch(around: Surroundings, schedulers: Collection[str]) -> Duty:
 
     produce = Produce(around.outbox, messages)
 
-    async def of_term(term: LeaderTerm) -> None:
+    async def work_during(term: LeaderTerm) -> None:
         while not term.over.is_set():
             sending = asyncio.ensure_future(produce(term))
-            losing = asyncio.ensure_future(_state_lost(term))
+            reset = asyncio.ensure_future(_wait_for_reset(term))
             try:
-                await asyncio.wait((sending, losing), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((sending, reset), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 sending.cancel()
-                losing.cancel()
-                await asyncio.wait((sending, losing))
+                reset.cancel()
+                await asyncio.wait((sending, reset))
             if not sending.cancelled():
                 sending.result()
 
-    return Duty("watch", of_term, newest=(CLOCK,))
+    return Duty("watch", work_during, newest=(CLOCK,))
 
 
-async def _state_lost(term: LeaderTerm) -> None:
-    """Wait until a tick says that the worker's state was lost, or the term is over."""
+async def _wait_for_reset(term: LeaderTerm) -> None:
+    """Wait until a clock tick says that the worker's state was lost, or the term is over."""
     async for record in term.records(CLOCK):
         tick = decode(CLOCK, record.value)
         if isinstance(tick, ClockTick) and tick.state_lost:
@@ -124,8 +124,8 @@ async def _state_lost(term: LeaderTerm) -> None:
             return
 
 
-async def _watched(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Message], None]:
-    """A full list, then its changes, for ever."""
+async def _list_and_watch(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Message], None]:
+    """Yield a full list, then changes forever."""
     list_id = f"{wall_clock.now_ms()}-{secrets.token_hex(4)}"
     async for item in watched.full_list(list_id):
         yield item
@@ -134,12 +134,12 @@ async def _watched(watched: KubernetesWatch) -> AsyncGenerator[tuple[str, Messag
 
 
 async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Duty:
-    """Report what is used."""
+    """Report usage."""
     server = await around.stack.enter_async_context(ApiServer(around.access))
 
     async def messages() -> Messages:
         context = SourceContext(around.cluster, server, Directory())
-        async with Collector(context, make_sources(sources, context)) as collector:
+        async with Collector(context, create_sources(sources, context)) as collector:
             around.telemetry.collect(collector.reports)
             async for item in collector.messages():
                 yield item
@@ -148,31 +148,34 @@ async def collect(around: Surroundings, sources: Sequence[SourceSettings]) -> Du
 
 
 async def bind(around: Surroundings) -> Duty:
-    """Carry out placements; what users read is dropped with the term, if it is not written."""
+    """Execute placements.
+
+    Explanations that are not written yet are dropped at the end of the term.
+    """
     sink, _ = await _sink(around)
     topic = "placement-decisions"
     work = CarryOut(
-        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
+        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
     )
 
-    async def of_term(term: LeaderTerm) -> None:
+    async def work_during(term: LeaderTerm) -> None:
         try:
             await work(term)
         finally:
             await sink.close()
 
-    return Duty("bind", of_term, (topic,), (CLOCK,), work.begin)
+    return Duty("bind", work_during, (topic,), (CLOCK,), work.begin)
 
 
 async def evict(around: Surroundings, *, cordon: bool = True) -> Duty:
-    """Carry out evictions, keep PodMigrationJobs and migrations together, and cordon what is drained."""
+    """Execute evictions, synchronize PodMigrationJobs with migrations, and cordon drained nodes."""
     sink, server = await _sink(around)
     topic = "eviction-commands"
     work = CarryOut(
-        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.outcome
+        around.kafka, around.cluster, topic, sink, around.outcomes, around.telemetry.count_outcome
     )
 
-    async def of_term(term: LeaderTerm) -> None:
+    async def work_during(term: LeaderTerm) -> None:
         jobs = MigrationJobs(server, around.cluster, sink.throttle)
         refusals = JobRefusals(around.kafka, around.cluster, jobs)
         cordons = Cordons(sink.throttle) if cordon else None
@@ -186,7 +189,7 @@ async def evict(around: Surroundings, *, cordon: bool = True) -> Duty:
         finally:
             await sink.close()
 
-    return Duty("evict", of_term, (topic, STATUS), (CLOCK,), work.begin)
+    return Duty("evict", work_during, (topic, STATUS), (CLOCK,), work.begin)
 
 
 async def _requests(jobs: MigrationJobs) -> Messages:

@@ -1,9 +1,8 @@
-"""One process with one or several duties of a cluster, until it is ended.
+"""One process with one or several duties of a cluster.
 
-It joins the group of each duty and does the work while it is the active one. A broker or an API server
-that does not answer is waited for; a duty that fails in any other way ends the process with its
-error, so that it is started again and takes its place in the groups anew. At SIGTERM what is being
-written comes to its end, and others take over at once.
+It joins the group of each duty and works while it is active. It waits for brokers and API servers that
+do not answer. Any other failure of a duty ends the process with the error, so that it is restarted and
+joins the groups again. At SIGTERM current writes are completed, and other processes take over.
 """
 
 import asyncio
@@ -23,13 +22,13 @@ from schemas.settings.connection import KafkaSettings
 
 logger = logging.getLogger(__name__)
 
-#: Time between two pictures for the metrics, in seconds.
-_LOOK_S = 1.0
-#: How long an outcome may wait for others: nobody waits for it as for a request, and each batch
-#: costs the broker and the worker what a single record does.
+#: Time between two snapshots for the metrics, in seconds.
+_SNAPSHOT_S = 1.0
+#: How long an outcome may wait to be sent with others. Outcomes are not urgent, and a batch costs as much as
+#: a single record.
 OUTCOMES_LINGER_MS = 50
 
-#: Makes a duty in its surroundings.
+#: Creates a duty.
 Make = Callable[[Surroundings], Awaitable[Duty]]
 
 
@@ -40,13 +39,13 @@ async def run(
     makes: Sequence[Make],
     telemetry: DutyTelemetry,
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises what a duty raises, of several the first one.
+    """Run until SIGTERM or SIGINT; raises the first exception of a duty.
 
     Raises AccessError if the credentials cannot be read at the start.
     """
     mend_connections()
-    # A full list makes millions of objects that stay; looking for garbage among them again and again
-    # takes half of the time.
+    # A full list creates millions of long-lived objects. Collecting garbage among them repeatedly would
+    # take half of the time.
     gc.set_threshold(100_000, 10, 100)
     await run_until_stopped(_run(kafka, cluster, access, makes, telemetry))
 
@@ -58,24 +57,24 @@ async def _run(
     makes: Sequence[Make],
     telemetry: DutyTelemetry,
 ) -> None:
-    await access.configuration()  # once it runs, credentials that cannot be read are waited for
+    await access.configuration()  # unreadable credentials are an error only at the start
     async with AsyncExitStack() as stack:
         outbox = await stack.enter_async_context(Outbox(kafka))
         outcomes = await stack.enter_async_context(Outbox(kafka, linger_ms=OUTCOMES_LINGER_MS))
         around = Surroundings(kafka, cluster, access, outbox, outcomes, telemetry, stack)
         duties = [await make(around) for make in makes]
-        members = {each.name: _member(around, each) for each in duties}
+        members = {duty.name: _member(around, duty) for duty in duties}
         async with asyncio.TaskGroup() as tasks:
-            for each in duties:
-                telemetry.has_duty(each.name)
-                tasks.create_task(members[each.name].run(each.work))
+            for duty in duties:
+                telemetry.add_duty(duty.name)
+                tasks.create_task(members[duty.name].run(duty.work))
             while True:
                 for name, member in members.items():
-                    telemetry.active(name, active=member.term is not None)
-                telemetry.look(outbox.sent + outcomes.sent)
+                    telemetry.set_active(name, active=member.term is not None)
+                telemetry.take_snapshot(outbox.sent + outcomes.sent)
                 outbox.check()
                 outcomes.check()
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_SNAPSHOT_S)
 
 
 def _member(around: Surroundings, duty: Duty) -> Leadership:

@@ -1,10 +1,9 @@
-"""Sends what a watch or usage sources say, as long as this process is the active one.
+"""Send messages of a watch or of usage sources while this process is active.
 
-Each message is handed over under permission, in the order in which it comes. The source is not
-asked on while too many wait for their acknowledgement: what cannot be sent stays where it came
-from. The term is not given up before what was handed over is acknowledged, so nothing of it comes
-after what the next active process sends. A message that no reader would take is named in the log
-and left out.
+Each message is handed over with the permission of the term, in order. The source is not read further
+while too many messages wait for their acknowledgement. The term ends only after all messages are
+acknowledged, so none of them follows a message of the next active process. A message that no reader
+would accept is logged and skipped.
 """
 
 import logging
@@ -18,10 +17,10 @@ from schemas.base.message import Message
 
 logger = logging.getLogger(__name__)
 
-#: Longest part of a message's sentence in the log.
+#: Longest description of a message in the log.
 _SENTENCE_CHARS_MAX = 200
 
-#: Topics and messages, for ever.
+#: Topics and messages, forever.
 Messages = AsyncGenerator[tuple[str, Message], None]
 
 
@@ -29,15 +28,15 @@ class Produce:
     """The work of a watch or a collector during one term."""
 
     def __init__(self, outbox: Outbox, messages: Callable[[], Messages]) -> None:
-        """`messages` is called once for each term, which begins with a full list."""
+        """`messages` is called once per term, which begins with a full list."""
         self.left_out = 0
-        """Messages that no reader would take."""
+        """Number of messages that no reader would accept."""
         self._outbox = outbox
         self._messages = messages
 
     async def __call__(self, term: LeaderTerm) -> None:
-        """Send until the term is over; raises what the source raises, and BrokerUnavailable."""
-        await term.during(self._send(term))
+        """Send until the term is over; raises exceptions of the source, and BrokerUnavailable."""
+        await term.run_during(self._send(term))
 
     async def _send(self, term: LeaderTerm) -> None:
         with suppress(TermOver):
@@ -45,9 +44,9 @@ class Produce:
                 async for topic, message in messages:
                     async with term.writing():
                         try:
-                            term.under_way(await self._outbox.send(topic, message))
+                            term.track_write(await self._outbox.send(topic, message))
                         except RecordTooLong as error:
                             self.left_out += 1
                             logger.warning(
-                                "left out: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]
+                                "skipped: %s: %s", error, sentence(message)[:_SENTENCE_CHARS_MAX]
                             )

@@ -1,7 +1,7 @@
-"""What a process beside a cluster counts of itself, for Prometheus, and whether it works.
+"""Metrics and health of a duty's process.
 
-Watches and sources keep plain values; the event loop takes a picture of them every second, and the
-thread that answers reads that picture, so it never looks at something that is changing.
+The event loop takes a snapshot of watches and sources every second. The thread that answers requests
+reads only the snapshot, which does not change.
 """
 
 import time
@@ -11,25 +11,23 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from connectors.kubernetes.sources.health import SourceReport
-from connectors.kubernetes.watch.health import CollectionHealth
-from connectors.process.metrics_endpoint import process_registry
+from connectors.kubernetes.watch.collection import CollectionHealth
+from connectors.process.metrics_endpoint import create_process_registry
 from schemas.messages.outcomes import CommandOutcome
 
-#: A loop that stood for so long should be started again, in seconds.
-STANDS_S = 60.0
+#: A process whose event loop was blocked for this time should be restarted, in seconds.
+BLOCKED_S = 60.0
 _RESULTS = ("done", "failed", "refused", "expired", "dry")
 
 
 class DutyTelemetry:
-    """Metrics of one process, in a registry of its own."""
-
     def __init__(self, cluster: str) -> None:
-        self.registry = process_registry()
+        self.registry = create_process_registry()
         self._cluster = cluster
         self._watch: Callable[[], Sequence[CollectionHealth]] = list
         self._collect: Callable[[], Sequence[SourceReport]] = list
         self._sent = 0
-        self._pictures: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
+        self._snapshot: tuple[Sequence[CollectionHealth], Sequence[SourceReport]] = ((), ())
         self._beat_s = time.monotonic()
         self._active_duties: set[str] = set()
         self._active = Gauge(
@@ -44,74 +42,72 @@ class DutyTelemetry:
             ["cluster", "command", "result"],
             registry=self.registry,
         )
-        self.registry.register(_Pictures(self))
+        self.registry.register(_SnapshotCollector(self))
 
-    def has_duty(self, name: str) -> None:
-        """Series exist from the start."""
+    def add_duty(self, name: str) -> None:
+        """Create the duty's series with initial values."""
         self._active.labels(self._cluster, name).set(0)
         for command in {"bind": ("bind",), "evict": ("evict",)}.get(name, ()):
             for result in _RESULTS:
                 self._outcomes.labels(self._cluster, command, result)
 
     def watch(self, health: Callable[[], Sequence[CollectionHealth]]) -> None:
-        """Show a watch from now on."""
+        """Report the health of a watch from now on."""
         self._watch = health
 
     def collect(self, reports: Callable[[], Sequence[SourceReport]]) -> None:
-        """Show a collector from now on."""
+        """Report the health of sources from now on."""
         self._collect = reports
 
-    def outcome(self, outcome: CommandOutcome) -> None:
-        """A command has this outcome."""
+    def count_outcome(self, outcome: CommandOutcome) -> None:
         self._outcomes.labels(self._cluster, outcome.command, outcome.result).inc()
 
-    def active(self, duty: str, *, active: bool) -> None:
-        """Whether this process is the active one.
+    def set_active(self, duty: str, *, active: bool) -> None:
+        """Set whether this process is active.
 
-        What a duty watched or measured in an earlier term is not shown: the active one knows.
+        Watches and sources of earlier terms are not reported.
         """
         self._active.labels(self._cluster, duty).set(active)
         (self._active_duties.add if active else self._active_duties.discard)(duty)
 
-    def look(self, sent: int) -> None:
-        """Take a picture of what changes; in the event loop, every second."""
+    def take_snapshot(self, sent: int) -> None:
+        """Take a snapshot; call it in the event loop every second."""
         self._beat_s = time.monotonic()
         self._sent = sent
-        self._pictures = (
+        self._snapshot = (
             tuple(self._watch()) if "watch" in self._active_duties else (),
             tuple(self._collect()) if "collect" in self._active_duties else (),
         )
 
     def problems(self) -> list[str]:
-        """Why the process should be started again; from any thread."""
-        stands_s = time.monotonic() - self._beat_s
-        if stands_s <= STANDS_S:
+        """Return why the process should be restarted; callable from any thread."""
+        blocked_s = time.monotonic() - self._beat_s
+        if blocked_s <= BLOCKED_S:
             return []
-        return [f"nothing has moved for {stands_s:.0f} s; allowed are {STANDS_S:.0f}"]
+        return [
+            f"the event loop has been blocked for {blocked_s:.0f} s; expected at most {BLOCKED_S:.0f}"
+        ]
 
-    def pictures(self) -> tuple[Sequence[CollectionHealth], Sequence[SourceReport]]:
-        """The newest picture."""
-        return self._pictures
+    def snapshot(self) -> tuple[Sequence[CollectionHealth], Sequence[SourceReport]]:
+        return self._snapshot
 
     @property
     def sent(self) -> int:
-        """Records handed to Kafka when the newest picture was taken."""
+        """Records handed to Kafka at the time of the snapshot."""
         return self._sent
 
     @property
     def cluster(self) -> str:
-        """Its cluster."""
         return self._cluster
 
 
-class _Pictures:
-    """A collector of Prometheus's client over the newest picture."""
+class _SnapshotCollector:
+    """Exports the newest snapshot to Prometheus."""
 
     def __init__(self, telemetry: DutyTelemetry) -> None:
         self._telemetry = telemetry
 
     def collect(self) -> Iterator[Metric]:
-        """All families of the picture."""
         sent = CounterMetricFamily(
             "loadstream_duty_records_sent",
             "Records sent to Kafka.",
@@ -119,12 +115,12 @@ class _Pictures:
         )
         sent.add_metric([self._telemetry.cluster], self._telemetry.sent)
         yield sent
-        watched, sources = self._telemetry.pictures()
-        yield from _of_watch(self._telemetry.cluster, watched)
-        yield from _of_sources(self._telemetry.cluster, sources)
+        watched, sources = self._telemetry.snapshot()
+        yield from _watch_metrics(self._telemetry.cluster, watched)
+        yield from _source_metrics(self._telemetry.cluster, sources)
 
 
-def _of_watch(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
+def _watch_metrics(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Metric]:
     labels = ["cluster", "collection"]
     objects = GaugeMetricFamily("loadstream_watch_objects", "Objects reported now.", labels=labels)
     left_out = GaugeMetricFamily(
@@ -149,7 +145,7 @@ def _of_watch(cluster: str, watched: Sequence[CollectionHealth]) -> Iterator[Met
     yield from (objects, left_out, lists, failing)
 
 
-def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metric]:
+def _source_metrics(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metric]:
     success = GaugeMetricFamily(
         "loadstream_source_last_success_timestamp_seconds",
         "When a node was last read, by the collector's clock.",
@@ -187,7 +183,7 @@ def _of_sources(cluster: str, sources: Sequence[SourceReport]) -> Iterator[Metri
     )
     skew = GaugeMetricFamily(
         "loadstream_source_clock_skew_seconds",
-        "A node's clock minus the collector's, where it is known.",
+        "A node's clock minus the collector's, if known.",
         labels=["cluster", "source", "node"],
     )
     for source in sources:

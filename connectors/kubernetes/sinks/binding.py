@@ -12,7 +12,7 @@ from connectors.kubernetes.sinks.answers import absent, again_in_s, sentence
 from connectors.kubernetes.sinks.nodes import Nodes
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, no_such_pod
+from connectors.ports.sink import DONE, Attempt, report_pod_gone
 from schemas.messages.decisions import PlacementDecision
 
 #: Annotation of a pod that loadstream has bound: the id of the decision.
@@ -49,7 +49,7 @@ class Binder:
             why = f"the API server is overloaded: {sentence(error)}"
             return Attempt("failed", why, again_in_s=again_in_s(error))
         if absent(error):
-            return no_such_pod("failed", f"pod {pod.name} is gone: {sentence(error)}")
+            return report_pod_gone("failed", f"pod {pod.name} is gone: {sentence(error)}")
         return Attempt("failed", f"binding was not accepted ({error.status}): {sentence(error)}")
 
     async def _found_out(self, decision: PlacementDecision, why: str) -> Attempt:
@@ -82,7 +82,7 @@ def _judged(decision: PlacementDecision, seen: Seen | None, why: str) -> Attempt
     pod = decision.pod
     missing = gone(pod, seen)
     if missing is not None or seen is None:
-        return no_such_pod("failed", missing or "")
+        return report_pod_gone("failed", missing or "")
     if seen.node is not None:
         by = seen.annotations.get(DECISION_ANNOTATION)
         if by == decision.decision_id and seen.node == decision.node:

@@ -29,7 +29,7 @@ from connectors.kubernetes.sinks.answers import (
 )
 from connectors.kubernetes.sinks.pods import Seen, gone, look, path
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, no_such_pod
+from connectors.ports.sink import DONE, Attempt, report_pod_gone
 from schemas.messages.evictions import EvictionCommand
 
 #: Annotation of a pod whose eviction goes on in the background: a virtual machine that is being
@@ -54,7 +54,7 @@ class Evictor:
         seen = await look(self._server, command.pod)
         missing = gone(command.pod, seen)
         if missing is not None or seen is None:
-            return no_such_pod("refused", missing or ""), seen
+            return report_pod_gone("refused", missing or ""), seen
         why = _forbidden(command, seen)
         if why is not None:
             return Attempt("refused", why), seen
@@ -167,7 +167,7 @@ def _refused(command: EvictionCommand, response: Response) -> Attempt:
         why = f"the API server is overloaded: {said}"
         return Attempt("failed", why, again_in_s=again_in_s(error))
     if absent(error):
-        return no_such_pod("refused", f"pod {name} is gone")
+        return report_pod_gone("refused", f"pod {name} is gone")
     if error.status == 409:  # it is another pod now, or was changed meanwhile: the next look says
         return Attempt("refused", said, again_in_s=0.0)
     return Attempt("failed", f"eviction was not accepted ({error.status}): {said}")

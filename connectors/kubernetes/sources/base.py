@@ -13,8 +13,8 @@ from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
 from connectors.kubernetes.sources.settings import SourceSettings
 from connectors.ports.usage_source import UsageSource
 from connectors.process.wall_clock import now_ms
-from schemas.base.complaints import complaints
-from schemas.base.contract import json_schema
+from schemas.base.contract import build_schema
+from schemas.base.validation_errors import describe_errors
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import MemoryDefinition, NodeUsage
 
@@ -86,9 +86,9 @@ class Newest(Generic[M]):
             yield message
 
 
-def reason(error: Exception, message: type[NodeUsage] | type[NodeMetric]) -> str:
+def explain_error(error: Exception, message: type[NodeUsage] | type[NodeMetric]) -> str:
     """Why there can be no such message, in one line: what was found, and what is allowed."""
     if isinstance(error, ValidationError):
-        return complaints(error, json_schema(message))
+        return describe_errors(error, build_schema(message))
     # Ours are sentences already.
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

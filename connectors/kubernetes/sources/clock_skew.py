@@ -36,7 +36,7 @@ class SampleTime:
     """`at_ms` is by our clock, since the node's is off."""
 
 
-def skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
+def estimate_skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
     """The node's clock minus ours; none: neither `Date` nor a stamp from the future shows it."""
     if answered.date_ms is not None:
         halfway_ms = (answered.asked_at_ms + answered.came_at_ms) // 2
@@ -46,9 +46,9 @@ def skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
     return None
 
 
-def sample_time(answered: Answered, stamped_ms: int | None) -> SampleTime:
+def choose_sample_time(answered: Answered, stamped_ms: int | None) -> SampleTime:
     """The time of figures that are stamped like this; none: they hold for when the answer came."""
-    skew = skew_ms(answered, stamped_ms)
+    skew = estimate_skew_ms(answered, stamped_ms)
     if stamped_ms is None:
         return SampleTime(answered.came_at_ms, skew, from_receipt=False)
     if skew is None or abs(skew) <= SKEW_MAX_MS:

@@ -94,7 +94,7 @@ class Collector:
                 await source.run()
             except Exception as error:
                 logger.exception("%s: it failed; it is begun again", source.health.source)
-                source.health.failed(_failure(error))
+                source.health.record_failure(_failure(error))
             else:
                 return  # it has nothing to do between reads
             await asyncio.sleep(AGAIN_S)
@@ -108,10 +108,10 @@ class Collector:
                     if let_through is not None:
                         await self._queue.put((source.topic, let_through))
             except SourceFailed as failed:
-                source.health.failed(failed)
+                source.health.record_failure(failed)
             except Exception as error:
                 logger.exception("%s: reading it failed; it is tried again", source.health.source)
-                source.health.failed(_failure(error))
+                source.health.record_failure(_failure(error))
             now = time.monotonic()
             # What was missed is skipped.
             due = max(due + source.interval_s, now)
@@ -124,7 +124,7 @@ class Collector:
             self._precedence.keep_only(directory.nodes)
         node, source = directory.nodes.get(message.node), self._sources[index]
         if isinstance(message, NodeUsage):
-            possible = keep_possible(message, node.capacity if node else {}, source.health)
+            possible = drop_impossible(message, node.capacity if node else {}, source.health)
             if possible is None:
                 return None
             message = possible
@@ -144,7 +144,7 @@ class Collector:
         return let_through.model_copy(update=added)
 
 
-def keep_possible(
+def drop_impossible(
     message: NodeUsage, capacity: Mapping[str, int], health: SourceHealth
 ) -> NodeUsage | None:
     """Return a sample without pods that used no memory, as when they die, or more than the node has;
@@ -154,7 +154,7 @@ def keep_possible(
     else:
         impossible = find_impossible(message.usage, capacity)
     if impossible is not None:
-        health.failed(SourceFailed("impossible", impossible), message.node)
+        health.record_failure(SourceFailed("impossible", impossible), message.node)
         return None
     alive = [pod for pod in message.pods if pod.usage.get("memory") != 0]
     pods = [pod for pod in alive if find_impossible(pod.usage, capacity) is None]

@@ -24,7 +24,7 @@ from connectors.kubernetes.api.list_watch import (
     Present,
 )
 from connectors.kubernetes.api.server import ApiServer
-from schemas.base.quantities import QuantityError, amount
+from schemas.base.quantities import QuantityError, parse_amount
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 #: Port of a kubelet that does not say which one it listens on.
@@ -209,7 +209,7 @@ def _node(found: Mapping[str, Any]) -> KnownNode:
         port,
         metadata.get("labels") or {},
         _capacity(status.get("capacity") or {}),
-        time_ms(metadata.get("creationTimestamp")),
+        parse_time_ms(metadata.get("creationTimestamp")),
     )
 
 
@@ -217,7 +217,7 @@ def _capacity(listed: Mapping[str, Any]) -> dict[str, int]:
     capacity = {}
     for name, quantity in listed.items():
         with suppress(QuantityError):
-            capacity[name] = amount(name, str(quantity))
+            capacity[name] = parse_amount(name, str(quantity))
     return capacity
 
 
@@ -233,12 +233,12 @@ def _put(pods: dict[str, NodePods], found: Mapping[str, Any]) -> None:
     known = there.pods.get(name)
     if known is None or known.uid != metadata["uid"]:
         there.pods[name] = KnownPod(
-            metadata["uid"], time_ms(metadata.get("creationTimestamp")) or 0
+            metadata["uid"], parse_time_ms(metadata.get("creationTimestamp")) or 0
         )
         there.version += 1
 
 
-def time_ms(text: object) -> int | None:
+def parse_time_ms(text: object) -> int | None:
     """Milliseconds of a time as Kubernetes writes it (RFC 3339); none: it is no such time."""
     if not isinstance(text, str):
         return None

@@ -124,7 +124,7 @@ class SourceHealth:
         self._behind_s = 0.0
         self._was_behind_at_ms = 0
 
-    def succeeded(self, node: str | None = None, sampled_at_ms: int | None = None) -> None:
+    def record_success(self, node: str | None = None, sampled_at_ms: int | None = None) -> None:
         """A node was read, or the source as a whole; `sampled_at_ms`: the time of what was new."""
         self._succeeded_at_ms = self._now_ms()
         if self._failure is not None:
@@ -138,7 +138,7 @@ class SourceHealth:
         if sampled_at_ms is not None:
             known.sampled_at_ms = sampled_at_ms
 
-    def failed(self, error: OSError, node: str | None = None) -> None:
+    def record_failure(self, error: OSError, node: str | None = None) -> None:
         """A node could not be read, or the source as a whole."""
         cause: Cause = error.cause if isinstance(error, SourceFailed) else "unreachable"
         self.failures[cause] += 1
@@ -154,7 +154,7 @@ class SourceHealth:
             logger.warning("%s: %s; it is tried again", self.source, failure.why)
         self._failure = failure
 
-    def clock(self, node: str, skew_ms: int | None, *, from_receipt: bool) -> None:
+    def record_clock_skew(self, node: str, skew_ms: int | None, *, from_receipt: bool) -> None:
         """How far a node's clock is off, and whether its samples carry the time of receipt.
 
         None: its newest figures do not show it, so that an older finding does not hold any more.
@@ -168,7 +168,7 @@ class SourceHealth:
             )  # fmt: skip
         known.from_receipt = from_receipt
 
-    def note(self, about: str, sentence: str | None) -> None:
+    def set_note(self, about: str, sentence: str | None) -> None:
         """Something that a person should know; none: it is over."""
         if sentence is None:
             self._notes.pop(about, None)
@@ -177,23 +177,23 @@ class SourceHealth:
             logger.warning("%s: %s", self.source, sentence)
         self._notes[about] = sentence[:WHY_MAX]
 
-    def behind(self, seconds: float, allowed_s: float) -> None:
+    def set_delay(self, seconds: float, allowed_s: float) -> None:
         """For how long the oldest node has waited to be asked; beyond what is allowed it is noted."""
         self._behind_s = seconds
         if seconds > allowed_s:
             self._was_behind_at_ms = self._now_ms()
             why = "more nodes are due than can be asked"
-            self.note("behind", f"{why}: each in turn, the oldest {seconds:.0f} s late")
+            self.set_note("behind", f"{why}: each in turn, the oldest {seconds:.0f} s late")
         elif "behind" in self._notes and self._now_ms() - self._was_behind_at_ms > SETTLED_MS:
             logger.info("%s: all nodes are asked in time again", self.source)
-            self.note("behind", None)
+            self.set_note("behind", None)
 
     def keep_only(self, nodes: Collection[str]) -> None:
         """Forget the nodes that are no longer there."""
         for gone in self._nodes.keys() - set(nodes):
             self._set_failure(self._nodes.pop(gone), None)
 
-    def failing(self, node: str) -> bool:
+    def is_failing(self, node: str) -> bool:
         """The last attempt at this node failed."""
         known = self._nodes.get(node)
         return known is not None and known.failure is not None

@@ -44,22 +44,22 @@ class HttpAnswer:
     times: Answered
 
 
-def cause_of_status(status: int) -> Cause:
+def classify_status(status: int) -> Cause:
     """What an HTTP status without success means."""
     return _BY_STATUS.get(status, "server_error" if status >= 500 else "refused")
 
 
-def failed_by_server(error: OSError | RuntimeError) -> SourceFailed:
+def convert_server_error(error: OSError | RuntimeError) -> SourceFailed:
     """What an error of the API server, or of access to it, means for a source."""
     if isinstance(error, ApiError):
-        return SourceFailed(cause_of_status(error.status), str(error))
+        return SourceFailed(classify_status(error.status), str(error))
     if isinstance(error, ApiUnreachable):
         timed_out = isinstance(error.__cause__, TimeoutError)
         return SourceFailed("timeout" if timed_out else "unreachable", str(error))
     return SourceFailed("credentials", str(error))
 
 
-def tls_context(
+def build_tls_context(
     ca_file: str | None, *, insecure: bool, certificate: tuple[str, str | None] | None = None
 ) -> ssl.SSLContext:
     """How the other side is trusted; `certificate` and key are shown to it.
@@ -122,7 +122,7 @@ async def fetch(
             came_at_ms = wall_clock.now_ms()
             if answer.status != 200:
                 start = (await answer.content.read(300)).decode(errors="replace").strip()
-                cause = cause_of_status(answer.status)
+                cause = classify_status(answer.status)
                 raise SourceFailed(cause, f"{shown}: status {answer.status}: {start}")
             body = await _whole(answer, shown)
             date = answer.headers.get("Date")

@@ -1,7 +1,7 @@
 """Koordinator's NodeMetric objects: aggregates already, so they go to `node-metrics`.
 
 The objects and the ConfigMap with their collect policy are listed and watched. An object that is
-gone says so (`removed`). Of each node the newest unread object is kept. Where Koordinator is not
+gone says so (`build_removed`). Of each node the newest unread object is kept. Where Koordinator is not
 installed this is noted, looked for again, and nothing else happens.
 
 Times are those of the node that computed the figures. They cannot be mended, since windows hang on
@@ -25,7 +25,12 @@ from connectors.kubernetes.api.list_watch import (
     ListWatch,
     Present,
 )
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
+from connectors.kubernetes.sources.base import (
+    KubernetesSource,
+    Newest,
+    SourceContext,
+    explain_error,
+)
 from connectors.kubernetes.sources.collect_policy import (
     NAME,
     NAMESPACE,
@@ -34,7 +39,7 @@ from connectors.kubernetes.sources.collect_policy import (
     read_config_map,
 )
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
-from connectors.kubernetes.sources.node_metric import message_of, removed
+from connectors.kubernetes.sources.node_metric import build_removed, convert_node_metric
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
 from schemas.messages.metrics import NodeMetric
 
@@ -89,7 +94,7 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             yield message
         policy = _failing(self._config)
         unread = f"the ConfigMap with the collect policy cannot be read: {policy}"
-        self.health.note("config_unread", unread if policy else None)
+        self.health.set_note("config_unread", unread if policy else None)
         why = _failing(self._metrics)
         if not why:
             return
@@ -146,15 +151,15 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         settings = self.settings
         named = settings.model_fields_set & {"config_namespace", "config_name"}
         missing = f"there is no ConfigMap {settings.config_namespace}/{settings.config_name}"
-        self.health.note("config", missing if named else None)
+        self.health.set_note("config", missing if named else None)
 
     def _set_config(self, found: Mapping[str, Any]) -> None:
         try:
             self._intervals = read_config_map(found)
         except PolicyUnreadable as error:
-            self.health.note("config", f"{error}; what it said before holds")
+            self.health.set_note("config", f"{error}; what it said before holds")
         else:
-            self.health.note("config", None)
+            self.health.set_note("config", None)
 
     def _take(self, found: Mapping[str, Any]) -> None:
         node = found["metadata"]["name"]
@@ -163,22 +168,22 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             report_ms = self._intervals.report_ms(
                 found.get("spec") or {}, {} if known is None else known.labels
             )
-            message = message_of(self.cluster, found, report_ms)
+            message = convert_node_metric(self.cluster, found, report_ms)
         except (ValueError, AttributeError) as error:
-            why = f"NodeMetric {node}: {reason(error, NodeMetric)}"
-            self.health.failed(SourceFailed("unreadable", why), node)
+            why = f"NodeMetric {node}: {explain_error(error, NodeMetric)}"
+            self.health.record_failure(SourceFailed("unreadable", why), node)
             return
         version = found["metadata"]["resourceVersion"]
         if self._versions.get(node) == version:
             return  # a list says again what is known
         self._versions[node] = version
-        self.health.succeeded(node, message.updated_at_ms)
+        self.health.record_success(node, message.updated_at_ms)
         self._note_clock(node, (message.updated_at_ms or 0) - self.context.now_ms())
         self._newest.put(message)
 
     def _remove(self, node: str) -> None:
         if self._versions.pop(node, None) is not None:
-            self._newest.put(removed(self.cluster, node))
+            self._newest.put(build_removed(self.cluster, node))
         self.health.keep_only(self._versions.keys())
         self._note_clock(node, 0)
 
@@ -186,16 +191,16 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         """Say which metric is ahead of our clock, the first of them, as long as one is."""
         if ahead_ms > SKEW_MAX_MS:
             self._ahead_ms[node] = ahead_ms
-            self.health.clock(node, ahead_ms, from_receipt=False)
+            self.health.record_clock_skew(node, ahead_ms, from_receipt=False)
         elif self._ahead_ms.pop(node, None) is None:
             return
         elif node in self._versions:
-            self.health.clock(node, 0, from_receipt=False)
+            self.health.record_clock_skew(node, 0, from_receipt=False)
         note = None
         for first, by_ms in self._ahead_ms.items():
             note = f"the metric of node {first} is {by_ms} ms ahead of our clock"
             break
-        self.health.note("clock", note)
+        self.health.set_note("clock", note)
 
 
 def _failing(watch: ListWatch) -> str:

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
-from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, reason
-from connectors.kubernetes.sources.clock_skew import Answered, sample_time
-from connectors.kubernetes.sources.directory import PodName, time_ms
+from connectors.kubernetes.sources.base import KubernetesSource, SourceContext, explain_error
+from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
+from connectors.kubernetes.sources.directory import PodName, parse_time_ms
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.http import failed_by_server
+from connectors.kubernetes.sources.http import convert_server_error
 from connectors.kubernetes.sources.settings import Interval, SourceSettings
-from schemas.base.quantities import QuantityError, amount_of, nanos
+from schemas.base.quantities import QuantityError, parse_nanos, round_amount
 from schemas.messages.usage import PODS_PER_SAMPLE_MAX, NodeUsage
 from schemas.policy.durations import parse_duration_ms
 
@@ -52,7 +52,7 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
         nodes, pods = await self._list("nodes"), await self._list("pods")
         if not nodes:
             raise SourceFailed("incomplete", "the metrics API lists no node")
-        self.health.succeeded()
+        self.health.record_success()
         self.health.keep_only(self.directory.nodes.keys())
         for gone in self._newest.keys() - self.directory.nodes.keys():
             del self._newest[gone]
@@ -67,25 +67,27 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             try:
                 message = self._sample(node, each, measured, bad)
             except (KeyError, TypeError, ValueError) as error:
-                why = f"the entry of the node cannot be read: {reason(error, NodeUsage)}"
-                self.health.failed(SourceFailed("unreadable", why), node)
+                why = f"the entry of the node cannot be read: {explain_error(error, NodeUsage)}"
+                self.health.record_failure(SourceFailed("unreadable", why), node)
                 continue
-            self.health.succeeded(node, None if message is None else message.sampled_at_ms)
+            self.health.record_success(node, None if message is None else message.sampled_at_ms)
             if message is not None:
                 self.health.counts["samples"] += 1
                 yield message
         for node in unlisted:
-            self.health.failed(SourceFailed("incomplete", "no entry is for this node"), node)
+            self.health.record_failure(
+                SourceFailed("incomplete", "no entry is for this node"), node
+            )
         self.health.counts["pods_unreadable"] += len(bad)
         shown = "; ".join(bad[:_SHOWN_MAX])
-        self.health.note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
+        self.health.set_note("pods", f"entries of pods cannot be read: {shown}" if bad else None)
 
     async def _list(self, kind: str) -> list[Any]:
         try:
             found = await self.context.server.get(f"{GROUP}/{kind}")
             items = found["items"]
         except (ApiError, ApiUnreachable, AccessError) as error:
-            raise failed_by_server(error) from error
+            raise convert_server_error(error) from error
         except (KeyError, TypeError) as error:
             raise SourceFailed("unreadable", f"{GROUP}/{kind} is no list: {error!r}") from error
         return items or []
@@ -99,10 +101,10 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             return None
         came_at_ms = self.context.now_ms()
         # Stamped by the node's own clock; it is not known whose `Date` the answer has.
-        time = sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
+        time = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
         if time.at_ms <= sampled_at_ms:
             return None
-        self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
         members = []
         for name, pod in self.directory.pods_on(node).pods.items():
             if name not in pods:
@@ -138,7 +140,7 @@ def _name(pod: Mapping[str, Any]) -> PodName:
 
 def _times(found: Mapping[str, Any]) -> tuple[int, int]:
     """Time and window in ms; raises ValueError."""
-    at_ms = time_ms(found["timestamp"])
+    at_ms = parse_time_ms(found["timestamp"])
     if at_ms is None:
         raise ValueError(
             f"found {found['timestamp']!r}; expected a time such as 2026-03-01T12:00:00Z"
@@ -152,8 +154,10 @@ def _sum(all_usage: Any) -> dict[str, int]:
     A resource that one of them lacks was not measured of the whole, and is left out.
     """
     # A list without any resource is written as null.
-    lists = [{name: nanos(text) for name, text in (usage or {}).items()} for usage in all_usage]
+    lists = [
+        {name: parse_nanos(text) for name, text in (usage or {}).items()} for usage in all_usage
+    ]
     shared = set.intersection(*map(set, lists)) if lists else set()
     if any(each[name] < 0 for each in lists for name in shared):
         raise QuantityError("found an amount below 0")
-    return {name: amount_of(name, sum(each[name] for each in lists)) for name in sorted(shared)}
+    return {name: round_amount(name, sum(each[name] for each in lists)) for name in sorted(shared)}

@@ -7,8 +7,8 @@ extensions and devices have no place in the message. Shapes: `apis/slo/v1alpha1`
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.kubernetes.sources.directory import time_ms
-from schemas.base.quantities import amounts
+from connectors.kubernetes.sources.directory import parse_time_ms
+from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import AGGREGATION_TYPES, NodeMetric
 from schemas.policy.durations import parse_duration_ms
 
@@ -20,7 +20,9 @@ _MEMORY = {
 }
 
 
-def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) -> NodeMetric:
+def convert_node_metric(
+    cluster: str, found: Mapping[str, Any], report_ms: int | None
+) -> NodeMetric:
     """The message of an object.
 
     Raises:
@@ -34,7 +36,7 @@ def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) ->
         values: dict[str, Any] = {
             "cluster": cluster,
             "node": found["metadata"]["name"],
-            "updated_at_ms": time_ms(status.get("updateTime")),
+            "updated_at_ms": parse_time_ms(status.get("updateTime")),
             "report_interval_ms": report_ms,
             "memory_is": _MEMORY.get(collect.get("nodeMemoryCollectPolicy") or ""),
             "pods": tuple(
@@ -67,7 +69,7 @@ def message_of(cluster: str, found: Mapping[str, Any], report_ms: int | None) ->
     return NodeMetric.model_validate(values)
 
 
-def removed(cluster: str, node: str) -> NodeMetric:
+def build_removed(cluster: str, node: str) -> NodeMetric:
     """The message that a node's metric is gone."""
     return NodeMetric(cluster=cluster, node=node, removed=True)
 
@@ -75,7 +77,7 @@ def removed(cluster: str, node: str) -> NodeMetric:
 def _amounts(found: Mapping[str, Any] | None) -> dict[str, int]:
     # A quantity may stand as a bare number in JSON.
     listed = (found or {}).get("resources") or {}
-    return amounts({name: str(text) for name, text in listed.items()})
+    return parse_amounts({name: str(text) for name, text in listed.items()})
 
 
 def _aggregated(found: Any) -> tuple[dict[str, Any], ...]:

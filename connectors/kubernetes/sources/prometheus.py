@@ -23,10 +23,10 @@ import orjson
 from pydantic import Field
 
 from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
-from connectors.kubernetes.sources.clock_skew import Answered, skew_ms
+from connectors.kubernetes.sources.clock_skew import Answered, estimate_skew_ms
 from connectors.kubernetes.sources.directory import PodName
 from connectors.kubernetes.sources.health import SKEW_MAX_MS, SourceFailed
-from connectors.kubernetes.sources.http import fetch, read_secret, tls_context
+from connectors.kubernetes.sources.http import build_tls_context, fetch, read_secret
 from connectors.kubernetes.sources.precedence import REQUIRED
 from connectors.kubernetes.sources.promql_presets import PRESETS, Preset
 from connectors.kubernetes.sources.series import SeriesByKey
@@ -181,7 +181,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         self.require_listed()
         now_ms = self.context.now_ms()
         answers = await self._ask(now_ms)
-        self.health.succeeded()
+        self.health.record_success()
         self.health.keep_only(self.directory.nodes.keys())
         required = REQUIRED & self._queries.nodes.keys() - answers.failed
         for node, usage in answers.nodes.items():
@@ -189,13 +189,15 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             at_ms = answers.times_ms.get(node) if self._queries.node_times else now_ms
             if missing or at_ms is None:
                 what = ", ".join(sorted(missing)) or "times"
-                self.health.failed(SourceFailed("incomplete", f"no answer about {what}"), node)
+                self.health.record_failure(
+                    SourceFailed("incomplete", f"no answer about {what}"), node
+                )
                 continue
             if at_ms <= self._sampled_at_ms.get(node, 0):
-                self.health.succeeded(node)
+                self.health.record_success(node)
                 continue
             self._sampled_at_ms[node] = at_ms
-            self.health.succeeded(node, at_ms)
+            self.health.record_success(node, at_ms)
             self.health.counts["samples"] += 1
             yield NodeUsage(
                 cluster=self.cluster,
@@ -208,7 +210,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         # Not every node has what a query of GPUs is about.
         missing_nodes = self.directory.nodes.keys() - answers.nodes.keys()
         for node in missing_nodes if required else ():
-            self.health.failed(SourceFailed("incomplete", "no answer is about this node"), node)
+            self.health.record_failure(
+                SourceFailed("incomplete", "no answer is about this node"), node
+            )
 
     def _pods(self, node: str, answers: _Answers, at_ms: int) -> tuple[Any, ...]:
         known = self.directory.pods_on(node).pods
@@ -242,7 +246,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             )
             failed = result if isinstance(result, SourceFailed) else None
             # The other resources are current.
-            self.health.note(f"query {what}", f"{what}: {failed}" if failed else None)
+            self.health.set_note(f"query {what}", f"{what}: {failed}" if failed else None)
             if failed is not None:
                 self.health.failures[failed.cause] += 1
                 if index < len(of_nodes):
@@ -282,7 +286,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
 
     def _note(self, series: SeriesByKey[Any]) -> None:
         for about, sentence in series.describe_doubts():
-            self.health.note(about, sentence)
+            self.health.set_note(about, sentence)
         self.health.counts["numbers_wrong"] += len(series.wrong)
 
     def _node(self, labels: Mapping[str, str]) -> str | None:
@@ -309,7 +313,9 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
         answer = await fetch(
             self._session,
             f"{settings.url.rstrip('/')}/api/v1/query",
-            tls=tls_context(settings.ca_file, insecure=settings.insecure) if encrypted else False,
+            tls=build_tls_context(settings.ca_file, insecure=settings.insecure)
+            if encrypted
+            else False,
             token=token,
             timeout_s=settings.timeout_ms / 1_000,
             form={
@@ -331,7 +337,7 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             ]
             if partial and not self.settings.use_partial:
                 raise SourceFailed("incomplete", f"{query}: a partial answer: {'; '.join(partial)}")
-            self.health.note(
+            self.health.set_note(
                 "partial", f"partial answers are used: {partial[0]}" if partial else None
             )
             data = read["data"]
@@ -344,6 +350,6 @@ class Prometheus(KubernetesSource[PrometheusSettings]):
             raise SourceFailed("unreadable", why) from error
 
     def _compare_clocks(self, times: Answered) -> None:
-        skew = skew_ms(times, None)
+        skew = estimate_skew_ms(times, None)
         off = skew is not None and abs(skew) > SKEW_MAX_MS
-        self.health.note("clock", f"the server's clock is {skew} ms off ours" if off else None)
+        self.health.set_note("clock", f"the server's clock is {skew} ms off ours" if off else None)

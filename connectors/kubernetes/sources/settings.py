@@ -18,9 +18,9 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.errors import Path, PolicyError, Problem, path_text
+from schemas.policy.errors import Path, PolicyError, Problem, format_path
 from schemas.policy.parts import Name, PolicyPart
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from schemas.policy.wording import describe, nearest
 from schemas.policy.yamltext import YamlDocument, read_documents
 
@@ -101,7 +101,7 @@ def _read(
     document: YamlDocument, known: Mapping[str, type[SourceSettings]], problems: list[Problem]
 ) -> Iterable[SourceSettings]:
     def problem(path: Path, message: str) -> None:
-        problems.append(Problem(path_text(path), message, document.line_of(path)))
+        problems.append(Problem(format_path(path), message, document.line_of(path)))
 
     value = document.value
     if not isinstance(value, dict):
@@ -143,7 +143,7 @@ def _one(
     problems: list[Problem],
 ) -> SourceSettings | None:
     def place(path: Path) -> tuple[str, int | None]:
-        return path_text((*at, *path)), document.line_of((*at, *path))
+        return format_path((*at, *path)), document.line_of((*at, *path))
 
     named = each.get("source") if isinstance(each, dict) else None
     if not isinstance(named, str) or named not in known:
@@ -154,10 +154,10 @@ def _one(
             path, message = (*at, "source"), f"found {describe(named)}; allowed is one of {allowed}"
         else:
             path, message = (*at, "source"), f"found {describe(named)}{nearest(named, known)}"
-        problems.append(Problem(path_text(path), message, document.line_of(path)))
+        problems.append(Problem(format_path(path), message, document.line_of(path)))
         return None
     try:
-        return validated(known[named], each, place=place)
+        return build_model(known[named], each, place=place)
     except PolicyError as error:
         problems.extend(error.problems)
         return None

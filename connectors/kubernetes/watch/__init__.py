@@ -1,21 +1,18 @@
-"""Which nodes, pods and workloads a cluster has, and which pods want a node of us.
+"""Watch the nodes, pods and workloads of a cluster, and the pods that need a node.
 
-    state_watch       all collections together, behind the port of a state watch
-    collection        one collection: followed, reported, and how it is doing (`health`)
-    kinds             which collections there are, and what their objects become
+    state_watch       all collections together, as a state watch
+    collection        one collection: its list and watch, its reporter, its health
+    kinds             all collections, and the records of their objects
+    reporter          reports only differences from what was reported before
+    objects           one record per object
+    pod_reporter      records and scheduling requests of pods
+    records           builds and validates messages
+    pods              converts pods; containers: their resources; affinity: selectors;
+                      requirements: what loadstream does not support
+    claims            volumes of the claims that pods use
+    conversions       converts nodes, namespaces, priority classes, budgets and volumes
+    workloads         converts workloads
+    metadata          names, labels, relevant annotations, times
 
-    reporter          what was reported of a collection, so that only differences are
-    objects           one record for each object
-    pod_reporter      pods, which are bound, wait or neither; requests
-    records           plain values to messages that their readers take
-
-    nodes             a node
-    pods              a pod; containers: what it asks for; affinity: which nodes it wants;
-                      requirements: what it requires that is not evaluated
-    claims            what the volume claims of pods are bound to
-    workloads, budgets, namespaces, priority_classes, volumes
-                      the other kinds
-    metadata          names, labels, annotations that are read, times
-
-Modules of the last group are pure: an object's JSON in, plain values of a record out.
+The modules from `pods` on are pure: JSON of an object in, plain values of a record out.
 """

@@ -1,14 +1,13 @@
-"""Selectors of nodes and pods, and anti-affinity, as Kubernetes writes them, to plain values."""
+"""Convert selectors of nodes and pods, and anti-affinity, to record values."""
 
 from typing import Any
 
-from connectors.kubernetes.watch.metadata import Json, given
+from connectors.kubernetes.watch.metadata import Json, drop_empty
 
 
-def node_selector_terms(selector: Json) -> list[Json]:
-    """Terms of a node selector."""
+def convert_node_selector(selector: Json) -> list[Json]:
     return [
-        given(
+        drop_empty(
             match_expressions=_requirements(term.get("matchExpressions")),
             match_fields=_requirements(term.get("matchFields")),
         )
@@ -16,25 +15,25 @@ def node_selector_terms(selector: Json) -> list[Json]:
     ]
 
 
-def anti_affinity_terms(affinity: Json) -> list[Json]:
-    """Required terms of a pod's anti-affinity; pods of every namespace where labels select some."""
-    found = affinity.get("podAntiAffinity") or {}
+def convert_anti_affinity(affinity: Json) -> list[Json]:
+    """Convert the required terms; a namespace selector counts as all namespaces."""
+    anti_affinity = affinity.get("podAntiAffinity") or {}
     return [
-        given(
+        drop_empty(
             topology_key=term.get("topologyKey"),
             namespaces=term.get("namespaces"),
             all_namespaces=term.get("namespaceSelector") is not None,
         )
-        | pod_selector(term.get("labelSelector"))
-        for term in found.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        | convert_pod_selector(term.get("labelSelector"))
+        for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     ]
 
 
-def pod_selector(found: Json | None) -> Json:
-    """A label selector of pods as `selector`: none selects no pod, an empty one all."""
+def convert_pod_selector(found: Json | None) -> Json:
+    """Convert a label selector; a missing one selects no pod, an empty one all pods."""
     if found is None:
         return {}
-    selector = given(
+    selector = drop_empty(
         match_labels=found.get("matchLabels"),
         match_expressions=_requirements(found.get("matchExpressions")),
     )
@@ -43,6 +42,6 @@ def pod_selector(found: Json | None) -> Json:
 
 def _requirements(found: Any) -> list[Json]:
     return [
-        given(key=each.get("key"), operator=each.get("operator"), values=each.get("values"))
-        for each in found or ()
+        drop_empty(key=term.get("key"), operator=term.get("operator"), values=term.get("values"))
+        for term in found or ()
     ]

@@ -1,25 +1,25 @@
-"""What the claims that pods mount are bound to: a join of pods, claims and volumes.
+"""The volumes of the claims that pods use: a join of pods, claims and volumes.
 
-Claims and volumes are put in as they are reported; a pod's record asks by the claims' names. What
-has another answer than before is named by `put_...`, so that pods that wait for a node can be
-looked at again.
+Claims and volumes are stored as they are reported. Conversions of pods look them up by the claims'
+names. `put_claim` and `put_volume` tell whether a lookup changed, so that waiting pods are converted
+again.
 """
 
 from dataclasses import dataclass
 
 from connectors.kubernetes.watch.metadata import Json
 
-#: What a claim that only one pod may use has among its access modes.
+#: Access mode of a claim that only one pod may use.
 _ONE_POD = "ReadWriteOncePod"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What pods are asked of one claim."""
+    """Properties of a claim that pods depend on."""
 
     storage_class: str
     volume: str
-    """The volume that it is bound to; empty: none."""
+    """Name of the bound volume; empty: none."""
     exclusive: bool
 
 
@@ -29,15 +29,14 @@ class Claims:
     def __init__(self) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._everywhere: dict[str, bool] = {}
-        """Whether a volume is reached from every node, by its name."""
+        """Whether a volume is reachable from every node, by name."""
 
     def clear(self) -> None:
-        """Forget everything."""
         self._claims.clear()
         self._everywhere.clear()
 
     def put_claim(self, namespace: str, name: str, values: Json | None) -> bool:
-        """A claim as plain values of its record, none: it is gone; whether anything has changed."""
+        """Store a claim (None: deleted); tell whether it changed."""
         key, before = (namespace, name), self._claims.get((namespace, name))
         if values is None:
             self._claims.pop(key, None)
@@ -49,7 +48,7 @@ class Claims:
         return claim != before
 
     def put_volume(self, name: str, values: Json | None) -> bool:
-        """The same of a volume."""
+        """Store a volume (None: deleted); tell whether it changed."""
         before = self._everywhere.get(name)
         if values is None:
             self._everywhere.pop(name, None)
@@ -59,12 +58,13 @@ class Claims:
         return everywhere != before
 
     def storage_class(self, namespace: str, name: str) -> str:
-        """The class of a claim; empty: none, or not known."""
+        """Return the storage class of a claim; empty: none, or unknown."""
         claim = self._claims.get((namespace, name))
         return "" if claim is None else claim.storage_class
 
     def requirement(self, namespace: str, name: str) -> str | None:
-        """What a claim requires that is not evaluated; none: any node will do."""
+        """Return what a claim requires that loadstream does not support; None: any node is
+        suitable."""
         claim = self._claims.get((namespace, name))
         if claim is None or not claim.volume:
             return "unbound volume"

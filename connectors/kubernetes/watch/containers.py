@@ -1,13 +1,13 @@
-"""What the containers of a pod ask for, as the scheduler of Kubernetes counts it.
+"""Resources of a pod's containers, as the scheduler of Kubernetes counts them.
 
-    as written         spec.containers, spec.initContainers: requests, limits, host ports
-    while resized      of a container that is resized in place, the larger of what is asked for, given
-                       and used; of an impossible resize what is given and used
-    of the whole pod   spec.resources stands instead of the sum over the containers, for the resources
-                       that it names; while resized as with a container
+- Normally: requests, limits and host ports of spec.containers and spec.initContainers.
+- During an in-place resize: the larger of desired, allocated and actual resources; if the resize is
+  infeasible, without the desired ones.
+- With resources of the whole pod (spec.resources): these replace the sum over the containers for the
+  resources that they name; during a resize as above.
 
-A record has containers only. So what a pod asks for as a whole is put into its first container and
-taken from all others, which request 0 then: every sum comes out as Kubernetes has it.
+Records have containers only. Therefore resources of the whole pod are put into the first container,
+and the other containers request 0 of them, so that all sums are those of Kubernetes.
 
 Source: k8s.io/component-helpers/resource/helpers.go, `PodRequests`, `determineEffectiveRequests`,
 `IsSupportedPodLevelResource`.
@@ -16,25 +16,25 @@ Source: k8s.io/component-helpers/resource/helpers.go, `PodRequests`, `determineE
 from collections.abc import Iterable
 from typing import Any
 
-from connectors.kubernetes.watch.metadata import Json, given
-from schemas.base.quantities import QuantityError, nanos
+from connectors.kubernetes.watch.metadata import Json, drop_empty
+from schemas.base.quantities import QuantityError, parse_nanos
 
 _WHOLE_POD = ("cpu", "memory")
 _WHOLE_POD_PREFIX = "hugepages-"
 
 
-def containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
-    """Containers and init containers of a pod, as plain values of `schemas.messages.pods.Container`."""
+def convert_containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
+    """Return containers and init containers as values of `schemas.messages.pods.Container`."""
     infeasible = _infeasible(status)
     running = _by_name(status.get("containerStatuses"))
     plain = [_container(each, running, infeasible) for each in spec.get("containers") or ()]
     first: list[Json] = []
     if found := spec.get("initContainers"):
         running = _by_name(status.get("initContainerStatuses"))
-        for each in found:
-            sidecar = each.get("restartPolicy") == "Always"
-            one = _container(each, running if sidecar else {}, infeasible)
-            first.append({**one, "restart_policy": "Always"} if sidecar else one)
+        for container in found:
+            is_sidecar = container.get("restartPolicy") == "Always"
+            values = _container(container, running if is_sidecar else {}, infeasible)
+            first.append({**values, "restart_policy": "Always"} if is_sidecar else values)
     if whole := spec.get("resources"):
         in_force = whole
         if status.get("resources") is not None:
@@ -43,8 +43,8 @@ def containers(spec: Json, status: Json) -> tuple[list[Json], list[Json]]:
         for name in ("requests", "limits"):
             asked = whole.get(name) or {}
             counted = in_force.get(name) or asked
-            named = {key: counted.get(key, "0") for key in asked if _of_pods(key)}
-            _of_whole_pod(name, named, plain, first)
+            amounts = {key: counted.get(key, "0") for key in asked if _is_pod_level(key)}
+            _apply_pod_resources(name, amounts, plain, first)
     return plain, first
 
 
@@ -54,10 +54,12 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
     now = running.get(each["name"])
     if now is not None:
         requests, limits = _while_resized(resources, now, infeasible)
-    made = given(requests=requests, limits=limits)
+    made = drop_empty(requests=requests, limits=limits)
     if ports := each.get("ports"):
         taken = [
-            given(port=port["hostPort"], protocol=port.get("protocol"), host_ip=port.get("hostIP"))
+            drop_empty(
+                port=port["hostPort"], protocol=port.get("protocol"), host_ip=port.get("hostIP")
+            )
             for port in ports
             if port.get("hostPort")
         ]
@@ -67,7 +69,7 @@ def _container(each: Json, running: dict[str, Json], infeasible: bool) -> Json:
 
 
 def _while_resized(asked: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
-    """Requests and limits that count, of a container or a pod with its status."""
+    """Return the effective requests and limits of a container or pod during a resize."""
     counted = {} if infeasible else asked
     given_now = now.get("resources")
     if given_now is None:
@@ -80,7 +82,7 @@ def _while_resized(asked: Json, now: Json, infeasible: bool) -> tuple[Any, Any]:
 
 
 def _by_name(statuses: Any) -> dict[str, Json]:
-    """Those statuses that say what a container is given, by its name."""
+    """Return the statuses with resources, by container name."""
     return {
         each["name"]: each
         for each in statuses or ()
@@ -96,7 +98,7 @@ def _infeasible(status: Json) -> bool:
 
 
 def _largest(*lists: Any) -> Any:
-    """The largest amount of each resource; none where no list has any."""
+    """Return the largest amount of each resource; None if there are none."""
     there = [each for each in lists if each]
     if not there:
         return None
@@ -112,25 +114,26 @@ def _largest(*lists: Any) -> Any:
 
 
 def _nanos(text: str) -> int:
-    """An amount to compare; a quantity that cannot be read is refused later, with the record."""
+    """Return a comparable amount; an invalid quantity is refused later, with the record."""
     try:
-        return nanos(text)
+        return parse_nanos(text)
     except QuantityError:
         return 0
 
 
-def _of_pods(resource: str) -> bool:
-    """A pod may ask for it as a whole."""
+def _is_pod_level(resource: str) -> bool:
     return resource in _WHOLE_POD or resource.startswith(_WHOLE_POD_PREFIX)
 
 
-def _of_whole_pod(name: str, named: Json, plain: list[Json], first: Iterable[Json]) -> None:
-    """Put what the pod asks for as a whole into its first container, and take it from the others."""
-    if not named or not plain:
+def _apply_pod_resources(
+    name: str, amounts: Json, plain: list[Json], first: Iterable[Json]
+) -> None:
+    """Put resources of the whole pod into its first container, and remove them from the others."""
+    if not amounts or not plain:
         return
     for each in (*plain, *first):
-        if name == "requests":  # one that names no request counts with some in scores by requests
-            each[name] = {**each.get(name, {}), **dict.fromkeys(named, "0")}
+        if name == "requests":  # an explicit 0, because scores assume a request if there is none
+            each[name] = {**each.get(name, {}), **dict.fromkeys(amounts, "0")}
         elif name in each:
-            each[name] = {key: text for key, text in each[name].items() if key not in named}
-    plain[0][name] = {**plain[0].get(name, {}), **named}
+            each[name] = {key: text for key, text in each[name].items() if key not in amounts}
+    plain[0][name] = {**plain[0].get(name, {}), **amounts}

@@ -1,25 +1,32 @@
-"""Which collections are watched, and what their objects become.
+"""The watched collections, and how their objects become records.
 
-A new kind is one entry here and one module with its conversion.
+A new kind is one entry here and one function that converts its objects.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from connectors.kubernetes.watch.budgets import disruption_budget
+from connectors.kubernetes.watch.conversions import (
+    convert_disruption_budget,
+    convert_namespace,
+    convert_node,
+    convert_priority_class,
+    convert_volume,
+    convert_volume_claim,
+)
 from connectors.kubernetes.watch.metadata import Json
-from connectors.kubernetes.watch.namespaces import namespace
-from connectors.kubernetes.watch.nodes import node_state
 from connectors.kubernetes.watch.objects import ObjectKind
-from connectors.kubernetes.watch.priority_classes import priority_class
-from connectors.kubernetes.watch.volumes import volume, volume_claim
-from connectors.kubernetes.watch.workloads import daemon_set, job, replica_set
+from connectors.kubernetes.watch.workloads import (
+    convert_daemon_set,
+    convert_job,
+    convert_replica_set,
+)
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
-#: Path of the pods; they have a reporter of their own.
+#: Path of the pods, which have their own reporter.
 PODS = "/api/v1/pods"
 VOLUMES, CLAIMS = "/api/v1/persistentvolumes", "/api/v1/persistentvolumeclaims"
 
@@ -37,7 +44,7 @@ def _namespaced(found: Json) -> Json:
 
 
 def _owner(kind: str) -> Callable[[Json], Json]:
-    """Identity of a workload; objects of a list do not name their kind."""
+    """Return a function for the identity of a workload; objects in a list do not have their kind."""
 
     def identity(found: Json) -> Json:
         return {"uid": found["metadata"]["uid"], "owner_kind": kind, **_namespaced(found)}
@@ -49,29 +56,29 @@ def _workload(kind: str, values: Callable[[Json], Json | None]) -> ObjectKind:
     return ObjectKind(WorkloadState, _owner(kind), values)
 
 
-#: By path of the collection.
+#: Kinds by path of the collection.
 KINDS: dict[str, ObjectKind] = {
-    "/api/v1/nodes": ObjectKind(NodeState, _node, node_state),
-    VOLUMES: ObjectKind(PersistentVolumeState, _name, volume),
-    CLAIMS: ObjectKind(PersistentVolumeClaimState, _namespaced, volume_claim),
-    "/api/v1/namespaces": ObjectKind(NamespaceState, _name, namespace),
+    "/api/v1/nodes": ObjectKind(NodeState, _node, convert_node),
+    VOLUMES: ObjectKind(PersistentVolumeState, _name, convert_volume),
+    CLAIMS: ObjectKind(PersistentVolumeClaimState, _namespaced, convert_volume_claim),
+    "/api/v1/namespaces": ObjectKind(NamespaceState, _name, convert_namespace),
     "/apis/scheduling.k8s.io/v1/priorityclasses": ObjectKind(
-        PriorityClassState, _name, priority_class
+        PriorityClassState, _name, convert_priority_class
     ),
     "/apis/policy/v1/poddisruptionbudgets": ObjectKind(
-        DisruptionBudget, _namespaced, disruption_budget
+        DisruptionBudget, _namespaced, convert_disruption_budget
     ),
-    "/apis/apps/v1/replicasets": _workload("ReplicaSet", replica_set),
-    "/apis/apps/v1/statefulsets": _workload("StatefulSet", replica_set),
-    "/apis/apps/v1/daemonsets": _workload("DaemonSet", daemon_set),
-    "/apis/batch/v1/jobs": _workload("Job", job),
+    "/apis/apps/v1/replicasets": _workload("ReplicaSet", convert_replica_set),
+    "/apis/apps/v1/statefulsets": _workload("StatefulSet", convert_replica_set),
+    "/apis/apps/v1/daemonsets": _workload("DaemonSet", convert_daemon_set),
+    "/apis/batch/v1/jobs": _workload("Job", convert_job),
 }
 
-#: Collections without which there is no full list: a list that lacked their objects would remove
-#: all of them. Others may be missing or forbidden; then nothing is said about their kind.
+#: Collections that a full list needs: without them, it would remove all their objects. Other collections
+#: may be missing or forbidden; then the list says nothing about their kinds.
 REQUIRED = frozenset({"/api/v1/nodes", PODS})
 
 
-def record_kind(kind: ObjectKind) -> Any:
-    """What records of a kind have in their field `kind`."""
+def get_record_kind(kind: ObjectKind) -> Any:
+    """Return the value of the field `kind` in records of this kind."""
     return kind.message.model_fields["kind"].default

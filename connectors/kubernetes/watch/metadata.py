@@ -1,7 +1,7 @@
-"""What every object has: name, labels, the annotations that decisions read, times.
+"""Metadata of objects: name, labels, relevant annotations, times.
 
-Annotations are a third of many objects, and most change for reasons of others. Only those are
-carried that a filter, a score or a protection reads, so that a change of another one is none.
+Annotations are a third of many objects, and most of them are irrelevant here. Only those that a filter,
+a score or a protection reads are kept, so changes of others cause no record.
 """
 
 from datetime import datetime
@@ -9,9 +9,9 @@ from typing import Any
 
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 
-#: Annotations of a pod: all under the prefix tell kinds of pods apart.
+#: Annotations with this prefix distinguish kinds of pods.
 _PREFIX = "scheduling.koordinator.sh/"
-_OF_PODS = frozenset(
+_POD_ANNOTATIONS = frozenset(
     {
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "controller.kubernetes.io/pod-deletion-cost",
@@ -24,7 +24,7 @@ _OF_PODS = frozenset(
         "kubernetes.io/config.source",
     }
 )
-_OF_NODES = frozenset(
+_NODE_ANNOTATIONS = frozenset(
     {"scheduling.koordinator.sh/usage-thresholds", "node.koordinator.sh/raw-allocatable"}
 )
 
@@ -32,32 +32,33 @@ Json = dict[str, Any]
 """An object as the API server writes it, or the plain values of a record."""
 
 
-def metadata(found: Json) -> Json:
-    """metadata of an object; empty if it has none."""
+def get_metadata(found: Json) -> Json:
     return found.get("metadata") or {}
 
 
-def pod_annotations(meta: Json) -> dict[str, str]:
-    """Annotations of a pod that decisions read."""
+def select_pod_annotations(meta: Json) -> dict[str, str]:
+    """Return the annotations of a pod that decisions read."""
     found = meta.get("annotations")
     if not found:
         return {}
     return {
-        key: value for key, value in found.items() if key in _OF_PODS or key.startswith(_PREFIX)
+        key: value
+        for key, value in found.items()
+        if key in _POD_ANNOTATIONS or key.startswith(_PREFIX)
     }
 
 
-def node_annotations(meta: Json) -> dict[str, str]:
-    """Annotations of a node that decisions read."""
+def select_node_annotations(meta: Json) -> dict[str, str]:
+    """Return the annotations of a node that decisions read."""
     found = meta.get("annotations")
-    return {key: found[key] for key in sorted(_OF_NODES) if key in found} if found else {}
+    return {key: found[key] for key in sorted(_NODE_ANNOTATIONS) if key in found} if found else {}
 
 
-def time_ms(text: str | None) -> int | None:
-    """A time as Kubernetes writes it, in milliseconds; none: there is none, or it is no time.
+def parse_time_ms(text: str | None) -> int | None:
+    """Return a time of Kubernetes in milliseconds; None: missing or invalid.
 
-    One that no record takes becomes the nearest that records take: a node without a clock of its own
-    begins in 1970, and a pod with a long grace period may terminate until after 2100.
+    Times outside the range of records are moved to its ends: a node without a clock starts in 1970, and a
+    pod with a long grace period may terminate after 2100.
     """
     if not text:
         return None
@@ -68,6 +69,6 @@ def time_ms(text: str | None) -> int | None:
     return min(max(found_ms, EPOCH_MS_MIN), EPOCH_MS_MAX)
 
 
-def given(**values: Any) -> Json:
-    """Plain values without those that are empty: absent fields read back as their defaults."""
+def drop_empty(**values: Any) -> Json:
+    """Return the values that are not empty: absent fields read back as their defaults."""
     return {name: value for name, value in values.items() if value}

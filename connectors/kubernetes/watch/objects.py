@@ -1,18 +1,18 @@
-"""Nodes, workloads and all else that is reported as one record for each object."""
+"""Report nodes, workloads and other objects, one record per object."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from connectors.kubernetes.watch.metadata import Json
-from connectors.kubernetes.watch.records import values_of
-from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
+from connectors.kubernetes.watch.records import encode_values
+from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from schemas.base.message import Message
 from schemas.messages.nodes import NodeState
 from schemas.topics.catalog import TOPIC_OF
 
-Heard = Callable[[Json, Json | None], None]
-"""Is called with the identity and the values of an object that has changed; none: it is gone."""
+ChangeListener = Callable[[Json, Json | None], None]
+"""Called with the identity and the values of a changed object; without values if it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,52 +21,53 @@ class ObjectKind:
 
     message: type[Message]
     identity: Callable[[Json], Json]
-    """Fields that say which object it is, texts all, without "/"."""
+    """Returns the fields that identify an object; all are texts without "/"."""
     values: Callable[[Json], Json | None]
-    """All other fields; none: there is nothing to report of the object."""
+    """Returns all other fields; None: the object is not reported."""
 
 
 class Objects(Reporter):
-    """Reports the objects of one kind; keeps a digest of each by its identity."""
+    """Reports the objects of one kind; keeps a digest of each."""
 
     known: dict[str, int]
 
-    def __init__(self, cluster: str, kind: ObjectKind, heard: Heard | None = None) -> None:
+    def __init__(
+        self, cluster: str, kind: ObjectKind, on_change: ChangeListener | None = None
+    ) -> None:
         super().__init__(cluster)
         self._kind = kind
-        self._heard = heard
+        self._on_change = on_change
         self._topic = TOPIC_OF[kind.message]
         self._fields: tuple[str, ...] = ()
         """Names of the fields of an identity, in their order."""
 
     def key(self, found: Json) -> str:
-        """The values of the identity's fields."""
         identity = self._kind.identity(found)
         self._fields = tuple(identity)
+        """Names of the identity's fields, in order."""
         return "/".join(identity.values())
 
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
-        """A record, if the object's values are others than before."""
+        """Yield a record if the object's values have changed."""
         values = self._kind.values(found)
         if values is None:
             if key in self.known:
                 yield from self.removed(key, list_id)
             return
-        digest = values_of(self._kind.message, values).digest
+        digest = encode_values(self._kind.message, values).digest
         before = self.known.get(key)
         if digest == before:
             return
         message = self._message(key, {**values, **self._event(before)}, list_id)
         self.known[key] = digest
-        if self._heard is not None:
-            self._heard(self._identity(key), values)
+        if self._on_change is not None:
+            self._on_change(self._identity(key), values)
         yield self._topic, message
 
     def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        """The record that removes the object."""
         del self.known[key]
-        if self._heard is not None:
-            self._heard(self._identity(key), None)
+        if self._on_change is not None:
+            self._on_change(self._identity(key), None)
         gone = {"event": "removed"} if self._kind.message is NodeState else {"removed": True}
         yield self._topic, self._message(key, gone, list_id)
 
@@ -84,5 +85,5 @@ class Objects(Reporter):
             fields["list_id"] = list_id
             if "event" in fields and fields["event"] == "changed":
                 fields["event"] = "added"
-        message: Message = carried(values_of(self._kind.message, fields).read())
+        message: Message = require_message(encode_values(self._kind.message, fields).read())
         return message

@@ -1,17 +1,16 @@
-"""Reports pods: where they run, and which of them want a node.
+"""Report pods: where they run, and which of them need a node.
 
-    waits     it is of one of our schedulers, has no node, no gates and no deletion time: a request
-    has room  another scheduler has nominated a node for it (preemption): a record of its lifecycle
-    is bound  it has a node and has not finished: a record of its lifecycle
-    neither   another scheduler's pod without any node, a gated, a terminating, a finished pod: nothing
+    waiting     one of our schedulers, no node, no gates, not terminating: a scheduling request
+    nominated   another scheduler has nominated a node (preemption): a lifecycle record
+    bound       has a node and has not finished: a lifecycle record
+    other       unbound pods of other schedulers, gated, terminating and finished pods: nothing
 
-A pod goes from one to the other, and each step has its records. What a pod says while it waits is
-asked for again when it changes. All pods are watched, without a selector: a watch of the unbound
-ones alone would report a binding as a deletion.
+Each transition causes records; a waiting pod that changes is requested again. All pods are watched
+without a selector, because a watch of unbound pods would report a binding as a deletion.
 
-A request ends by a record on its own topic (`withdrawn`) where no decision of ours has ended it, as
-topics have no order among each other; that we have bound it is known by the annotation of the
-binding.
+A request that was not ended by a decision of loadstream is withdrawn by a record on its own topic,
+because topics have no order relative to each other. The annotation of a binding tells that loadstream
+has bound the pod.
 """
 
 from collections.abc import Callable, Collection
@@ -19,23 +18,23 @@ from typing import Any, Literal, NamedTuple
 
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch.claims import Claims
-from connectors.kubernetes.watch.metadata import Json, metadata
-from connectors.kubernetes.watch.pods import bare, claim_names, pod
-from connectors.kubernetes.watch.records import values_of
-from connectors.kubernetes.watch.reporter import Reported, Reporter, carried
+from connectors.kubernetes.watch.metadata import Json, get_metadata
+from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, strip_pod
+from connectors.kubernetes.watch.records import encode_values
+from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
 from schemas.base.refusals import Refusal
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest
 
 _FINISHED = ("Succeeded", "Failed")
-#: How far a pod has come.
+#: Stages of a pod.
 _WAITS, _NOMINATED, _BOUND, _INITIALISED, _RUNNING = range(5)
 _Event = Literal["bound", "initialised", "running", "changed"]
 _ARRIVED_AT: dict[int, _Event] = {_BOUND: "bound", _INITIALISED: "initialised", _RUNNING: "running"}
 
 
 class KnownPod(NamedTuple):
-    """What is kept of a pod that was reported: about 300 bytes."""
+    """What is kept of a reported pod: about 300 bytes."""
 
     name: str
     """Namespace and name."""
@@ -45,8 +44,6 @@ class KnownPod(NamedTuple):
 
 
 class PodReporter(Reporter):
-    """Reports the pods of a cluster."""
-
     known: dict[str, KnownPod]
 
     def __init__(
@@ -56,39 +53,38 @@ class PodReporter(Reporter):
         claims: Claims,
         now_ms: Callable[[], int],
     ) -> None:
-        """`schedulers` are ours; `claims` is what volume claims are bound to."""
+        """`schedulers` are ours; `claims` has the volumes of claims."""
         super().__init__(cluster)
         self._schedulers = frozenset(schedulers)
         self._claims = claims
         self._now_ms = now_ms
         self._nodes: dict[str, str] = {}
-        """Each node's name once, for all its pods."""
+        """Node names, shared by all their pods."""
         self._waiting: dict[str, Json] = {}
-        """Pods that wait and mount claims, as the API server wrote them, by uid."""
+        """Waiting pods with volume claims, as JSON of the API server, by uid."""
 
     def clear(self) -> None:
-        """Nothing was reported."""
         super().clear()
         self._waiting.clear()
         self._nodes.clear()
 
     def key(self, found: Json) -> str:
-        """The uid: a pod of the same name may be another one."""
+        """Return the uid, because another pod can have the same name."""
         uid: str = found["metadata"]["uid"]
         return uid
 
     def called(self, key: str, found: Json) -> str:
-        """Namespace and name, by which users find a pod, and the uid."""
-        meta = metadata(found)
+        """Return namespace, name and uid."""
+        meta = get_metadata(found)
         return f"pod {meta.get('namespace')}/{meta.get('name')} of uid {key}"
 
     def claims_changed(self, list_id: str | None) -> Reported:
-        """Look again at the pods that wait and mount claims."""
+        """Report waiting pods with claims again if they have changed."""
         for uid, found in list(self._waiting.items()):
             yield from self.changed(uid, found, list_id)
 
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
-        """The records of a pod, if it is another than it was when it was reported last."""
+        """Yield the records of a pod if it has changed."""
         spec, status = found.get("spec") or {}, found.get("status") or {}
         finished = status.get("phase") in _FINISHED
         waits = not finished and self._waits(found, spec)
@@ -98,30 +94,30 @@ class PodReporter(Reporter):
         nominated = not waits and self._is_nominated(found, spec, status)
         if not waits and not nominated and (finished or not spec.get("nodeName")):
             if before is not None:
-                yield from self._over(key, before, found, list_id, finished=finished)
+                yield from self._report_ended(key, before, found, list_id, finished=finished)
             return
-        values = pod(found, self._claims)
-        digest = values_of(Pod, values).digest
+        values = convert_pod(found, self._claims)
+        digest = encode_values(Pod, values).digest
         if before is not None and before.digest == digest:
             return
-        made = self._read(values)
+        made = self._build_pod(values)
         node = None if made.node is None else self._nodes.setdefault(made.node, made.node)
         stage = _WAITS if waits else _NOMINATED if nominated else _stage(made)
         name = f"{made.namespace}/{made.name}"
         self.known[key] = KnownPod(name, node, stage, digest)
-        if waits and claim_names(found):
-            metadata(found).pop("managedFields", None)
+        if waits and list_claim_names(found):
+            get_metadata(found).pop("managedFields", None)
             self._waiting[key] = found
         if waits:
-            yield from self._wanting(made, list_id)
+            yield from self._report_waiting(made, list_id)
         else:
-            yield from self._bound(made, before, stage, found, list_id)
+            yield from self._report_bound(made, before, stage, found, list_id)
 
     def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        """A pod that was reported is there no more."""
+        """Yield the records of a deleted pod."""
         before = self.known.pop(key)
         self._waiting.pop(key, None)
-        gone = self._last(key, before, found)
+        gone = self._build_last(key, before, found)
         yield self._lifecycle("deleted", gone, list_id)
         if before.stage == _WAITS:
             yield self._request(gone, withdrawn=True)
@@ -133,25 +129,25 @@ class PodReporter(Reporter):
             not spec.get("nodeName")
             and spec.get("schedulerName") in self._schedulers
             and not spec.get("schedulingGates")
-            and not metadata(found).get("deletionTimestamp")
+            and not get_metadata(found).get("deletionTimestamp")
         )
 
     def _is_nominated(self, found: Json, spec: Json, status: Json) -> bool:
-        """Whether another scheduler holds room for a pod that is not bound yet."""
+        """Tell whether another scheduler reserves room for an unbound pod."""
         return bool(
             status.get("nominatedNodeName")
             and not spec.get("nodeName")
             and spec.get("schedulerName") not in self._schedulers
             and status.get("phase") not in _FINISHED
-            and not metadata(found).get("deletionTimestamp")
+            and not get_metadata(found).get("deletionTimestamp")
         )
 
-    def _wanting(self, made: Pod, list_id: str | None) -> Reported:
+    def _report_waiting(self, made: Pod, list_id: str | None) -> Reported:
         if list_id is not None:
             yield self._lifecycle("seen", made, list_id)
         yield self._request(made)
 
-    def _bound(
+    def _report_bound(
         self, made: Pod, before: KnownPod | None, stage: int, found: Json, list_id: str | None
     ) -> Reported:
         if list_id is not None:
@@ -163,15 +159,15 @@ class PodReporter(Reporter):
         else:
             event = _ARRIVED_AT[stage] if stage > before.stage else "changed"
             yield self._lifecycle(event, made, None)
-        by_us = DECISION_ANNOTATION in (metadata(found).get("annotations") or {})
+        by_us = DECISION_ANNOTATION in (get_metadata(found).get("annotations") or {})
         if before is not None and before.stage == _WAITS and not by_us:
             yield self._request(made, withdrawn=True)
 
-    def _over(
+    def _report_ended(
         self, key: str, before: KnownPod, found: Json, list_id: str | None, *, finished: bool
     ) -> Reported:
-        """A pod that was reported has finished, or does not want a node any more."""
-        made = self._last(key, before, found)
+        """Report that a pod has finished, or no longer needs a node."""
+        made = self._build_last(key, before, found)
         del self.known[key]
         if finished:
             yield self._lifecycle("finished", made, list_id)
@@ -180,9 +176,11 @@ class PodReporter(Reporter):
         if before.stage == _WAITS:
             yield self._request(made, withdrawn=True)
 
-    def _last(self, key: str, before: KnownPod, found: Json | None) -> Pod:
-        """A pod as it was last; where that is not known, or no record can carry it, its name."""
-        read = None if found is None else values_of(Pod, pod(found, self._claims)).read()
+    def _build_last(self, key: str, before: KnownPod, found: Json | None) -> Pod:
+        """Return the last known pod; if it is unknown or does not fit into a record, only its name."""
+        read = (
+            None if found is None else encode_values(Pod, convert_pod(found, self._claims)).read()
+        )
         if isinstance(read, Pod):
             return read
         namespace, _, name = before.name.partition("/")
@@ -190,15 +188,15 @@ class PodReporter(Reporter):
 
     # --- messages -------------------------------------------------------------------------------
 
-    def _read(self, values: Json) -> Pod:
-        """The pod, or of a long one what is kept of it: its room is counted, and it is not placed.
+    def _build_pod(self, values: Json) -> Pod:
+        """Build the pod; if it does not fit into a record, a reduced one that counts but is never placed.
 
         Raises Unreadable.
         """
-        read = values_of(Pod, values).read()
+        read = encode_values(Pod, values).read()
         if isinstance(read, Refusal):
-            read = values_of(Pod, bare(values)).read()
-        made: Pod = carried(read)
+            read = encode_values(Pod, strip_pod(values)).read()
+        made: Pod = require_message(read)
         return made
 
     def _lifecycle(self, event: str, made: Pod, list_id: str | None) -> tuple[str, PodLifecycle]:

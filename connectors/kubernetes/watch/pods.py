@@ -1,19 +1,24 @@
-"""Pods to the plain values of `Pod`."""
+"""Convert pods to the values of `Pod`."""
 
 from typing import Any
 
-from connectors.kubernetes.watch.affinity import anti_affinity_terms, node_selector_terms
+from connectors.kubernetes.watch.affinity import convert_anti_affinity, convert_node_selector
 from connectors.kubernetes.watch.claims import Claims
-from connectors.kubernetes.watch.containers import containers
-from connectors.kubernetes.watch.metadata import Json, given, pod_annotations, time_ms
-from connectors.kubernetes.watch.requirements import unsupported
+from connectors.kubernetes.watch.containers import convert_containers
+from connectors.kubernetes.watch.metadata import (
+    Json,
+    drop_empty,
+    parse_time_ms,
+    select_pod_annotations,
+)
+from connectors.kubernetes.watch.requirements import find_unsupported
 from schemas.messages.pods import HOST_PORTS_MAX
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-#: Operators of tolerations that decisions know; a toleration with another one tolerates nothing.
+#: Supported operators of tolerations; a toleration with another operator has no effect.
 _OPERATORS = (None, "", "Exists", "Equal")
-#: What a node must know of a pod that it has.
-_KEPT = (
+#: Fields that count on the pod's node.
+_NODE_FIELDS = (
     *(
         "namespace",
         "name",
@@ -31,17 +36,17 @@ _KEPT = (
 )
 
 
-def pod(found: Json, claims: Claims) -> Json:
-    """A pod as decisions see it.
+def convert_pod(found: Json, claims: Claims) -> Json:
+    """Convert a pod.
 
     Args:
-        found: the pod as the API server writes it.
-        claims: what its volume claims are bound to.
+        found: the pod as JSON of the API server.
+        claims: the volumes of its claims.
     """
     meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
-    plain, first = containers(spec, status)
-    namespace, mounted = meta["namespace"], claim_names(found)
-    values = given(
+    plain, first = convert_containers(spec, status)
+    namespace, mounted = meta["namespace"], list_claim_names(found)
+    values = drop_empty(
         namespace=namespace,
         name=meta["name"],
         uid=meta["uid"],
@@ -53,54 +58,53 @@ def pod(found: Json, claims: Claims) -> Json:
         failure=status.get("reason") if status.get("phase") == "Failed" else None,
         qos_class=status.get("qosClass"),
         labels=meta.get("labels"),
-        annotations=pod_annotations(meta),
+        annotations=select_pod_annotations(meta),
         owners=_owners(meta),
         containers=plain,
         init_containers=first,
         overhead=spec.get("overhead"),
         node_selector=spec.get("nodeSelector"),
         tolerations=_tolerations(spec),
-        unsupported=unsupported(spec, namespace, mounted, claims),
+        unsupported=find_unsupported(spec, namespace, mounted, claims),
         local_storage=_has_local_storage(spec),
         volume_claims=[
-            given(name=name, storage_class=claims.storage_class(namespace, name))
+            drop_empty(name=name, storage_class=claims.storage_class(namespace, name))
             for name in mounted
         ],
         resource_claims=bool(spec.get("resourceClaims")),
-        created_at_ms=time_ms(meta.get("creationTimestamp")),
-        deleting_at_ms=time_ms(meta.get("deletionTimestamp")),
+        created_at_ms=parse_time_ms(meta.get("creationTimestamp")),
+        deleting_at_ms=parse_time_ms(meta.get("deletionTimestamp")),
         **_conditions(status),
     )
     if affinity := spec.get("affinity"):
-        values |= given(required_anti_affinity=anti_affinity_terms(affinity))
+        values |= drop_empty(required_anti_affinity=convert_anti_affinity(affinity))
         if (required := (affinity.get("nodeAffinity") or {}).get(_REQUIRED)) is not None:
-            values["required_node_affinity"] = node_selector_terms(required)
+            values["required_node_affinity"] = convert_node_selector(required)
     return values
 
 
-def claim_names(found: Json) -> list[str]:
-    """Names of the volume claims that a pod mounts; each once, in their order."""
+def list_claim_names(found: Json) -> list[str]:
+    """Return the names of the pod's volume claims, each once, in order."""
     names: dict[str, None] = {}
     for volume in (found.get("spec") or {}).get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             names[volume["persistentVolumeClaim"]["claimName"]] = None
-        elif "ephemeral" in volume:  # its claim is made from a template, under this name
+        elif "ephemeral" in volume:  # its claim has this name
             names[f"{found['metadata']['name']}-{volume['name']}"] = None
     return list(names)
 
 
-def bare(values: Json) -> Json:
-    """What a node must know of a pod that it has, without what a new place for it would depend on.
+def strip_pod(values: Json) -> Json:
+    """Return only the fields that count on the pod's node, for a pod that does not fit into a record.
 
-    A pod whose record is refused is carried like this: its room is counted, nobody moves it, and one
-    that waits is refused by that requirement, where its user reads it. Of a container that takes more
-    ports of the node than a record has room for, the first are kept.
+    Such a pod counts on its node and is not moved; if it waits, it is refused with the given requirement.
+    Excess host ports are dropped.
     """
-    kept: Json = {name: values[name] for name in _KEPT if name in values}
+    kept: Json = {name: values[name] for name in _NODE_FIELDS if name in values}
     for name in ("containers", "init_containers"):
         if name in kept:
-            kept[name] = [_with_fewer_ports(each) for each in kept[name]]
-    return {**kept, "unsupported": ["more than a record of a pod takes"]}
+            kept[name] = [_with_fewer_ports(container) for container in kept[name]]
+    return {**kept, "unsupported": ["a pod too large for its record"]}
 
 
 def _with_fewer_ports(container: Json) -> Json:
@@ -110,7 +114,7 @@ def _with_fewer_ports(container: Json) -> Json:
 
 def _owners(meta: Json) -> list[Json]:
     return [
-        given(
+        drop_empty(
             kind=each.get("kind"),
             name=each.get("name"),
             uid=each.get("uid"),
@@ -122,7 +126,7 @@ def _owners(meta: Json) -> list[Json]:
 
 def _tolerations(spec: Json) -> list[Json]:
     return [
-        given(
+        drop_empty(
             key=each.get("key"),
             operator=each.get("operator"),
             value=each.get("value"),
@@ -138,7 +142,7 @@ def _has_local_storage(spec: Json) -> bool:
 
 
 def _conditions(status: Json) -> dict[str, Any]:
-    """Fields that come from conditions that are true."""
+    """Return the fields that come from true conditions."""
     made: dict[str, Any] = {}
     for each in status.get("conditions") or ():
         if each.get("status") != "True":
@@ -147,7 +151,7 @@ def _conditions(status: Json) -> dict[str, Any]:
         if kind == "Ready":
             made["ready"] = True
         elif kind == "PodScheduled":
-            made["scheduled_at_ms"] = time_ms(each.get("lastTransitionTime"))
+            made["scheduled_at_ms"] = parse_time_ms(each.get("lastTransitionTime"))
         elif kind == "Initialized":
-            made["initialized_at_ms"] = time_ms(each.get("lastTransitionTime"))
+            made["initialized_at_ms"] = parse_time_ms(each.get("lastTransitionTime"))
     return made

@@ -1,8 +1,7 @@
-"""Plain values to messages: nothing is sent that its readers would refuse.
+"""Build messages from plain values, and validate them as their readers do.
 
-A message is made by the same validation that reads it from a topic, from the JSON of its values; so
-what is made here can be read, and what cannot is a `Refusal` with a sentence, which the watch
-reports. Two objects with the same values have the same digest.
+A value that its readers would refuse becomes a `Refusal`, which the watch reports. Equal values have
+equal digests.
 """
 
 from dataclasses import dataclass
@@ -20,21 +19,21 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Values(Generic[M]):
-    """Values of a message to be, as JSON."""
+    """Values of a message, as JSON."""
 
     message: type[M]
     json: bytes
 
     @property
     def digest(self) -> int:
-        """Tells values apart; of use within this process only."""
+        """Hash of the values; only comparable within this process."""
         return hash(self.json)
 
     def read(self) -> M | Refusal:
-        """The message, or why there can be none."""
+        """Return the message, or why it is invalid."""
         return decode_as(self.message, self.json)
 
 
-def values_of(message: type[M], values: Json) -> Values[M]:
-    """Values as JSON, in the order given; raises TypeError for what JSON cannot say."""
+def encode_values(message: type[M], values: Json) -> Values[M]:
+    """Return values as JSON, in the order given; raises TypeError for values without a JSON form."""
     return Values(message, orjson.dumps(values))

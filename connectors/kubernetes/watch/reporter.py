@@ -1,10 +1,10 @@
-"""What is known of one collection: which of its objects were reported, and as what.
+"""Report the differences of one collection from what was reported before.
 
-Events of a `ListWatch` come in, topics and messages go out. Of each object a key and a digest are
-kept, so that one that says the same again is not reported again, and so that a list within the
-process is compared with what is known: only differences are reported, removals included.
+Events of a `ListWatch` come in, topics and messages go out. A key and a digest are kept per object, so
+unchanged objects are not reported again, and a new list is compared with the known objects: only
+differences are reported, including removals.
 
-An object that no record can carry is left out with the reason; if it was reported before, it is
+An object that does not fit into a record is left out with the reason; if it was reported before, it is
 removed.
 """
 
@@ -28,7 +28,7 @@ from schemas.base.refusals import Refusal
 
 logger = logging.getLogger(__name__)
 
-#: Objects that are left out, of which the reason is kept; of others only that there are some.
+#: Most omitted objects whose reason is kept.
 LEFT_OUT_NAMED_MAX = 100
 
 Reported = Iterator[tuple[str, Message]]
@@ -36,41 +36,40 @@ Reported = Iterator[tuple[str, Message]]
 
 
 class Unreadable(Exception):
-    """An object cannot be carried; the message says why."""
+    """An object does not fit into a record; the message says why."""
 
 
 class Reporter(ABC):
-    """Reports the objects of one collection."""
-
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.known: dict[str, Any] = {}
-        """What is kept of each object that was reported, by key."""
+        """What is kept of each reported object, by key."""
         self.left_out: dict[str, str] = {}
-        """Objects that are not reported, by key, and why; see `LEFT_OUT_NAMED_MAX`."""
+        """Omitted objects by key, with the reason (see `LEFT_OUT_NAMED_MAX`)."""
         self._seen: set[str] | None = None
         """Keys of the list that is under way; none: there is no list."""
 
     def clear(self) -> None:
-        """Nothing was reported."""
+        """Forget everything that was reported."""
         self.known.clear()
         self.left_out.clear()
         self._seen = None
+        """Keys in the current list; None: there is no list."""
 
     def report(self, event: Event, list_id: str | None) -> Reported:
-        """What an event means for the topics.
+        """Yield the messages for an event.
 
         Args:
-            event: of the collection's `ListWatch`.
-            list_id: of the full list that is being sent; none: there is none.
+            event: an event of the collection's `ListWatch`.
+            list_id: id of the current full list; None: there is none.
         """
         match event:
             case Begun():
                 self._seen = set()
             case Present(found) | Changed(found):
-                yield from self._there(found, list_id)
+                yield from self._report_present(found, list_id)
             case Deleted(found):
-                yield from self._not_there(found, list_id)
+                yield from self._report_deleted(found, list_id)
             case Ended():
                 seen, self._seen = self._seen or set(), None
                 for key in [key for key in self.known if key not in seen]:
@@ -80,7 +79,7 @@ class Reporter(ABC):
             case Absent():
                 self._seen = None
 
-    def _there(self, found: Json, list_id: str | None) -> Reported:
+    def _report_present(self, found: Json, list_id: str | None) -> Reported:
         key = self._key(found)
         if key is None:
             return
@@ -96,7 +95,7 @@ class Reporter(ABC):
         else:
             self.left_out.pop(key, None)
 
-    def _not_there(self, found: Json, list_id: str | None) -> Reported:
+    def _report_deleted(self, found: Json, list_id: str | None) -> Reported:
         key = self._key(found)
         if key is None:
             return
@@ -108,44 +107,44 @@ class Reporter(ABC):
         try:
             return self.key(found)
         except (KeyError, TypeError, AttributeError) as error:
-            logger.warning("an object without a name is left out: %s", _unexpected(error))
+            logger.warning("omitted an object without a name: %s", _unexpected(error))
             return None
 
     def _leave_out(self, key: str, called: str, why: str) -> None:
         if key not in self.left_out:
-            logger.warning("%s is left out: %s", called, why)
+            logger.warning("%s is omitted: %s", called, why)
         named = key in self.left_out or len(self.left_out) < LEFT_OUT_NAMED_MAX
         self.left_out[key] = why if named else ""
 
     @abstractmethod
     def key(self, found: Json) -> str:
-        """The key of an object; raises KeyError, TypeError or AttributeError."""
+        """Return the key of an object; raises KeyError, TypeError or AttributeError."""
 
     def called(self, key: str, found: Json) -> str:
-        """What an object is called in the log: its key, unless that does not have its name."""
+        """Return the name of an object in the log; by default its key."""
         return key
 
     @abstractmethod
     def changed(self, key: str, found: Json, list_id: str | None) -> Reported:
-        """An object is there; nothing if it says what it said.
+        """Yield records for an existing object, or nothing if it is unchanged.
 
-        Raises Unreadable, or what the object's JSON leads to, before anything is yielded.
+        Raises Unreadable, or exceptions caused by unexpected JSON, before it yields anything.
         """
 
     @abstractmethod
     def removed(self, key: str, list_id: str | None, found: Json | None = None) -> Reported:
-        """An object that was reported is there no more; forget it.
+        """Yield records for a deleted object, and forget it.
 
-        `found` is the object as it was last; none: it is not known.
+        `found` is its last known JSON, if any.
         """
 
 
-def carried(made: Any) -> Any:
-    """A message; raises Unreadable with the sentence of a refusal."""
+def require_message(made: Any) -> Any:
+    """Return the message; raises Unreadable for a refusal."""
     if isinstance(made, Refusal):
         raise Unreadable(made.reason)
     return made
 
 
 def _unexpected(error: Exception) -> str:
-    return f"it is not what Kubernetes writes: {type(error).__name__}: {error}"
+    return f"unexpected JSON: {type(error).__name__}: {error}"

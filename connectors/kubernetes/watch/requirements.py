@@ -1,16 +1,15 @@
-"""What a pod requires of its node that loadstream does not evaluate, by name.
+"""Requirements of a pod that loadstream does not support.
 
-A pod with one of these is refused by that name, never misplaced. What a pod only prefers is none of
-them.
+A pod with such a requirement is refused with its name. Preferences are not requirements.
 
     required pod affinity, required pod anti-affinity
     topology spread      a constraint with DoNotSchedule
     resource claims      devices of dynamic resource allocation
     pod group            gang scheduling
-    unbound volume       a claim that is not there, or has no volume yet
-    zonal volume         a volume that not every node reaches
-    volume of unknown place   a claim's volume that is not known: persistent volumes may not be read
-    exclusive volume     one that only one pod or node may have, as ReadWriteOncePod
+    unbound volume       a claim that does not exist, or has no volume yet
+    zonal volume         a volume that is not reachable from every node
+    volume of unknown place   a claim whose volume is unknown, for example without permission to read volumes
+    exclusive volume     a volume for one pod or node only, such as ReadWriteOncePod
 """
 
 from collections.abc import Sequence
@@ -19,15 +18,17 @@ from typing import Any
 from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.metadata import Json
 
-#: Volumes in the pod itself that are in one zone.
+#: Types of inline volumes in one zone.
 _ZONAL = ("awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "vsphereVolume")
-#: Volumes in the pod itself that only one node may mount for writing.
+#: Types of inline volumes that only one node can mount for writing.
 _EXCLUSIVE = ("iscsi", "rbd")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def unsupported(spec: Json, namespace: str, mounted: Sequence[str], claims: Claims) -> list[str]:
-    """Names of the requirements, each once, in a fixed order; `mounted` are names of claims."""
+def find_unsupported(
+    spec: Json, namespace: str, mounted: Sequence[str], claims: Claims
+) -> list[str]:
+    """Return the names of unsupported requirements, each once; `mounted` are names of claims."""
     names: list[str] = []
     if affinity := spec.get("affinity"):
         if (affinity.get("podAffinity") or {}).get(_REQUIRED):
@@ -35,8 +36,8 @@ def unsupported(spec: Json, namespace: str, mounted: Sequence[str], claims: Clai
         if (affinity.get("podAntiAffinity") or {}).get(_REQUIRED):
             names.append("required pod anti-affinity")
     if any(
-        each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
-        for each in spec.get("topologySpreadConstraints") or ()
+        constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+        for constraint in spec.get("topologySpreadConstraints") or ()
     ):
         names.append("topology spread")
     if spec.get("resourceClaims"):
@@ -45,11 +46,11 @@ def unsupported(spec: Json, namespace: str, mounted: Sequence[str], claims: Clai
         names.append("pod group")
     volumes = spec.get("volumes") or ()
     by_claim = [claims.requirement(namespace, name) for name in mounted]
-    inside = [name for name in map(_inside, volumes) if name]
+    inside = [name for name in map(_check_inline_volume, volumes) if name]
     return [*names, *sorted({name for name in (*by_claim, *inside) if name})]
 
 
-def _inside(volume: dict[str, Any]) -> str | None:
+def _check_inline_volume(volume: dict[str, Any]) -> str | None:
     if any(kind in volume for kind in _ZONAL):
         return "zonal volume"
     return "exclusive volume" if any(kind in volume for kind in _EXCLUSIVE) else None

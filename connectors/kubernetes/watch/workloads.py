@@ -1,51 +1,51 @@
-"""ReplicaSets, StatefulSets, DaemonSets and Jobs to the plain values of `WorkloadState`.
+"""Convert ReplicaSets, StatefulSets, DaemonSets and Jobs to the values of `WorkloadState`.
 
-A Deployment needs no record: its pods name its ReplicaSet as their controller, and that has the
-number of replicas that the Deployment gives it. Of a controller that neither wants nor has pods, as
-the ReplicaSets of a Deployment's earlier revisions, there is no record either.
+A Deployment needs no record, because its ReplicaSet has the number of replicas and is the controller of
+its pods. A controller without desired and existing pods, such as an old ReplicaSet of a Deployment, has
+no record.
 """
 
 from collections.abc import Iterable
 
 from connectors.kubernetes.watch.metadata import Json
 
-#: Failures of a Job that does not say how many it bears.
+#: Default backoffLimit of a Job.
 _BACKOFF_LIMIT = 6
-#: With which containers end that are killed or asked to end.
+#: Exit codes of containers that end by SIGKILL or SIGTERM.
 _EXIT_CODES = (137, 143)
 
 
-def replica_set(found: Json) -> Json | None:
-    """Replicas of a ReplicaSet or a StatefulSet; none where there is nothing to say of it."""
+def convert_replica_set(found: Json) -> Json | None:
+    """Convert a ReplicaSet or StatefulSet; None: no record."""
     wanted = (found.get("spec") or {}).get("replicas", 1)
     has = (found.get("status") or {}).get("replicas", 0)
     return {"replicas": wanted} if wanted or has else None
 
 
-def daemon_set(found: Json) -> Json | None:
-    """Replicas of a DaemonSet: the nodes that should run it."""
+def convert_daemon_set(found: Json) -> Json | None:
+    """Convert a DaemonSet, whose replicas are the nodes that should run it; None: no record."""
     wanted = (found.get("status") or {}).get("desiredNumberScheduled", 0)
     return {"replicas": wanted} if wanted else None
 
 
-def job(found: Json) -> Json | None:
-    """Replicas of a Job: pods at once; none if it has ended, or is suspended without pods."""
+def convert_job(found: Json) -> Json | None:
+    """Convert a Job; None: no record, because it has ended, or is suspended without pods."""
     spec, status = found.get("spec") or {}, found.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
             return None
-    wanted = 0 if spec.get("suspend") else _at_once(spec, status)
+    wanted = 0 if spec.get("suspend") else _count_parallel(spec, status)
     if not wanted and not status.get("active"):
         return None
     return {"replicas": wanted, "evictions_allowed": _evictions_allowed(spec, status)}
 
 
 def _evictions_allowed(spec: Json, status: Json) -> int | None:
-    """How many pods may be evicted before the Job fails; none: their eviction does not count.
+    """Return how many pods may be evicted before the Job fails; None: evictions do not count as failures.
 
-    The Job controller counts a pod that terminates as failed unless the pod failure policy ignores
-    it. A pod that is not restarted loses its work besides, so none of them may be evicted. Source:
-    Kubernetes' pkg/controller/job, `isPodFailed`, `matchPodFailurePolicy`.
+    The Job controller counts a terminating pod as failed unless the pod failure policy ignores it. A
+    pod that is not restarted would lose its work, so none of them may be evicted. Source: Kubernetes'
+    pkg/controller/job, `isPodFailed`, `matchPodFailurePolicy`.
     """
     if _ignores_evictions((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         return None
@@ -56,7 +56,7 @@ def _evictions_allowed(spec: Json, status: Json) -> int | None:
 
 
 def _ignores_evictions(rules: Iterable[Json]) -> bool:
-    """Whether the first rule that matches an evicted pod ignores it."""
+    """Tell whether the first rule that matches an evicted pod ignores it."""
     for rule in rules:
         ignores = rule.get("action") == "Ignore"
         for condition in rule.get("onPodConditions") or ():
@@ -74,11 +74,11 @@ def _ignores_evictions(rules: Iterable[Json]) -> bool:
     return False
 
 
-def _at_once(spec: Json, status: Json) -> int:
-    """Pods that a Job wants at once: no more than completions that are left.
+def _count_parallel(spec: Json, status: Json) -> int:
+    """Return the pods that a Job runs at once: at most its remaining completions.
 
-    Without a number of completions nothing is begun any more once one pod has succeeded, and what
-    runs goes on. Source: Kubernetes' pkg/controller/job/job_controller.go, `manageJob`.
+    Without a number of completions, no further pod is started once one has succeeded. Source:
+    Kubernetes' pkg/controller/job/job_controller.go, `manageJob`.
     """
     parallel: int = spec.get("parallelism", 1)
     active: int = status.get("active", 0)

@@ -9,7 +9,7 @@ from typing import Any
 from connectors.policies.draft.advice import Advice
 from connectors.policies.draft.summary import ClusterSummary
 from connectors.units import time_text
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 
 _WIDTH = 100
 _INDENT = "  "
@@ -42,7 +42,7 @@ def document(cluster: str, summary: ClusterSummary, advice: Advice) -> str:
 
 def _header(cluster: str, summary: ClusterSummary, advice: Advice) -> Iterator[str]:
     yield from comment(
-        f"A first policy of cluster {one_line(cluster)}, from its history between {_minute(summary.since_ms)} "
+        f"A first policy of cluster {to_one_line(cluster)}, from its history between {_minute(summary.since_ms)} "
         f"and {_minute(summary.until_ms)} UTC: {summary.nodes:,} nodes, {summary.pods:,} pods."
     )
     yield from comment(

@@ -18,8 +18,8 @@ from connectors.policies.draft.history import (
     PodSeen,
     median_gap_ms,
 )
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amount_of, amounts, nanos
+from schemas.base.capacity import merge_raw_allocatable
+from schemas.base.quantities import parse_amounts, parse_nanos, round_amount
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.nodes import NodeState
 from schemas.messages.pods import Pod, PodLifecycle
@@ -151,7 +151,7 @@ def _owner(pod: Pod) -> str:
 
 def _capacity(state: NodeState) -> Amounts:
     """What thresholds are percentages of; none: of what the node does not name."""
-    capacity = node_capacity(amounts(state.allocatable), state.annotations)
+    capacity = merge_raw_allocatable(parse_amounts(state.allocatable), state.annotations)
     return tuple(capacity.get(name) for name in RESOURCES)
 
 
@@ -160,7 +160,7 @@ def _amounts(lists: list[dict[str, str]]) -> Amounts:
     sums: list[int | None] = []
     for name in RESOURCES:
         named = [each[name] for each in lists if name in each]
-        sums.append(amount_of(name, sum(map(nanos, named))) if named else None)
+        sums.append(round_amount(name, sum(map(parse_nanos, named))) if named else None)
     return tuple(sums)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.policy import PolicyError, Problem
-from schemas.policy.errors import Path, path_text
+from schemas.policy.errors import Path, format_path
 from schemas.policy.yamltext import YamlDocument, read_documents
 
 #: Kinds of configurations, and the prefix of their `apiVersion`.
@@ -62,7 +62,7 @@ class DocumentNode:
     @property
     def name(self) -> str:
         """The path as text."""
-        return path_text(self.path)
+        return format_path(self.path)
 
     @property
     def line(self) -> int:

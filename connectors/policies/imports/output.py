@@ -5,7 +5,7 @@ from typing import Any
 
 from connectors.policies.draft.document import comment, flow
 from connectors.policies.imports.translation import Translation
-from schemas.base.printable import one_line
+from schemas.base.printable import to_one_line
 from schemas.policy import Policy
 from schemas.policy.errors import Path
 
@@ -20,7 +20,7 @@ def write_policy(translation: Translation, name: str) -> str:
     """Return the policy as text; `name` is that of the file that it came from."""
     lines = [
         *comment(
-            f"Imported from {one_line(name)}; comments name the lines there. Look it through, then "
+            f"Imported from {to_one_line(name)}; comments name the lines there. Look it through, then "
             "`loadstream policy apply`. What is not named here has its default."
         ),
         "",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from connectors.policies.imports.documents import DocumentNode
 from schemas.policy import Compat, Problem
-from schemas.policy.errors import Path, path_text
+from schemas.policy.errors import Path, format_path
 from schemas.policy.wording import describe, nearest
 
 Group = Literal["taken over", "handled elsewhere", "lost"]
@@ -47,7 +47,7 @@ class Translation:
         earlier, _ = self.origins.setdefault(path, (origin, note))
         if section.setdefault(path[-1], value) != value:
             message = (
-                f"found another value of {path_text(path)}, the first is in line {earlier.line}"
+                f"found another value of {format_path(path)}, the first is in line {earlier.line}"
             )
             hint = "a cluster has one policy for all pods and nodes: import one of the two"
             self.problem(origin, f"{message}; {hint}")
@@ -76,7 +76,7 @@ class Translation:
             value: Any = self.values
             for step in path:
                 value = value[step]
-            places |= {path_text((*path, *rest)): origin.child(*rest) for rest in _paths(value)}
+            places |= {format_path((*path, *rest)): origin.child(*rest) for rest in _paths(value)}
         for problem in problems:
             text = problem.path
             while text and text not in places:
@@ -127,7 +127,7 @@ def take(
         except ValueError as error:
             result.problem(node, str(error))
         else:
-            result.report("taken over", node, path_text(path))
+            result.report("taken over", node, format_path(path))
 
     return rule
 

@@ -17,8 +17,8 @@ from connectors.queries.whynot.wording import (
     verdict_text,
 )
 from connectors.units import amounts_text, count_text
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amount
+from schemas.base.capacity import merge_raw_allocatable
+from schemas.base.quantities import parse_amount
 from schemas.messages.migrations import LIVE
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
@@ -149,8 +149,8 @@ def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[s
     state = evidence.nodes.get(node)
     if state is None:
         return {}
-    allocatable = {name: amount(name, text) for name, text in state.allocatable.items()}
-    capacity = node_capacity(allocatable, state.annotations)
+    allocatable = {name: parse_amount(name, text) for name, text in state.allocatable.items()}
+    capacity = merge_raw_allocatable(allocatable, state.annotations)
     return {
         name: 100 * usage[name] / whole
         for name, whole in capacity.items()

@@ -16,7 +16,7 @@ from connectors.queries.presence import last_tick_ms, seek_cluster
 from connectors.queries.whynot.evidence import Evidence, is_about
 from connectors.units import time_text
 from schemas.base.capacity import find_impossible
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationStatus
 from schemas.messages.moves import MoveOutcome
@@ -150,7 +150,7 @@ def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
     created_ms, updated_ms = state.created_at_ms, metric.updated_at_ms
     if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
         return "it is of an earlier node of this name"
-    return find_impossible(metric.usage or {}, amounts(state.capacity))
+    return find_impossible(metric.usage or {}, parse_amounts(state.capacity))
 
 
 def _about_pod(evidence: Evidence, namespace: str, name: str, newest: _Newest) -> None:

@@ -1,8 +1,8 @@
 """`collect`: how usage samples become node metrics, by default and per pool of nodes.
 
-Names are those of Koordinator's colocation config. A sample names the pool of its node; a pool
-inherits what it does not give, and a pool that is not listed has the default policy. Windows and
-intervals below Koordinator's floors are refused, where Koordinator would lift them silently.
+Names are those of Koordinator's colocation config. A sample names the pool of its node. A pool
+inherits fields that it does not give; a pool that is not listed has the default policy. Windows and
+intervals below Koordinator's minimum are refused, while Koordinator raises them silently.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from schemas.messages.collect import (
     NodeCollectPolicy,
 )
 from schemas.policy.durations import PositiveDuration
-from schemas.policy.parts import Conflict, Items, Name, PolicyPart, whole
+from schemas.policy.parts import Conflict, Items, Name, PolicyPart, int_range
 
-#: Longest window: samples of that time are kept for every node.
+#: Longest window: this many seconds of samples are kept for every node.
 WINDOW_SECONDS_MAX = 12 * 3600
-_AggregateSeconds = Annotated[int, whole(60, WINDOW_SECONDS_MAX)]
-_ReportSeconds = Annotated[int, whole(30, WINDOW_SECONDS_MAX)]
+_AggregateSeconds = Annotated[int, int_range(60, WINDOW_SECONDS_MAX)]
+_ReportSeconds = Annotated[int, int_range(30, WINDOW_SECONDS_MAX)]
 
 
 class AggregatePolicy(PolicyPart):
-    """Windows that percentiles are reported for."""
+    """Windows of the percentiles."""
 
     durations_ms: Annotated[Items[PositiveDuration], Field(max_length=WINDOWS_MAX)] = Field(
         (300_000, 600_000, 1_800_000), alias="durations"
@@ -33,20 +33,17 @@ class AggregatePolicy(PolicyPart):
     """Windows of the percentiles, each at most 12 h."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Windows differ and are not longer than samples are kept."""
         for index, duration_ms in enumerate(self.durations_ms):
             if duration_ms in self.durations_ms[:index]:
                 message = "the window is listed twice"
                 yield Conflict(("durations", index), message, ("durations",))
             if duration_ms > WINDOW_SECONDS_MAX * 1_000:
-                message = (
-                    f"the window is too long; allowed are at most {WINDOW_SECONDS_MAX // 3600}h"
-                )
+                message = f"the window is too long; expected at most {WINDOW_SECONDS_MAX // 3600}h"
                 yield Conflict(("durations", index), message, ("durations",))
 
 
 class PoolCollectPolicy(PolicyPart):
-    """The collect policy of one pool, as given: what is absent is inherited."""
+    """The collect policy of one pool; absent fields are inherited."""
 
     name: Name
     """Name of the pool, as usage samples give it."""
@@ -61,7 +58,7 @@ class PoolCollectPolicy(PolicyPart):
 
 
 class CollectPolicy(PolicyPart):
-    """What holds for a node."""
+    """The collect policy of a node."""
 
     metric_aggregate_duration_seconds: _AggregateSeconds = 300
     """Window of the means."""
@@ -73,7 +70,7 @@ class CollectPolicy(PolicyPart):
 
     @property
     def of_node(self) -> NodeCollectPolicy:
-        """The same as messages have it."""
+        """The policy as part of messages."""
         return NodeCollectPolicy(
             average_ms=self.metric_aggregate_duration_seconds * 1_000,
             report_ms=self.metric_report_interval_seconds * 1_000,
@@ -83,13 +80,12 @@ class CollectPolicy(PolicyPart):
 
 
 class CollectPolicies(CollectPolicy):
-    """The default policy, and the pools that differ from it."""
+    """The default policy, and pools with other policies."""
 
     pools: Items[PoolCollectPolicy] = ()
     """Pools of nodes that differ from the fields above."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A pool has one policy."""
         names = [pool.name for pool in self.pools]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -97,7 +93,7 @@ class CollectPolicies(CollectPolicy):
                 yield Conflict(("pools", index, "name"), message, ("pools",))
 
     def of_pool(self, name: str | None) -> CollectPolicy:
-        """The policy of nodes in this pool; None: of nodes in no pool."""
+        """Return the policy of nodes in this pool; None: of nodes without a pool."""
         given: dict[str, Any] = {}
         for pool in self.pools:
             if pool.name == name:
@@ -108,12 +104,12 @@ class CollectPolicies(CollectPolicy):
 
     @property
     def by_section(self) -> dict[str, CollectPolicy]:
-        """The default policy and those of pools, by the sections that give them."""
+        """The default policy and those of pools, by their sections."""
         pools = {f"collect.pools[{pool.name}]": self.of_pool(pool.name) for pool in self.pools}
         return {"collect": self.of_pool(None), **pools}
 
     @property
     def of_nodes(self) -> tuple[NodeCollectPolicy, dict[str, NodeCollectPolicy]]:
-        """The same as messages have it: what holds by default, and by pool."""
+        """The default policy and those of pools, as parts of messages."""
         pools = {pool.name: self.of_pool(pool.name).of_node for pool in self.pools}
         return self.of_pool(None).of_node, pools

@@ -1,4 +1,4 @@
-"""`descheduling`: limits that hold over all plugins that move pods, by the descheduler's names."""
+"""`descheduling`: limits of all plugins that move pods, with the descheduler's names."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from schemas.policy.selectors import LabelSelector
 
 
 class DeschedulingLimits(PolicyPart):
-    """How often rounds happen and how many pods one round may evict; a limit not given is off."""
+    """How often rounds happen and how many pods a round may evict; an absent limit is off."""
 
     descheduling_interval_ms: PositiveDuration = Field(60_000, alias="deschedulingInterval")
     """Time between two rounds. Nodes report once a minute, so a shorter interval looks at the same

@@ -1,4 +1,4 @@
-"""`evictor`: arguments of the descheduler's DefaultEvictor: which pods may be evicted at all."""
+"""`evictor`: arguments of the descheduler's DefaultEvictor, which protects pods from eviction."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -22,28 +22,26 @@ ExtraProtection = Literal[
 
 
 class StorageClass(PolicyPart):
-    """A storage class, by name."""
-
     name: Annotated[str, Field(min_length=1, max_length=253)]
     """Name of the storage class."""
 
 
 class PodsWithPVC(PolicyPart):
-    """Which claims protect a pod; none named: any claim does."""
+    """Storage classes whose claims protect a pod; empty: any claim protects it."""
 
     protected_storage_classes: Items[StorageClass] = ()
     """Storage classes whose claims protect a pod; none: all."""
 
 
 class ProtectionConfig(PolicyPart):
-    """Settings of single protections, by the protection's name."""
+    """Settings of protections, by name."""
 
     pods_with_pvc: PodsWithPVC | None = Field(None, alias="PodsWithPVC")
     """Settings of the protection PodsWithPVC."""
 
 
 class PodProtections(PolicyPart):
-    """Protections beside, or less than, the default ones."""
+    """Additional protections, and default protections that are disabled."""
 
     extra_enabled: Items[ExtraProtection] = ()
     """Protections that are off by default and shall apply."""
@@ -54,7 +52,7 @@ class PodProtections(PolicyPart):
 
 
 class DefaultEvictorArgs(PolicyPart):
-    """Arguments of DefaultEvictor. `protections` is what the old flags and the new lists come to."""
+    """Arguments of DefaultEvictor. `protections` combines the old flags with the new lists."""
 
     node_selector: SelectorText = ""
     """Nodes whose pods may be evicted; none: all."""
@@ -90,11 +88,13 @@ class DefaultEvictorArgs(PolicyPart):
     """Pods without a disruption budget are protected."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The old flags and `podProtections` say the same thing twice; only one way may be used."""
+        """Refuse old flags beside `podProtections`: both mean the same."""
         flags = [alias for alias, given in self._old_flags() if given]
         protections = self.pod_protections
         if flags and (protections.extra_enabled or protections.default_disabled):
-            message = f"given beside {', '.join(flags)}; allowed is either these flags or the lists"
+            message = (
+                f"given together with {', '.join(flags)}; expected either these flags or the lists"
+            )
             yield Conflict(("podProtections",), message, ("podProtections", *flags))
 
     def _old_flags(self) -> tuple[tuple[str, bool], ...]:
@@ -111,13 +111,13 @@ class DefaultEvictorArgs(PolicyPart):
     def protections(self) -> tuple[str, ...]:
         """Names of the protections in force, sorted."""
         lists = self.pod_protections
-        lifted = {
+        disabled = {
             "PodsWithLocalStorage": self.evict_local_storage_pods,
             "DaemonSetPods": self.evict_daemon_set_pods,
             "SystemCriticalPods": self.evict_system_critical_pods,
             "FailedBarePods": self.evict_failed_bare_pods,
         }
-        names = {name for name, is_lifted in lifted.items() if not is_lifted}
+        names = {name for name, is_off in disabled.items() if not is_off}
         names -= set(lists.default_disabled)
         names |= set(lists.extra_enabled)
         names |= {"PodsWithPVC"} if self.ignore_pvc_pods else set()

@@ -1,9 +1,8 @@
 """`loadAware`: arguments of the plugin LoadAwareScheduling, as Koordinator reads them.
 
-In come the arguments as written; out come arguments whose maps are filled: an empty threshold map
-has become the default one, scaling factors are complete, weights are there unless only the dominant
-resource counts. What upstream does not check is not checked here either: thresholds of prod pods
-may be any number. `checkBoth` is loadstream's own.
+The reader fills the maps: an empty threshold map becomes the default, scaling factors are completed,
+and weights are added unless only the dominant resource counts. Values that upstream does not check are
+not checked here: thresholds of prod pods may be any number. `checkBoth` is an addition of loadstream.
 """
 
 from collections.abc import Iterable
@@ -22,11 +21,11 @@ from schemas.policy.parts import (
     Percents,
     PolicyPart,
     PositivePercent,
+    int_range,
     is_false,
-    whole,
 )
 
-#: Statistics of a window that thresholds and scores may go by; empty: none.
+#: Statistics of a window for thresholds and scores; empty: none.
 AggregationType = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
 _WEIGHTS = {"cpu": 1, "memory": 1}
@@ -38,7 +37,7 @@ _PositivePercents = Annotated[dict[ResourceName, PositivePercent], Field(max_len
 
 
 class AggregatedArgs(PolicyPart):
-    """Filter and score by a statistic of a window instead of by the average usage."""
+    """Use a statistic of a window instead of the average usage."""
 
     usage_thresholds: Percents = Field(default_factory=dict)
     """Thresholds of the filter for this statistic, in percent; they replace `usageThresholds` if a
@@ -54,16 +53,16 @@ class AggregatedArgs(PolicyPart):
 
     @property
     def filters(self) -> bool:
-        """Whether it takes the place of `usageThresholds`: both thresholds and a type are given."""
+        """Whether these thresholds replace `usageThresholds`: thresholds and a type are given."""
         return bool(self.usage_thresholds and self.usage_aggregation_type)
 
 
 class LoadAwareSchedulingArgs(PolicyPart):
-    """Arguments of the load-aware filter and score, with the defaults filled in."""
+    """Arguments of the load-aware filter and score, with all defaults."""
 
     filter_expired_node_metrics: bool = True
     """An expired metric refuses the node; false: its old figures are used."""
-    node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    node_metric_expiration_seconds: Annotated[int, int_range(1)] = 180
     """Age at which a metric is expired."""
     enable_schedule_when_node_metrics_expired: bool = False
     """Nodes with expired metrics pass without a load check."""
@@ -114,8 +113,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
     @field_validator("resource_weights")
     @classmethod
     def _fill_weights(cls, weights: dict[str, int], info: ValidationInfo) -> dict[str, int]:
-        # A dominant weight that is wrong is reported as such; its absence must not add a second
-        # error.
+        # An invalid dominant weight is reported separately and must not cause a second error here.
         only_dominant = info.data.get("dominant_resource_weight", 1) != 0
         return weights if weights or only_dominant else dict(_WEIGHTS)
 
@@ -125,18 +123,18 @@ class LoadAwareSchedulingArgs(PolicyPart):
         return {**_SCALING_FACTORS, **factors}
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A resource that has a weight needs a scaling factor."""
+        """Every resource with a weight needs a scaling factor."""
         for resource in self.resource_weights:
             if resource not in self.estimated_scaling_factors:
                 yield Conflict(
                     ("resourceWeights", resource),
-                    "the resource has a weight and no scaling factor; "
-                    f'give estimatedScalingFactors["{resource}"] or take the weight away',
+                    "the resource has a weight, but no scaling factor; "
+                    f'give estimatedScalingFactors["{resource}"] or remove the weight',
                     ("resourceWeights", "dominantResourceWeight", "estimatedScalingFactors"),
                 )
 
-    def refusing_from(self, cpu_percent: int) -> Self:
-        """The same where thresholds that are not given refuse from another percentage of cpu."""
+    def with_cpu_threshold(self, cpu_percent: int) -> Self:
+        """Return the arguments with another default threshold of cpu."""
         if "usage_thresholds" in self.model_fields_set:
             return self
         args = self.model_copy(
@@ -147,7 +145,7 @@ class LoadAwareSchedulingArgs(PolicyPart):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Names of all resources that filter and score look at, sorted (docs/reference/upstream.md A1.4)."""
+        """Names of all resources of filter and score, sorted (docs/reference/upstream.md A1.4)."""
         names = {"cpu", "memory", *self.supported_resources}
         for amounts in (
             self.usage_thresholds,

@@ -1,9 +1,8 @@
-"""`maintenance`: the times of the week at which pods may be evicted, for all, by pool and by
-namespace.
+"""`maintenance`: times of the week at which pods may be evicted: for all pods, by pool and by namespace.
 
-Each list that names windows must have one open: a pod of namespace `shop` on a node of pool `web`
-is evicted only while the windows of the policy, of `web` and of `shop` are. A list without windows
-is always open. The time is the log's, so a replay opens and closes the same windows.
+Every list with windows must have an open one. A pod of namespace `shop` on a node of pool `web` is
+evicted only while windows of the policy, of `web` and of `shop` are open. A list without windows is
+always open. The time is log time, so a replay opens and closes the same windows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,15 +12,13 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.policy.durations import format_duration_ms
-from schemas.policy.parts import Conflict, Items, PolicyPart, repeated
+from schemas.policy.parts import Conflict, Items, PolicyPart, find_repeated
 from schemas.policy.windows import WeeklyWindow, Windows, opens_after_ms
 
-_ONCE = "allowed is one entry"
+_ONE_ENTRY = "expected one entry"
 
 
 class PoolWindows(PolicyPart):
-    """Windows of one pool of nodes."""
-
     name: Annotated[str, Field(min_length=1, max_length=253)]
     """Name of a pool of `rebalance`; `__default_node_pool__`: nodes of no other pool."""
     windows: Windows = ()
@@ -29,8 +26,6 @@ class PoolWindows(PolicyPart):
 
 
 class NamespaceWindows(PolicyPart):
-    """Windows of one namespace."""
-
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the namespace."""
     windows: Windows = ()
@@ -48,12 +43,13 @@ class MaintenanceArgs(PolicyPart):
     """Windows of single namespaces."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A pool and a namespace have one entry each."""
-        yield from repeated("pools", [pool.name for pool in self.pools], _ONCE)
-        yield from repeated("namespaces", [each.name for each in self.namespaces], _ONCE)
+        yield from find_repeated("pools", [pool.name for pool in self.pools], _ONE_ENTRY)
+        yield from find_repeated(
+            "namespaces", [entry.name for entry in self.namespaces], _ONE_ENTRY
+        )
 
-    def unknown(self, pools: Sequence[str]) -> Iterator[Conflict]:
-        """Entries of pools that the policy has not; their windows would hold for no node."""
+    def find_unknown_pools(self, pools: Sequence[str]) -> Iterator[Conflict]:
+        """Yield a conflict for each entry whose pool the policy does not have."""
         for index, entry in enumerate(self.pools):
             if entry.name not in pools:
                 message = f"found {entry.name!r}; the pools are {', '.join(map(repr, pools))}"
@@ -66,17 +62,16 @@ class MaintenanceArgs(PolicyPart):
 
     @cached_property
     def _of_namespace(self) -> dict[str, tuple[WeeklyWindow, ...]]:
-        return {each.name: each.windows for each in self.namespaces}
+        return {entry.name: entry.windows for entry in self.namespaces}
 
     @cached_property
-    def _always(self) -> bool:
-        """No list names a window."""
+    def _is_always_open(self) -> bool:
         lists = (self.windows, *self._of_pool.values(), *self._of_namespace.values())
         return not any(lists)
 
-    def closed(self, pool: str, namespace: str, at_ms: int) -> str | None:
-        """Why a pod of a namespace on a node of a pool may not be evicted at a time; None: it may."""
-        if self._always:
+    def explain_closed(self, pool: str, namespace: str, at_ms: int) -> str | None:
+        """Return why a pod may not be evicted at this time; None: it may."""
+        if self._is_always_open:
             return None
         lists = (
             ("the policy", self.windows),

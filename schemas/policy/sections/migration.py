@@ -1,8 +1,8 @@
-"""`migration`: arguments of the MigrationController: how many pods may move at once, and how.
+"""`migration`: arguments of the MigrationController: how pods are moved, and how many at once.
 
-Limits count migrations that are under way; a limit that is not given is off. Limits per workload
-are numbers or percentages of its replicas, and have a default that depends on the number of
-replicas (features of the controller, not of this reader).
+Limits count unfinished migrations; an absent limit is off. Limits per workload are numbers or
+percentages of its replicas. Their default depends on the number of replicas and is computed by the
+controller, not here.
 """
 
 import re
@@ -20,14 +20,13 @@ from schemas.policy.parts import (
     Int32,
     Items,
     PolicyPart,
-    whole,
+    int_range,
 )
 from schemas.policy.selectors import LabelSelector, Namespaces, SelectorText
 
-#: Checks before an eviction that a policy may pass over. Always checked, and so without a name here: that
-#: the pod is there and where it was, that it is not moving already, the limits on commands,
-#: disruption budgets, maintenance windows. `DoNotDisrupt`, `JobFailures` and `ScalingDown` are ours, the
-#: others upstream's.
+#: Checks before an eviction that a policy can skip. `DoNotDisrupt`, `JobFailures` and `ScalingDown` are
+#: additions of loadstream. Some checks cannot be skipped and have no name here: the pod exists on its node
+#: and is not moving, limits on commands, disruption budgets, maintenance windows.
 EvictionGate = Literal[
     "Namespaces",
     "LabelSelector",
@@ -49,7 +48,7 @@ EvictionGate = Literal[
     "ScalingDown",
 ]
 
-#: What each gate checks; skipping it lifts exactly that.
+#: What each gate checks.
 GATES: dict[EvictionGate, str] = {
     "Namespaces": "migration.namespaces",
     "LabelSelector": "labelSelector of migration and evictor",
@@ -60,7 +59,7 @@ GATES: dict[EvictionGate, str] = {
     "SystemCriticalPods": "pods of priority 2000000000 and above",
     "PVCPods": "pods with volume claims",
     "PriorityThreshold": "priorityThreshold of migration and evictor",
-    "ExpectedReplicas": "workloads with as few replicas as may move at once",
+    "ExpectedReplicas": "workloads with no more replicas than may move at once",
     "MaxMigratingGlobally": "maxMigratingGlobally",
     "MaxMigratingPerNode": "maxMigratingPerNode",
     "MaxMigratingPerNamespace": "maxMigratingPerNamespace",
@@ -78,7 +77,7 @@ BUILT_IN_CLASSES = {
     "system-node-critical": 2_000_001_000,
 }
 
-#: Schedulers whose pods ask loadstream for a node: the name that `kubernetes watch` places, and upstream's.
+#: Schedulers whose pods loadstream places: the name that `kubernetes watch` uses, and upstream's.
 DEFAULT_SCHEDULERS = ("loadstream", "koord-scheduler")
 
 _PERCENTAGE = re.compile(r"(0|[1-9][0-9]{0,8})%", re.ASCII)
@@ -86,7 +85,7 @@ _SHARE_ALLOWED = 'an integer from 0, or a percentage such as "10%"'
 _QPS_ALLOWED = 'a number above 0 (also as text: "10")'
 
 
-def _read_share(value: Any) -> int | str:
+def _parse_share(value: Any) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT32_MAX:
         return value
     if isinstance(value, str) and _PERCENTAGE.fullmatch(value):
@@ -94,7 +93,7 @@ def _read_share(value: Any) -> int | str:
     raise PydanticCustomError("allowed", "{allowed}", {"allowed": _SHARE_ALLOWED})
 
 
-def _read_rate(value: Any) -> float:
+def _parse_rate(value: Any) -> float:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value, re.ASCII):
         value = float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= INT32_MAX:
@@ -102,13 +101,13 @@ def _read_rate(value: Any) -> float:
     raise PydanticCustomError("allowed", "{allowed}", {"allowed": _QPS_ALLOWED})
 
 
-#: A number of pods, or a share of a workload's replicas as text ("10%").
-Share = Annotated[Any, BeforeValidator(_read_share)]
-_Positive = Annotated[int, whole(1, INT32_MAX)]
+#: A number of pods, or a percentage of a workload's replicas ("10%").
+Share = Annotated[Any, BeforeValidator(_parse_share)]
+_Positive = Annotated[int, int_range(1, INT32_MAX)]
 
 
 class PriorityThreshold(PolicyPart):
-    """Only pods below this priority may be evicted; `name` is that of a PriorityClass."""
+    """Only pods below this priority may be evicted; `name` is a PriorityClass."""
 
     value: Int32 | None = None
     """The priority."""
@@ -117,9 +116,8 @@ class PriorityThreshold(PolicyPart):
     the cluster has sent."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The threshold is a number or a name."""
         if self.value is not None and self.name:
-            message = "value and name are both given; allowed is one of them"
+            message = "value and name are both given; expected one of them"
             yield Conflict(("name",), message, ("value", "name"))
 
 
@@ -131,25 +129,25 @@ class ObjectLimiter(PolicyPart):
     max_migrating: Share | None = None
     """Migrations in that time; none: as `maxMigratingPerWorkload`."""
     burst: Count = 0
-    """Tokens that may be saved up; 0 means 1."""
+    """Tokens that can be saved up; 0 means 1."""
 
 
 class ArbitrationArgs(PolicyPart):
-    """How often waiting migrations are sorted and let through."""
+    """How often waiting migrations are sorted and released."""
 
     interval_ms: PositiveDuration = Field(500, alias="interval")
     """Time between two rounds that sort and start waiting migrations."""
 
 
 class Preconditions(PolicyPart):
-    """What an object must be for its deletion to go ahead."""
+    """Required state of an object for its deletion."""
 
     resource_version: Annotated[str, Field(max_length=128)] | None = None
     """Version that the pod must have; its `uid` is always checked."""
 
 
 class DeleteOptions(PolicyPart):
-    """metav1.DeleteOptions, for evictions and deletions."""
+    """metav1.DeleteOptions of evictions and deletions."""
 
     grace_period_seconds: Count | None = None
     """As in Kubernetes' DeleteOptions."""
@@ -166,7 +164,7 @@ class DeleteOptions(PolicyPart):
 
 
 class MigrationControllerArgs(PolicyPart):
-    """Arguments of migrations, with upstream's defaults filled in."""
+    """Arguments of migrations, with upstream's defaults."""
 
     dry_run: bool = False
     """Evictions are dry."""
@@ -220,7 +218,7 @@ class MigrationControllerArgs(PolicyPart):
         (), validate_default=True
     )
     """Schedulers whose pods can have reservations."""
-    evict_qps: Annotated[float, BeforeValidator(_read_rate)] = Field(10.0, alias="evictQPS")
+    evict_qps: Annotated[float, BeforeValidator(_parse_rate)] = Field(10.0, alias="evictQPS")
     """Evictions per second of log time."""
     evict_burst: _Positive = 1
     """Evictions that may happen at once."""

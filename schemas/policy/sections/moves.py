@@ -1,19 +1,18 @@
-"""`moves`: what is remembered of moves, and when to leave off. loadstream's own; upstream has none
-of it.
+"""`moves`: memory of moves, which prevents pods from moving in circles. An addition of loadstream.
 
-A pod that left a hot node is kept away from it until the node has cooled, and an owner whose pods go
-in circles is frozen. Times are those of the log's clock. A freeze doubles from its `initial` to its
-`max` value.
+A pod that left a hot node is kept away from the node until it has cooled. An owner whose pods move in
+circles is frozen. Times are log time. Each further freeze doubles, from the initial to the maximum
+duration.
 """
 
 from collections.abc import Iterable
 from typing import Annotated
 
 from schemas.messages.moves import HISTORY_MAX
-from schemas.policy.parts import Conflict, PolicyPart, whole
+from schemas.policy.parts import Conflict, PolicyPart, int_range
 
 _DAY_S = 86_400
-_Seconds = Annotated[int, whole(1, 7 * _DAY_S)]
+_Seconds = Annotated[int, int_range(1, 7 * _DAY_S)]
 
 
 class MoveArgs(PolicyPart):
@@ -24,11 +23,11 @@ class MoveArgs(PolicyPart):
     cooling_seconds: _Seconds = 300
     """For this long after a node was last hot, and for at least two intervals, it gets no pod of an
     owner that left it."""
-    cooling_metrics: Annotated[int, whole(0, 100)] = 2
+    cooling_metrics: Annotated[int, int_range(0, 100)] = 2
     """And until the node has sent this many metrics by which it is not hot."""
     loop_window_seconds: _Seconds = 3_600
     """Moves within this time are looked at together; older ones are forgotten."""
-    max_moves_per_owner: Annotated[int, whole(1, HISTORY_MAX - 1)] = 4
+    max_moves_per_owner: Annotated[int, int_range(1, HISTORY_MAX - 1)] = 4
     """Moves of an owner's pods in that time, or one per replica if that is more. One more freezes
     the owner. Owners of 32 replicas or more are frozen only by loops."""
     initial_freeze_seconds: _Seconds = 600
@@ -39,10 +38,9 @@ class MoveArgs(PolicyPart):
     """How long after an eviction its result is reported."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """The longest freeze is not shorter than the first."""
         first, longest = self.initial_freeze_seconds, self.max_freeze_seconds
         if longest < first:
             low, high = "initialFreezeSeconds", "maxFreezeSeconds"
             at = high if "max_freeze_seconds" in self.model_fields_set else low
-            message = f"{low} is {first} and {high} is {longest}; allowed is at most as much"
+            message = f"{low} is {first} and {high} is {longest}; the maximum must not be smaller"
             yield Conflict((at,), message, (low, high))

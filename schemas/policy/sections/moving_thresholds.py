@@ -1,5 +1,5 @@
-"""`movingThresholds`: thresholds that follow the time of the week or the recent past. loadstream's
-own.
+"""`movingThresholds`: thresholds that depend on the time of the week or on recent usage. An addition of
+loadstream.
 
     movingThresholds:
       filter:
@@ -8,11 +8,17 @@ own.
         - pool: web
           recentPast: {deviations: 3, rounds: 60, atLeast: {cpu: 55}, atMost: {cpu: 85}}
 
-A threshold that moves takes the place of the configured one of the same resource: that of the first
-window that is open, else, once half of its rounds have been seen, mean plus a number of standard
-deviations of the usage in the newest rounds, within its bounds; else the configured one holds. What
-a node's annotation says goes before all of these. While a window with `evictWithoutTarget` is open,
-batch and free pods of a hot node may leave without a target.
+A moving threshold replaces the configured threshold of the same resource. The first applicable rule
+counts:
+
+1. the annotation of the node;
+2. the first open window;
+3. mean plus a number of standard deviations of the usage in the newest rounds, within its bounds, once
+   half of the rounds have been observed;
+4. the configured threshold.
+
+While a window with `evictWithoutTarget` is open, batch and free pods of a hot node may be evicted
+without a target.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,14 +35,14 @@ from schemas.policy.parts import (
     Items,
     Percents,
     PolicyPart,
+    int_range,
     is_false,
-    whole,
 )
 from schemas.policy.sections.load_aware import LoadAwareSchedulingArgs
 from schemas.policy.sections.rebalance import THRESHOLD_MAPS, Compat, LowNodeLoadArgs, NodePool
 from schemas.policy.windows import WINDOWS_MAX, WeeklyWindow
 
-#: Most rounds whose mean usage is remembered.
+#: Most rounds whose mean usage is kept.
 ROUNDS_MAX = 360
 
 _Thresholds = Annotated[
@@ -48,11 +54,11 @@ _Bounds = Annotated[
 
 
 class RecentPast(PolicyPart):
-    """Mean plus this many standard deviations of the mean usage in the newest rounds."""
+    """Mean plus a number of standard deviations of the mean usage in the newest rounds."""
 
     deviations: Annotated[float, Field(ge=0, le=100)] = 3.0
     """Standard deviations above the mean."""
-    rounds: Annotated[int, whole(2, ROUNDS_MAX)] = 60
+    rounds: Annotated[int, int_range(2, ROUNDS_MAX)] = 60
     """Rounds that count. Until half of them were seen, the configured threshold applies."""
     at_least: _Bounds = Field(default_factory=dict)
     """Lower bound of the threshold in percent, for each resource that has one."""
@@ -60,19 +66,19 @@ class RecentPast(PolicyPart):
     """Upper bound in percent, for the same resources."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Both bounds of each resource, the lower one not above the upper one."""
+        """Each resource needs both bounds, in order."""
         if not self.at_least:
-            yield Conflict(("atLeast",), "names no resource; give both bounds of one", ("atLeast",))
+            yield Conflict(
+                ("atLeast",), "no resource is given; give both bounds of a resource", ("atLeast",)
+            )
         for resource in sorted({*self.at_least, *self.at_most}):
             least, most = self.at_least.get(resource), self.at_most.get(resource)
             if least is None or most is None:
-                lacking = "atLeast" if least is None else "atMost"
-                message = f"does not name {resource!r}; give both bounds of a resource"
-                yield Conflict((lacking,), message, ("atLeast", "atMost"))
+                missing = "atLeast" if least is None else "atMost"
+                message = f"{resource!r} is missing; give both bounds of a resource"
+                yield Conflict((missing,), message, ("atLeast", "atMost"))
             elif least > most:
-                message = (
-                    f"atLeast is {least:g} and atMost is {most:g}; allowed is at least as much"
-                )
+                message = f"atLeast is {least:g} and atMost is {most:g}; the upper bound must not be smaller"
                 yield Conflict(("atMost", resource), message, ("atLeast", "atMost"))
 
 
@@ -90,7 +96,8 @@ class FilterWindow(WeeklyWindow):
 
 
 class HotspotWindow(WeeklyWindow):
-    """Thresholds of rebalancing at a time of the week; by deviation, distances from the mean."""
+    """Thresholds of rebalancing at a time of the week; for deviation thresholds, distances from the
+    mean."""
 
     high_thresholds: _Thresholds = Field(default_factory=dict)
     """Replaces the high thresholds of the pool."""
@@ -101,12 +108,12 @@ class HotspotWindow(WeeklyWindow):
     prod_low_thresholds: _Thresholds = Field(default_factory=dict)
     """Replaces its low thresholds for prod pods."""
     evict_without_target: Annotated[bool, Field(exclude_if=is_false)] = False
-    """While the window is open, batch and free pods of a hot node leave although no target takes
-    them."""
+    """While the window is open, batch and free pods of a hot node are evicted even if no target
+    accepts them."""
 
 
 class MovingFilter(PolicyPart):
-    """Thresholds of the load-aware filter."""
+    """Moving thresholds of the load-aware filter."""
 
     windows: Annotated[Items[FilterWindow], Field(max_length=WINDOWS_MAX)] = ()
     """Windows with thresholds; the first open one counts."""
@@ -115,7 +122,7 @@ class MovingFilter(PolicyPart):
 
 
 class MovingHotspots(PolicyPart):
-    """Thresholds of rebalancing in one pool, or in all that have no entry of their own."""
+    """Moving thresholds of rebalancing in one pool, or in all pools without an entry."""
 
     pool: Annotated[str, Field(max_length=253)] = ""
     """Name of the pool; none: all pools without an entry of their own."""
@@ -127,15 +134,12 @@ class MovingHotspots(PolicyPart):
 
 
 class MovingThresholds(PolicyPart):
-    """Thresholds that move."""
-
     filter: MovingFilter | None = None
     """Thresholds of the load filter."""
     hotspots: Items[MovingHotspots] = ()
     """Thresholds of rebalancing, by pool."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """A pool has one entry."""
         seen: dict[str, int] = {}
         for index, entry in enumerate(self.hotspots):
             if entry.pool in seen:
@@ -144,23 +148,23 @@ class MovingThresholds(PolicyPart):
             seen.setdefault(entry.pool, index)
 
     def of_pool(self, name: str) -> MovingHotspots | None:
-        """The entry of a pool."""
+        """Return the entry that applies to a pool."""
         own = next((entry for entry in self.hotspots if entry.pool == name), None)
         return own or next((entry for entry in self.hotspots if not entry.pool), None)
 
 
 _READS = ("movingThresholds", "loadAware", "rebalance", "compat")
-#: Most pools that a problem names.
-_NAMED_MAX = 20
+#: Most pools in a message.
+_POOLS_IN_MESSAGE_MAX = 20
 
 
-def moving_conflicts(
+def find_moving_conflicts(
     moving: MovingThresholds,
     load_aware: LoadAwareSchedulingArgs,
     rebalance: LowNodeLoadArgs,
     compat: Compat,
 ) -> Iterator[Conflict]:
-    """What of the moving thresholds does not go with the thresholds whose place they take."""
+    """Yield moving thresholds that do not match the configured thresholds they replace."""
     if moving.filter is not None:
         yield from _filter_conflicts(moving.filter, load_aware)
     if moving.hotspots and compat == "koordinator":
@@ -173,8 +177,12 @@ def moving_conflicts(
     for index, entry in enumerate(moving.hotspots):
         at = ("movingThresholds", "hotspots", index)
         if entry.pool and entry.pool not in names:
-            allowed = ", ".join(map(repr, islice(names, _NAMED_MAX)))
-            further = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+            allowed = ", ".join(map(repr, islice(names, _POOLS_IN_MESSAGE_MAX)))
+            further = (
+                f" and {len(names) - _POOLS_IN_MESSAGE_MAX} more"
+                if len(names) > _POOLS_IN_MESSAGE_MAX
+                else ""
+            )
             message = f"found {entry.pool!r}; the pools are {allowed}{further}"
             yield Conflict((*at, "pool"), message, _READS)
         for pool in moved[index]:
@@ -182,7 +190,7 @@ def moving_conflicts(
 
 
 def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list[list[NodePool]]:
-    """The pools whose thresholds each entry moves; of those with the same thresholds the first."""
+    """Return for each entry the pools that it applies to, once per set of thresholds."""
     first: dict[str, int] = {}
     for index, entry in enumerate(moving.hotspots):
         first.setdefault(entry.pool, index)
@@ -190,11 +198,11 @@ def _moved_by_entry(moving: MovingThresholds, pools: Iterable[NodePool]) -> list
     seen: set[tuple[object, ...]] = set()
     for pool in pools:
         index = first.get(pool.name, first.get("", -1))
-        # A pool has the very maps that it inherits.
+        # Pools share the map objects that they inherit.
         maps = (id(getattr(pool, field)) for field in THRESHOLD_MAPS)
-        judged = (index, pool.use_deviation_thresholds, *maps)
-        if index >= 0 and judged not in seen:
-            seen.add(judged)
+        signature = (index, pool.use_deviation_thresholds, *maps)
+        if index >= 0 and signature not in seen:
+            seen.add(signature)
             moved[index].append(pool)
     return moved
 
@@ -213,10 +221,10 @@ def _filter_conflicts(
     }
     for index, window in enumerate(moving.windows):
         for field, known in configured.items():
-            yield from _unknown(window, field, known, (*at, "windows", index))
+            yield from _find_unconfigured(window, field, known, (*at, "windows", index))
     if moving.recent_past is not None:
         known = load_aware.usage_thresholds
-        yield from _unknown(moving.recent_past, "at_least", known, (*at, "recentPast"))
+        yield from _find_unconfigured(moving.recent_past, "at_least", known, (*at, "recentPast"))
 
 
 def _pool_conflicts(
@@ -227,7 +235,7 @@ def _pool_conflicts(
     for index, window in enumerate(entry.windows):
         here = (*at, "windows", index)
         for field in fields:
-            yield from _unknown(window, field, configured[field], here)
+            yield from _find_unconfigured(window, field, configured[field], here)
         merged = {field: {**configured[field], **getattr(window, field)} for field in fields}
         for low, high in (
             ("low_thresholds", "high_thresholds"),
@@ -237,27 +245,27 @@ def _pool_conflicts(
             for resource, percent in merged[low].items():
                 if percent > merged[high].get(resource, percent):
                     message = (
-                        f"in pool {pool.name!r} {_alias(window, low)} would be {percent:g} for {resource!r} "
-                        f"and {_alias(window, high)} {merged[high][resource]:g}; allowed is at most as much"
+                        f"in pool {pool.name!r}, {_alias(window, low)} of {resource!r} would be {percent:g}, "
+                        f"more than {_alias(window, high)} ({merged[high][resource]:g})"
                     )
                     yield Conflict(here, message, _READS)
     if entry.recent_past is None:
         return
     if pool.use_deviation_thresholds:
-        message = f"pool {pool.name!r} has deviation thresholds, which follow the mean already"
+        message = f"pool {pool.name!r} has deviation thresholds, which already follow the mean"
         yield Conflict((*at, "recentPast"), message, _READS)
     known = configured["high_thresholds"]
-    yield from _unknown(entry.recent_past, "at_least", known, (*at, "recentPast"))
+    yield from _find_unconfigured(entry.recent_past, "at_least", known, (*at, "recentPast"))
 
 
-def _unknown(
+def _find_unconfigured(
     part: PolicyPart, field: str, configured: Mapping[str, object], at: tuple[str | int, ...]
 ) -> Iterator[Conflict]:
-    """Resources that have no threshold to take the place of."""
+    """Yield resources without a configured threshold."""
     for resource in getattr(part, field):
         if resource not in configured:
             known = ", ".join(sorted(configured)) or "none"
-            message = f"{resource!r} has no configured threshold whose place it could take; found: {known}"
+            message = f"{resource!r} has no configured threshold to replace; configured: {known}"
             yield Conflict((*at, _alias(part, field), resource), message, _READS)
 
 

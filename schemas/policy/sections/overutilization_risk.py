@@ -1,9 +1,9 @@
 """`overutilizationRisk`: arguments of the score OverutilizationRisk.
 
-A node costs what its pods' usage, taken as normally distributed, makes it likely to be hot, and how
-far it would be beyond. A pod's mean and variance are those of its lifetime so far; as long as it has
-been measured for few minutes only, the figures of the whole cluster have a say, and before that the
-priors below.
+The cost of a node is the probability that it becomes hot, plus its expected usage beyond the hot
+share; the usage of pods is assumed to be normally distributed. A pod's mean and variance are those of
+its lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well; the
+priors below apply before any pod is measured.
 """
 
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ from schemas.policy.parts import (
     Items,
     PolicyPart,
     PositivePercent,
-    repeated,
-    whole,
+    find_repeated,
+    int_range,
 )
 
-#: Most resources of the score: six sums are kept of each for every node.
+#: Most resources of the score: every node has six sums per resource.
 RISK_RESOURCES_MAX = 8
-#: Share of a resource beyond which a node is hot, where a policy does not say.
+#: Default share of a resource above which a node is hot.
 _HOT_PERCENT = {"cpu": 75, "memory": 80}
 _HOT_PERCENT_OTHERS = 80
 
 
 class RiskResource(PolicyPart):
-    """A resource of which a node may be overutilized."""
+    """A resource that the score considers."""
 
     name: ResourceName
     """Name of the resource."""
@@ -40,32 +40,32 @@ class RiskResource(PolicyPart):
 
     @property
     def percent(self) -> int:
-        """Percentage of a node from which it is hot."""
+        """Percentage of the capacity from which a node is hot."""
         return self.hot_percent or _HOT_PERCENT.get(self.name, _HOT_PERCENT_OTHERS)
 
     @property
     def hot_share(self) -> float:
-        """The same as a share."""
+        """Share of the capacity from which a node is hot."""
         return self.percent / 100
 
 
 class OverutilizationRiskArgs(PolicyPart):
-    """Arguments of the score by the risk that nodes are overutilized."""
+    """Arguments of the score by the risk of overutilization."""
 
     resources: Annotated[Items[RiskResource], Field(max_length=RISK_RESOURCES_MAX)] = Field(
         (), validate_default=True
     )
     """Resources of which a node may be overutilized."""
-    excess_weight: Annotated[int, whole(0, 1_000)] = 4
+    excess_weight: Annotated[int, int_range(0, 1_000)] = 4
     """Weight of the expected usage beyond the hot share, against the probability of being hot."""
-    mean_prior_minutes: Annotated[int, whole(1, 10_080)] = 3
+    mean_prior_minutes: Annotated[int, int_range(1, 10_080)] = 3
     """Minutes of a pod's own usage that weigh as much as the usage of the cluster's pods, for its
     mean."""
-    variance_prior_minutes: Annotated[int, whole(1, 10_080)] = 30
+    variance_prior_minutes: Annotated[int, int_range(1, 10_080)] = 30
     """The same for its variance."""
     usage_prior_percent: PositivePercent = 85
     """Percentage of its request that a pod is expected to use before pods were measured."""
-    usage_prior_pods: Annotated[int, whole(1, 100_000)] = 20
+    usage_prior_pods: Annotated[int, int_range(1, 100_000)] = 20
     """Number of measured pods that weigh as much as `usagePriorPercent`."""
     deviation_prior_percent: PositivePercent = 20
     """Standard deviation of a pod's usage until it is measured, in percent of its request."""
@@ -73,19 +73,18 @@ class OverutilizationRiskArgs(PolicyPart):
     """Standard deviation of mean usage among pods until they are measured, in percent of their
     requests."""
 
-    recent_minutes: Annotated[int, whole(0, 1_440)] = 30
+    recent_minutes: Annotated[int, int_range(0, 1_440)] = 30
     """Minutes after which recent usage beyond a pod's lifetime mean is forgotten; 0: only the
     lifetime mean counts."""
 
     @field_validator("resources")
     @classmethod
     def _fill_resources(cls, resources: tuple[RiskResource, ...]) -> tuple[RiskResource, ...]:
-        # Sorted by name: a policy with the same resources in another order keeps its sums.
-        by_name = tuple(sorted(resources, key=lambda each: each.name))
+        # Sorted by name, so that the sums stay valid when only the order of resources changes.
+        by_name = tuple(sorted(resources, key=lambda resource: resource.name))
         return by_name or (RiskResource(name="cpu"), RiskResource(name="memory"))
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Each resource has one weight."""
-        return repeated(
-            "resources", [each.name for each in self.resources], "a resource has one weight"
+        return find_repeated(
+            "resources", [resource.name for resource in self.resources], "a resource has one weight"
         )

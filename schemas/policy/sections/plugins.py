@@ -1,7 +1,7 @@
-"""`plugins`: which filters and scores decide, in which order and with which weights.
+"""`plugins`: enabled filters and scores, their order and weights.
 
-Names come from the registry of the decision core, which this package does not know; the reader
-takes them as an argument and has the built-in ones for a default.
+Valid names come from the registry of the decision core, which this package does not import. The
+reader gets them as an argument; the default are the built-in plugins.
 """
 
 from collections.abc import Iterator
@@ -10,34 +10,34 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator
 
-from schemas.policy.parts import Conflict, Items, Name, PolicyPart, refuse, whole
+from schemas.policy.parts import Conflict, Items, Name, PolicyPart, int_range, raise_conflicts
 from schemas.policy.sections.rebalance import Compat
 from schemas.policy.wording import nearest
 
-#: Largest weight of a score: totals stay far inside 64 bits.
+#: Largest weight of a score: totals fit easily into 64 bits.
 WEIGHT_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlugins:
-    """Names that may stand in a policy; those enabled by default come first, in that order."""
+    """Names of plugins that a policy may enable; the default ones first, in their order."""
 
     filter: tuple[str, ...]
     score: tuple[str, ...]
     balance: tuple[str, ...]
 
 
-#: The filter and score by real load.
+#: Filter and score by real load.
 LOAD_AWARE = "LoadAwareScheduling"
-#: The score by limits.
+#: Score by limits.
 LIMITS_AWARE = "NodeResourceLimitsAware"
-#: The filter and score by requests.
+#: Filter and score by requests.
 RESOURCES_FIT = "NodeResourcesFit"
-#: The score by how evenly resources are requested.
+#: Score by how evenly resources are requested.
 BALANCED_ALLOCATION = "NodeResourcesBalancedAllocation"
 #: Moves pods from hot nodes to cool ones, by thresholds.
 LOW_NODE_LOAD = "LowNodeLoad"
-#: The score by the risk that nodes are overutilized, and the strategy that lowers it.
+#: Score by the risk of overutilization, and the strategy that moves pods to lower it.
 OVERUTILIZATION_RISK = "OverutilizationRisk"
 
 BUILT_IN = KnownPlugins(
@@ -60,67 +60,62 @@ BUILT_IN = KnownPlugins(
     balance=(LOW_NODE_LOAD, OVERUTILIZATION_RISK),
 )
 
-#: What is on where a policy does not say: what leaves nodes coolest in the closed loop
-#: (docs/explanation/closed-loop.md).
+#: Default plugins: those with the coolest nodes in the closed loop (docs/explanation/closed-loop.md).
 _DEFAULT_SCORES = (OVERUTILIZATION_RISK,)
 _DEFAULT_BALANCE = (LOW_NODE_LOAD, OVERUTILIZATION_RISK)
-#: The same with `compat: koordinator`.
+#: Default plugins with `compat: koordinator`.
 _UPSTREAM_SCORES, _UPSTREAM_BALANCE = (LOAD_AWARE,), (LOW_NODE_LOAD,)
 
 
-def named(value: Any) -> Any:
-    """A bare name is short for `name: it`."""
+def expand_name(value: Any) -> Any:
+    """Return `{"name": value}` for a plain name."""
     return {"name": value} if isinstance(value, str) else value
 
 
 class EnabledPlugin(PolicyPart):
-    """A plugin that is enabled."""
-
     name: Name
     """Name of the plugin; an entry that is only a name means the same."""
 
 
 class ScorePlugin(EnabledPlugin):
-    """A score that is enabled; the total of a node is the sum of weight times score."""
+    """An enabled score; the total of a node is the sum of weight times score."""
 
-    weight: Annotated[int, whole(1, WEIGHT_MAX)] = 1
+    weight: Annotated[int, int_range(1, WEIGHT_MAX)] = 1
     """The total of a node is the sum of weight times score."""
 
 
-_Plugins = Items[Annotated[EnabledPlugin, BeforeValidator(named)]]
-_ScorePlugins = Items[Annotated[ScorePlugin, BeforeValidator(named)]]
+_Plugins = Items[Annotated[EnabledPlugin, BeforeValidator(expand_name)]]
+_ScorePlugins = Items[Annotated[ScorePlugin, BeforeValidator(expand_name)]]
 
 
 class PluginChoice(PolicyPart):
-    """Enabled plugins in the order in which they run. A list that is not given is the default one."""
+    """Enabled plugins in the order in which they run. An absent list is the default list."""
 
     filter: _Plugins = tuple(EnabledPlugin(name=name) for name in BUILT_IN.filter)
     """Filters that a node must pass."""
     score: _ScorePlugins = tuple(ScorePlugin(name=name) for name in _DEFAULT_SCORES)
     """Scores that rank the nodes."""
     balance: _Plugins = tuple(EnabledPlugin(name=name) for name in _DEFAULT_BALANCE)
-    """Plugins that move pods; LowNodeLoad without thresholds moves none."""
+    """Strategies that move pods; LowNodeLoad moves none without thresholds."""
 
     def filters(self, name: str) -> bool:
-        """Whether a filter of this name is enabled."""
         return any(plugin.name == name for plugin in self.filter)
 
     def scores(self, name: str) -> bool:
-        """Whether a score of this name is enabled."""
         return any(plugin.name == name for plugin in self.score)
 
     def balances(self, name: str) -> bool:
-        """Whether a strategy of this name moves pods."""
         return any(plugin.name == name for plugin in self.balance)
 
     @property
     def names_load_aware(self) -> bool:
-        """Whether LoadAwareScheduling is on by its name: filters are given, or it is a score."""
+        """Whether the policy itself enables LoadAwareScheduling: it gives filters, or enables the
+        score."""
         return "filter" in self.model_fields_set or self.scores(LOAD_AWARE)
 
-    def resolved(self, compat: Compat) -> Self:
-        """The same, where lists that are not given are those of a mode: Koordinator has neither the
-        score nor the moves by risk."""
+    def resolve(self, compat: Compat) -> Self:
+        """Return the plugins with the default lists of this mode: Koordinator has neither score nor
+        moves by risk."""
         if compat == "loadstream":
             return self
         lists = {
@@ -140,7 +135,7 @@ class PluginChoice(PolicyPart):
         context = info.context or {}
         names = asdict(context.get("known_plugins", BUILT_IN))
         known = names.pop(info.field_name or "")
-        refuse(cls.__name__, _list_conflicts(plugins, known, names), plugins)
+        raise_conflicts(cls.__name__, _list_conflicts(plugins, known, names), plugins)
         return plugins
 
 

@@ -1,13 +1,13 @@
-"""`rebalance`: arguments of the plugin LowNodeLoad, as Koordinator reads them or as loadstream
-does.
+"""`rebalance`: arguments of the plugin LowNodeLoad, with Koordinator's or loadstream's rules.
 
-The top-level fields make a pool of their own, which takes the nodes that no named pool takes. A
-pool inherits each threshold map, the weights and the anomaly condition that it lacks; never the
-node selector or `useDeviationThresholds`. Upstream accepts settings that silently do something else
-than they say; `compat: loadstream` refuses them, `compat: koordinator` accepts what Koordinator
-accepts:
+The top-level fields define a pool, which gets all nodes that no named pool selects. A named pool
+inherits threshold maps, weights and the anomaly condition that it does not give, but not the node
+selector and `useDeviationThresholds`.
 
-- a threshold whose counterpart is missing (upstream: switched off, or always exceeded);
+Upstream accepts settings that silently do something else than they say. `compat: koordinator` accepts
+them, too; `compat: loadstream` refuses
+
+- a threshold without its counterpart (upstream: switched off, or always exceeded);
 - pools that can never get a node, or that share a name (upstream: pools overlap).
 """
 
@@ -26,14 +26,14 @@ from schemas.policy.parts import (
     Int64,
     Items,
     PolicyPart,
-    refuse,
-    whole,
+    int_range,
+    raise_conflicts,
 )
 from schemas.policy.selectors import LabelSelector, Namespaces
 
 Compat = Literal["loadstream", "koordinator"]
 
-#: Name of the pool that the top-level fields make.
+#: Name of the pool of the top-level fields.
 DEFAULT_POOL = "__default_node_pool__"
 
 _ANOMALY_TIMEOUT_MS = 60_000
@@ -44,14 +44,14 @@ _Thresholds = Annotated[
     dict[ResourceName, Annotated[float, Field(ge=0)]], Field(max_length=RESOURCES_MAX)
 ]
 _Weights = Annotated[dict[ResourceName, Int64], Field(max_length=RESOURCES_MAX)]
-_Uint32 = Annotated[int, whole(0, 2**32 - 1)]
+_Uint32 = Annotated[int, int_range(0, 2**32 - 1)]
 
 
 class AnomalyCondition(PolicyPart):
-    """How many rounds in a row make a node abnormal, and normal again."""
+    """Number of consecutive rounds after which a node becomes abnormal or normal."""
 
     timeout_ms: SignedDuration = Field(0, alias="timeout")
-    """How long the abnormal state lasts; 0 or below: one minute."""
+    """Duration of the abnormal state; 0 or less: one minute."""
     consecutive_abnormalities: _Uint32 = 0
     """Hot rounds in a row that make a node abnormal; 0: the default."""
     consecutive_normalities: _Uint32 = 0
@@ -59,7 +59,7 @@ class AnomalyCondition(PolicyPart):
 
 
 class PodSelector(PolicyPart):
-    """Pods that may be moved; without `selector` the entry is ignored."""
+    """Selects pods that may be moved; an entry without `selector` is ignored."""
 
     name: Annotated[str, Field(max_length=253)] = ""
     """A name for people."""
@@ -68,7 +68,7 @@ class PodSelector(PolicyPart):
 
 
 class PoolThresholds(PolicyPart):
-    """What the top level and each pool may give; a map that is not given is inherited."""
+    """Fields of the top level and of each pool; an absent map is inherited."""
 
     node_selector: LabelSelector | None = None
     """Nodes of the pool; none: all. Not inherited by pools."""
@@ -89,7 +89,7 @@ class PoolThresholds(PolicyPart):
 
 
 class NodePool(PoolThresholds):
-    """A pool of nodes with thresholds of its own."""
+    """A pool of nodes with its own thresholds."""
 
     name: Annotated[str, Field(max_length=253)] = ""
     """Name of the pool; names must differ."""
@@ -101,15 +101,15 @@ THRESHOLD_MAPS = (
     "prod_high_thresholds",
     "prod_low_thresholds",
 )
-#: Maps that a pool inherits whole.
+#: Maps that a pool inherits as a whole.
 _INHERITED = (*THRESHOLD_MAPS, "resource_weights")
-#: (field, field that it may not exceed)
+#: (field, its upper bound)
 _AT_MOST = (
     ("low_thresholds", "high_thresholds"),
     ("prod_high_thresholds", "high_thresholds"),
     ("prod_low_thresholds", "prod_high_thresholds"),
 )
-#: (field, field that must name the same resources)
+#: (field, field with the same resources)
 _COUNTERPARTS = (
     ("high_thresholds", "low_thresholds"),
     ("prod_high_thresholds", "prod_low_thresholds"),
@@ -117,7 +117,7 @@ _COUNTERPARTS = (
 
 
 class LowNodeLoadArgs(PoolThresholds):
-    """Arguments of load-aware rebalancing. `resolved` fills in the defaults and checks the rules."""
+    """Arguments of load-aware rebalancing. `resolve` fills in the defaults and checks the rules."""
 
     paused: bool = False
     """No rounds happen. Requests of users are carried out."""
@@ -125,13 +125,13 @@ class LowNodeLoadArgs(PoolThresholds):
     """Evictions of rounds are dry. Requests of users are carried out."""
     number_of_nodes: Count = 0
     """Nothing is evicted unless more nodes than this are targets."""
-    node_metric_expiration_seconds: Annotated[int, whole(1)] = 180
+    node_metric_expiration_seconds: Annotated[int, int_range(1)] = 180
     """Nodes with older metrics are skipped."""
     evictable_namespaces: Namespaces | None = None
     """Namespaces whose pods may be moved; none: all."""
     pod_selectors: Items[PodSelector] = ()
     """Pods that may be moved: one selector must match; none: all."""
-    min_samples: Annotated[int, whole(0, 1_000)] | None = None
+    min_samples: Annotated[int, int_range(0, 1_000)] | None = None
     """Nodes whose means have fewer samples are skipped; 0 with `compat: koordinator`. A metric that
     does not say how many samples it has, such as Koordinator's, is judged."""
     node_fit: bool = True
@@ -143,11 +143,10 @@ class LowNodeLoadArgs(PoolThresholds):
     """Pools of nodes. A pool inherits the threshold maps, weights and anomaly condition that it
     lacks."""
 
-    def resolved(self, compat: Compat) -> "LowNodeLoadArgs":
-        """The arguments with upstream's defaults filled in at the top level.
+    def resolve(self, compat: Compat) -> "LowNodeLoadArgs":
+        """Return the arguments with upstream's defaults filled in at the top level.
 
-        Raises pydantic's `ValidationError`, with the place of each, where fields do not go
-        together.
+        Raises pydantic's `ValidationError` for fields that conflict.
         """
         args = self.model_copy(
             update={
@@ -156,7 +155,7 @@ class LowNodeLoadArgs(PoolThresholds):
                 "min_samples": self._default_min_samples(compat),
             }
         )
-        refuse(type(self).__name__, _conflicts(args, compat), None)
+        raise_conflicts(type(self).__name__, _conflicts(args, compat), None)
         return args
 
     def _default_min_samples(self, compat: Compat) -> int:
@@ -177,40 +176,39 @@ class LowNodeLoadArgs(PoolThresholds):
         return weights
 
     def list_written(self) -> Iterator[tuple[Path, PoolThresholds]]:
-        """Yield the thresholds of the top level and of each pool as they are written, with their paths."""
+        """Yield the thresholds of the top level and of each pool as written, with their paths."""
         yield ("rebalance",), self
         for index, pool in enumerate(self.node_pools):
             yield ("rebalance", "nodePools", index), pool
 
     def pools(self, compat: Compat) -> tuple[NodePool, ...]:
-        """All pools in the order in which nodes are given to them, with what they inherit filled
-        in.
+        """Return all pools, with inherited fields, in the order in which nodes are assigned to them.
 
-        Of resolved arguments only. Upstream puts the pool of the top level first, where it takes
-        part in every node; loadstream gives a node to the first pool that selects it, so it comes
-        last.
+        Only for resolved arguments. Upstream puts the pool of the top level first, because it considers
+        every node for it. loadstream assigns a node to the first pool that selects it, so this pool is last.
         """
         default = NodePool.model_construct(
             name=DEFAULT_POOL,
             **{name: getattr(self, name) for name in PoolThresholds.model_fields},
         )
-        named = tuple(self.inherited_by(pool) for pool in self.node_pools)
+        named = tuple(self.fill_inherited(pool) for pool in self.node_pools)
         return (default, *named) if compat == "koordinator" else (*named, default)
 
-    def inherited_by(self, pool: NodePool) -> NodePool:
-        """The pool with what it inherits filled in."""
+    def fill_inherited(self, pool: NodePool) -> NodePool:
+        """Return the pool with inherited fields filled in."""
         update: dict[str, object] = {
             name: getattr(self, name) for name in _INHERITED if getattr(pool, name) is None
         }
-        top, own = self.anomaly_condition, pool.anomaly_condition
-        if own is None:
+        top, given = self.anomaly_condition, pool.anomaly_condition
+        if given is None:
             update["anomaly_condition"] = top
         elif top is not None:
             update["anomaly_condition"] = AnomalyCondition.model_construct(
-                timeout_ms=own.timeout_ms if own.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS,
-                consecutive_abnormalities=own.consecutive_abnormalities
+                timeout_ms=given.timeout_ms if given.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS,
+                consecutive_abnormalities=given.consecutive_abnormalities
                 or top.consecutive_abnormalities,
-                consecutive_normalities=own.consecutive_normalities or top.consecutive_normalities,
+                consecutive_normalities=given.consecutive_normalities
+                or top.consecutive_normalities,
             )
         return pool.model_copy(update=update)
 
@@ -220,9 +218,9 @@ def _default_anomaly(given: AnomalyCondition | None, compat: Compat) -> AnomalyC
     timeout_ms = _ANOMALY_TIMEOUT_MS
     if given is not None:
         abnormalities = given.consecutive_abnormalities or _ABNORMALITIES
-        # Upstream fills in one of the two counts at most, and then refuses the other, which is 0.
-        fills = compat == "loadstream" or given.consecutive_abnormalities > 0
-        normalities = given.consecutive_normalities or (_NORMALITIES if fills else 0)
+        # Upstream fills in at most one of the two counts, and then refuses the other one, which is 0.
+        fills_normalities = compat == "loadstream" or given.consecutive_abnormalities > 0
+        normalities = given.consecutive_normalities or (_NORMALITIES if fills_normalities else 0)
         timeout_ms = given.timeout_ms if given.timeout_ms > 0 else _ANOMALY_TIMEOUT_MS
     return AnomalyCondition.model_construct(
         timeout_ms=timeout_ms,
@@ -236,7 +234,7 @@ def _alias(field: str) -> str:
 
 
 def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
-    """Everything in resolved arguments that does not go together."""
+    """Yield all conflicts between fields of resolved arguments."""
     condition = args.anomaly_condition
     if condition is not None and condition.consecutive_normalities == 0:
         yield Conflict(
@@ -247,7 +245,7 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
         )
     yield from _pool_conflicts(args, args, (), compat)
     for index, given in enumerate(args.node_pools):
-        effective = args.inherited_by(given)
+        effective = args.fill_inherited(given)
         yield from _pool_conflicts(effective, given, ("nodePools", index), compat)
     if compat == "loadstream":
         yield from _name_conflicts(args.node_pools)
@@ -257,24 +255,30 @@ def _conflicts(args: LowNodeLoadArgs, compat: Compat) -> Iterator[Conflict]:
 def _pool_conflicts(
     pool: PoolThresholds, given: PoolThresholds, at: Path, compat: Compat
 ) -> Iterator[Conflict]:
-    """Rules between the maps of one pool; what it inherits both sides of was reported at the top
-    level."""
+    """Yield conflicts between the maps of one pool.
+
+    If both maps are inherited, the top level reports the conflict.
+    """
     holder = ("nodePools",) if at else ()
-    # Distances to both sides of a mean need not be ordered.
-    apart = compat == "loadstream" and pool.use_deviation_thresholds
+    # Deviation thresholds are distances below and above a mean, which have no order.
+    is_by_deviation = compat == "loadstream" and pool.use_deviation_thresholds
     for field, bound in _AT_MOST:
-        if apart and field.endswith("low_thresholds") and bound.endswith("high_thresholds"):
+        if (
+            is_by_deviation
+            and field.endswith("low_thresholds")
+            and bound.endswith("high_thresholds")
+        ):
             continue
         if getattr(given, field) is None and getattr(given, bound) is None:
             continue
         limits: dict[str, float] = getattr(pool, bound) or {}
         for resource, percent in (getattr(pool, field) or {}).items():
             if percent > limits.get(resource, percent):
-                own = field if getattr(given, field) is not None else bound
+                source = field if getattr(given, field) is not None else bound
                 yield Conflict(
-                    (*at, _alias(own), resource),
+                    (*at, _alias(source), resource),
                     f"{_alias(field)} is {percent:g} and {_alias(bound)} is "
-                    f"{limits[resource]:g}; allowed is at most as much",
+                    f"{limits[resource]:g}; the former must not exceed the latter",
                     (_alias(field), _alias(bound), *holder),
                 )
     if compat == "koordinator":
@@ -285,17 +289,17 @@ def _pool_conflicts(
         counterparts = getattr(pool, other) or {}
         for resource in getattr(pool, one) or {}:
             if resource not in counterparts:
-                own = one if getattr(given, one) is not None else other
+                source = one if getattr(given, one) is not None else other
                 yield Conflict(
-                    (*at, _alias(own), *([resource] if own == one else [])),
-                    f"{_alias(one)} names {resource!r} and {_alias(other)} does not; "
+                    (*at, _alias(source), *([resource] if source == one else [])),
+                    f"{_alias(one)} has {resource!r}, but {_alias(other)} does not; "
                     "give both or neither",
                     (_alias(one), _alias(other), *holder),
                 )
 
 
 def _name_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
-    """Counters are kept per pool name."""
+    """Yield pools without a unique name: counters are kept per name."""
     first: dict[str, int] = {DEFAULT_POOL: -1}
     for index, pool in enumerate(pools):
         at = ("nodePools", index, "name")
@@ -310,9 +314,9 @@ def _name_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
 
 
 def _reach_conflicts(pools: tuple[NodePool, ...]) -> Iterator[Conflict]:
-    """A node belongs to the first pool that selects it."""
+    """Yield the first pool that leaves no nodes to the pools after it."""
     for index, pool in enumerate(pools[:-1]):
         if pool.node_selector is None or pool.node_selector == LabelSelector():
-            message = "not given, so the pool takes every node and the pools after it get none"
+            message = "not given, so the pool gets every node and the pools after it get none"
             yield Conflict(("nodePools", index, "nodeSelector"), message, ("nodePools",))
             return

@@ -1,8 +1,7 @@
 """`resourceLimits`: arguments of the score NodeResourceLimitsAware.
 
-A node scores by how much of it the limits of its pods leave free. A pod without a limit on a
-resource counts by its request, or 0 without one; `defaultLimit` says otherwise: a quantity, or all
-that the node has.
+A node's score is the share that the limits of its pods leave free. A pod without a limit counts with
+its request (0 if it has none), or with `defaultLimit`: a quantity, or the whole node.
 """
 
 from collections.abc import Iterable
@@ -12,24 +11,24 @@ from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from schemas.base.message import ResourceName
-from schemas.base.quantities import QuantityError, amount
+from schemas.base.quantities import QuantityError, parse_amount
 from schemas.policy.parts import (
     RESOURCES_MAX,
     Conflict,
     Items,
     PolicyPart,
     PositivePercent,
-    repeated,
+    find_repeated,
 )
 
-#: What a default limit says in place of a quantity: the pod's request, or the node's allocatable.
+#: Special default limits: the pod's request, or the node's allocatable amount.
 REQUEST: Final = "request"
 ALLOCATABLE: Final = "allocatable"
 
 
 def _check_limit(text: str) -> str:
     try:
-        if text in (REQUEST, ALLOCATABLE) or amount("", text) >= 0:
+        if text in (REQUEST, ALLOCATABLE) or parse_amount("", text) >= 0:
             return text
     except QuantityError:
         pass
@@ -38,8 +37,6 @@ def _check_limit(text: str) -> str:
 
 
 class ResourceWeight(PolicyPart):
-    """How much a resource counts in the score."""
-
     name: ResourceName
     """Name of the resource."""
     weight: PositivePercent = 1
@@ -66,25 +63,24 @@ class NodeResourceLimitsAwareArgs(PolicyPart):
         return resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Each resource has one weight, and a default limit only if it has a weight."""
-        yield from repeated(
-            "resources", [each.name for each in self.resources], "a resource has one weight"
+        """Each resource has one weight; a resource with a default limit needs a weight."""
+        yield from find_repeated(
+            "resources", [resource.name for resource in self.resources], "a resource has one weight"
         )
-        weighed = {each.name for each in self.resources}
+        weighted = {resource.name for resource in self.resources}
         for name in self.default_limit:
-            if name not in weighed:
+            if name not in weighted:
                 message = "the resource has no weight in resources, so the limit has no effect"
                 yield Conflict(("defaultLimit", name), message, ("resources", "defaultLimit"))
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight by resource, in the order given."""
         return {resource.name: resource.weight for resource in self.resources}
 
     def default_limit_of(self, resource: str) -> int | Literal["request", "allocatable"]:
-        """Limit of a pod that has none: cpu in millicores, others in base units, or what stands for
-        it."""
+        """Return the default limit: an amount (cpu in millicores, others in base units), REQUEST or
+        ALLOCATABLE."""
         text = self.default_limit.get(resource, REQUEST)
         if text == REQUEST:
             return REQUEST
-        return ALLOCATABLE if text == ALLOCATABLE else amount(resource, text)
+        return ALLOCATABLE if text == ALLOCATABLE else parse_amount(resource, text)

@@ -1,7 +1,7 @@
 """`resourcesFit` and `balancedAllocation`: arguments of kube-scheduler's scores by requests.
 
-NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs, as kube-scheduler has them. Of the
-scoring strategies there is LeastAllocated; the others are refused where the score is enabled.
+The fields are those of NodeResourcesFitArgs and NodeResourcesBalancedAllocationArgs. LeastAllocated is
+the only supported scoring strategy; others are refused if the score is enabled.
 """
 
 from collections.abc import Iterable
@@ -14,25 +14,25 @@ from schemas.policy.parts import (
     Conflict,
     Items,
     PolicyPart,
-    repeated,
+    find_repeated,
 )
 from schemas.policy.sections.resource_limits import ResourceWeight
 
-#: The strategy that there is.
+#: The only supported strategy.
 LEAST_ALLOCATED: Final = "LeastAllocated"
 
-#: cpu and memory where none is named.
+#: Default: cpu and memory.
 _Resources = Annotated[
     Items[ResourceWeight],
     Field(max_length=RESOURCES_MAX),
     AfterValidator(
-        lambda given: given or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+        lambda resources: resources or (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
     ),
 ]
 
 
 class ScoringStrategy(PolicyPart):
-    """How nodes are scored by what is requested on them."""
+    """How requests on a node become its score."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = LEAST_ALLOCATED
     """`LeastAllocated` prefers nodes with few requests; the others are refused where the score is
@@ -41,18 +41,13 @@ class ScoringStrategy(PolicyPart):
     """Resources that are scored."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Each resource has one weight."""
-        return repeated(
-            "resources", [each.name for each in self.resources], "a resource is named once"
+        return find_repeated(
+            "resources", [resource.name for resource in self.resources], "a resource is named once"
         )
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight by resource, in the order given.
-
-        None for a strategy that there is not: it can only stand in a policy that was in force
-        before strategies were read, and had no effect there.
-        """
+        """Weight by resource, in the order given; empty for an unsupported strategy."""
         known = self.resources if self.type == LEAST_ALLOCATED else ()
         return {resource.name: resource.weight for resource in known}
 
@@ -70,11 +65,11 @@ class NodeResourcesBalancedAllocationArgs(PolicyPart):
     """Resources that are compared; a `weight` can only be 1."""
 
     def conflicts(self) -> Iterable[Conflict]:
-        """Each resource is named once, and all count the same."""
-        yield from repeated(
-            "resources", [each.name for each in self.resources], "a resource is named once"
+        """Each resource is named once, without a weight."""
+        yield from find_repeated(
+            "resources", [resource.name for resource in self.resources], "a resource is named once"
         )
         for index, resource in enumerate(self.resources):
             if resource.weight != 1:
-                message = f"found {resource.weight}; allowed is 1: all resources count the same"
+                message = f"found {resource.weight}; expected 1, because all resources have the same weight"
                 yield Conflict(("resources", index, "weight"), message, ("resources",))

@@ -204,7 +204,7 @@ class Gates:
         """
         if pool not in self._pools:
             pool = pool_of(self.inventory.policy, self.inventory.nodes.get(node))
-        return self.inventory.policy.maintenance.closed(pool, namespace, now_ms)
+        return self.inventory.policy.maintenance.explain_closed(pool, namespace, now_ms)
 
     def exhausted(
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
-from connectors.kafka.reconnect import answered
+from connectors.kafka.reconnect import ask_until_answered
 from streams.stage.records import PartitionRows, Stage
 from streams.worker.consume.batches import Batches
 from streams.worker.consume.intake import Intake
@@ -193,7 +193,7 @@ class Takeover:
         if positions:
             ask = partial(self._app.consumer.highwaters, *positions)
             what = f"{self._partitions.stage}: the ends of its inputs"
-            check_ends(positions, await answered(ask, what))
+            check_ends(positions, await ask_until_answered(ask, what))
 
     def _inputs(self) -> list[Any]:
         actives = self._app.assignor.assigned_actives()

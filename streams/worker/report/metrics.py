@@ -12,7 +12,7 @@ from typing import get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from connectors.process.metrics_endpoint import process_registry
+from connectors.process.metrics_endpoint import create_process_registry
 from schemas.base.refusals import Category
 from schemas.messages.clock import AHEAD_MAX_MS
 from schemas.messages.decisions import PlacementDecision
@@ -50,7 +50,7 @@ class Metrics:
         `wall_clock`: records carry the time of this clock; otherwise latencies would compare two
         times that have nothing to do with each other, and are not counted.
         """
-        self.registry = process_registry()
+        self.registry = create_process_registry()
         self._wall_clock = wall_clock
         self._in_flight_max: dict[str, int] = {}
         self._named: dict[str, None] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from connectors.kafka.producer import connect_producer
-from connectors.kafka.reconnect import answered
+from connectors.kafka.reconnect import ask_until_answered
 from schemas.settings.connection import KafkaSettings
 from schemas.topics.partitions import partition_for
 from streams.stage.records import OutputRecord, RowChange
@@ -177,7 +177,7 @@ class Publisher:
     async def _given(self, batch: Any, topic: str, partition: int) -> Any:
         """Hand a batch over, after those before it; waits while brokers are away. Answers with its
         future."""
-        return await answered(
+        return await ask_until_answered(
             # An error says that it was not taken in.
             lambda: self._producer.send_batch(batch, topic, partition=partition),
             f"writing to {topic}, partition {partition}",
@@ -187,7 +187,7 @@ class Publisher:
         """How many partitions a topic has."""
         count = self._counts.get(topic)
         if count is None:
-            found = await answered(
+            found = await ask_until_answered(
                 lambda: self._producer.partitions_for(topic), f"finding partitions of {topic}"
             )
             count = self._counts[topic] = len(found)

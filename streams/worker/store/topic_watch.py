@@ -42,7 +42,7 @@ class TopicChanged(RuntimeError):
 
 def written_by(stage: str) -> list[str]:
     """Topics that a stage writes, but for its journal and tables."""
-    return [topic.name for topic in TOPICS if topic.written_by(stage)]
+    return [topic.name for topic in TOPICS if topic.is_written_by(stage)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from connectors.agent.cpu import (
     CpuReading,
     CpuTimes,
-    millicores,
+    compute_millicores,
     parse_cpu_stat,
     parse_cpu_times,
 )
@@ -38,14 +38,14 @@ def test_a_steady_load_has_its_rate_whatever_the_counter_and_the_clock_begin_wit
 ) -> None:
     passed_ns = ms * 1_000_000
     now = CpuReading(before + cores * passed_ns, at + passed_ns)
-    assert millicores(CpuReading(before, at), now) == cores * 1_000
+    assert compute_millicores(CpuReading(before, at), now) == cores * 1_000
 
 
 @given(first=_NS, second=_NS, at=_NS, passed=st.integers(-(2**40), 2**40))
 def test_a_rate_is_never_negative_and_is_missing_rather_than_zero(
     first: int, second: int, at: int, passed: int
 ) -> None:
-    rate = millicores(CpuReading(first, at), CpuReading(second, at + passed))
+    rate = compute_millicores(CpuReading(first, at), CpuReading(second, at + passed))
     if second < first or passed <= 0:
         assert rate is None
     else:
@@ -65,7 +65,7 @@ def test_rates_of_the_parts_of_a_time_add_up_to_what_was_spent(
     before = CpuReading(0, 0)
     for more, passed in steps:
         spent, at = spent + more, at + passed
-        rate = millicores(before, CpuReading(spent, at))
+        rate = compute_millicores(before, CpuReading(spent, at))
         assert rate is not None
         total += rate * passed / 1_000
         before = CpuReading(spent, at)

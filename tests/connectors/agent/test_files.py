@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from connectors.agent.files import FILE_BYTES_MAX, Files, content
+from connectors.agent.files import FILE_BYTES_MAX, Files, read_text
 
 
 def test_a_file_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
     files = Files()
     assert files.read("pods", str(tmp_path / "none"), int) is None
-    assert files.folders("pods", str(tmp_path / "none")) == []
+    assert files.list_folders("pods", str(tmp_path / "none")) == []
     assert not files.failures
 
 
@@ -22,4 +22,4 @@ def test_one_that_is_not_understood_is_counted_and_named(tmp_path: Path) -> None
 def test_of_a_long_file_the_beginning_is_read(tmp_path: Path) -> None:
     path = tmp_path / "stat"
     path.write_text("x" * (FILE_BYTES_MAX + 1))
-    assert len(content(str(path))) == FILE_BYTES_MAX
+    assert len(read_text(str(path))) == FILE_BYTES_MAX

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from connectors.agent.files import Files
-from connectors.agent.pods import PodCgroups, pod_uid
+from connectors.agent.pods import PodCgroups, parse_pod_uid
 from tests.connectors.agent.trees import UID_A, UID_B, UID_STATIC, Driver, NodeFiles
 
 
@@ -24,7 +24,7 @@ from tests.connectors.agent.trees import UID_A, UID_B, UID_STATIC, Driver, NodeF
     ],
 )
 def test_the_uid_is_in_the_name_of_the_cgroup(folder: str, uid: str | None) -> None:
-    assert pod_uid(folder) == uid
+    assert parse_pod_uid(folder) == uid
 
 
 @pytest.mark.parametrize("driver", ["systemd", "cgroupfs"])
@@ -34,11 +34,11 @@ def test_pods_of_all_classes_are_found(tmp_path: Path, driver: Driver) -> None:
     for uid, qos in ((UID_A, ""), (UID_B, "burstable"), (UID_STATIC, "besteffort")):
         expected[uid] = node.pod_path(uid, qos)  # type: ignore[arg-type]  # a literal each
         (node.cgroup / expected[uid] / "container").mkdir(parents=True)
-    assert PodCgroups(Files(), (str(node.cgroup),)).look() == expected
+    assert PodCgroups(Files(), (str(node.cgroup),)).find() == expected
 
 
 def test_a_kubelet_with_a_cgroup_root_of_its_own_has_them_one_folder_deeper(tmp_path: Path) -> None:
     folder = f"kubelet-kubepods-burstable-pod{UID_A.replace('-', '_')}.slice"
     path = f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/{folder}"
     (tmp_path / path).mkdir(parents=True)
-    assert PodCgroups(Files(), (str(tmp_path),)).look() == {UID_A: path}
+    assert PodCgroups(Files(), (str(tmp_path),)).find() == {UID_A: path}

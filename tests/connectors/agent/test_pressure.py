@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from connectors.agent.files import Files
-from connectors.agent.pressure import node_pressure, parse_pressure
+from connectors.agent.pressure import parse_pressure, read_node_pressure
 from schemas.messages.usage import ResourcePressure, Stalled
 from tests.connectors.agent.trees import PRESSURE, NodeFiles
 
@@ -23,7 +23,7 @@ def test_another_file_is_refused(text: str) -> None:
 
 def test_a_node_has_no_full_pressure_of_the_cpu(tmp_path: Path) -> None:
     files = NodeFiles(tmp_path, "v2", "systemd")
-    found = node_pressure(Files(), str(files.proc))
+    found = read_node_pressure(Files(), str(files.proc))
     assert found is not None
     assert found.cpu is not None
     assert found.cpu.full is None
@@ -33,5 +33,5 @@ def test_a_node_has_no_full_pressure_of_the_cpu(tmp_path: Path) -> None:
 
 def test_a_kernel_without_pressure_has_none_and_that_is_no_failure(tmp_path: Path) -> None:
     files = Files()
-    assert node_pressure(files, str(tmp_path)) is None
+    assert read_node_pressure(files, str(tmp_path)) is None
     assert not files.failures

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.agent.source import AgentSource, Places
+from connectors.agent.source import AgentSource, NodePaths
 from connectors.process import wall_clock
 from schemas.messages.usage import NodeUsage, PodUsage
 from tests.connectors.agent.trees import (
@@ -44,7 +44,7 @@ class _Node:
         self.clock = _Clock()
 
     def agent(self, host_applications: dict[str, str] | None = None) -> AgentSource:
-        places = Places(self.files.proc, self.files.cgroup, self.files.pod_logs)
+        places = NodePaths(self.files.proc, self.files.cgroup, self.files.pod_logs)
         return AgentSource("c", "n", places, host_applications, self.clock)
 
 
@@ -149,9 +149,9 @@ def test_a_node_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None
     agent = node.agent()
     for name in ("stat", "meminfo"):
         (node.files.proc / name).write_text("?")
-    with pytest.raises(OSError, match="nothing of the node can be read"):
+    with pytest.raises(OSError, match="cannot read any usage of the node"):
         agent.sample()
-    with pytest.raises(OSError, match="nothing of the node can be read"):
+    with pytest.raises(OSError, match="cannot read any usage of the node"):
         node.agent()
 
 
@@ -163,7 +163,7 @@ def test_a_node_without_a_clock_of_its_own_is_measured_once_it_has_the_time(
     node.clock.now_ns += _S
     with monkeypatch.context() as patched:
         patched.setattr(wall_clock, "now_ms", lambda: 9_000)
-        with pytest.raises(OSError, match="its clock says 1970; samples must be from 2000 to 2100"):
+        with pytest.raises(OSError, match="the clock says 1970; expected 2000 to 2100"):
             agent.sample()
     node.clock.now_ns += _S
     assert agent.sample().interval_ms == 2_000

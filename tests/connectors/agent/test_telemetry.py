@@ -9,11 +9,11 @@ def _shown(telemetry: AgentTelemetry) -> str:
 
 def test_what_others_count_is_shown_as_it_is_now() -> None:
     telemetry = AgentTelemetry()
-    telemetry.measured(pods=30, unnamed=2)
-    telemetry.delivered(1_795_000_000_500)
-    telemetry.failed()
-    telemetry.totals({"pods": 3}, dropped=5, backlog=7)
-    telemetry.totals({"pods": 4, "node": 1}, dropped=5, backlog=6)
+    telemetry.count_sample(pods=30, unnamed=2)
+    telemetry.mark_delivered(1_795_000_000_500)
+    telemetry.count_failure()
+    telemetry.update_totals({"pods": 3}, dropped=5, backlog=7)
+    telemetry.update_totals({"pods": 4, "node": 1}, dropped=5, backlog=6)
     shown = _shown(telemetry)
     for line in (
         "samples_total 1.0",

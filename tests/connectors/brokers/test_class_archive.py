@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.brokers.class_archive import archived_classes
+from connectors.brokers.class_archive import prepare_class_archive
 from connectors.brokers.distribution import fetch_jars
 from connectors.brokers.server import KafkaServer
 from tests.conftest import running
@@ -51,9 +51,9 @@ def _archive(options: tuple[str, ...]) -> Path:
 def test_an_archive_is_made_once() -> None:
     calls: list[str] = []
     train = _writing(b"classes", calls)
-    options = archived_classes(train)
+    options = prepare_class_archive(train)
     assert _archive(options).read_bytes() == b"classes"
-    assert archived_classes(train) == options
+    assert prepare_class_archive(train) == options
     assert len(calls) == 1
 
 
@@ -67,13 +67,13 @@ def test_who_comes_while_it_is_made_goes_without() -> None:
         assert end.wait(60)
         _writing(b"classes", calls)(option)
 
-    maker = threading.Thread(target=archived_classes, args=(slowly,))
+    maker = threading.Thread(target=prepare_class_archive, args=(slowly,))
     maker.start()
     assert begun.wait(60)
-    assert archived_classes(_writing(b"never", calls)) == ()
+    assert prepare_class_archive(_writing(b"never", calls)) == ()
     end.set()
     maker.join()
-    assert _archive(archived_classes(_writing(b"never", calls))).read_bytes() == b"classes"
+    assert _archive(prepare_class_archive(_writing(b"never", calls))).read_bytes() == b"classes"
 
 
 @pytest.mark.usefixtures("jars")
@@ -81,8 +81,8 @@ def test_a_cache_that_takes_no_archive_does_not_stop_a_broker() -> None:
     def full(option: str) -> None:
         raise OSError(28, "No space left on device")
 
-    assert archived_classes(full) == ()
-    assert archived_classes(_writing(b"classes", []))
+    assert prepare_class_archive(full) == ()
+    assert prepare_class_archive(_writing(b"classes", []))
 
 
 def _try_again() -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from connectors.kafka.applied import APPLIED, REFUSED, WAITING, Applied
 from connectors.kafka.client import connect
 from schemas.base.refusals import Refusal
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.storage.rows import PartitionRow
 from schemas.storage.tables import PARTITION, row_key
 from schemas.topics.codec import encode
@@ -50,7 +50,7 @@ def _letters(offset: int, refused: str) -> tuple[OutputRecord, ...]:
     if not refused:
         return ()
     why = Refusal("invalid", refused)
-    letter = dead_letter(_TOPIC, _PARTITION, offset, 0, b"c", b"{}", why)
+    letter = build_dead_letter(_TOPIC, _PARTITION, offset, 0, b"c", b"{}", why)
     return (OutputRecord("dead-letters", _TOPIC, encode(letter), 0),)
 
 
@@ -86,7 +86,9 @@ def test_a_batch_of_a_writer_that_had_lost_the_partition_says_nothing(
 
 def _letter(embedded: RunningBroker, offset: int) -> None:
     """The dead letter of a record that was not applied."""
-    letter = dead_letter(_TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet"))
+    letter = build_dead_letter(
+        _TOPIC, _PARTITION, offset, None, None, b"", Refusal("future", "not yet")
+    )
     options = {**embedded.settings.librdkafka_options(), "partitioner": "murmur2_random"}
     producer = Producer({**options, "log_level": 0})
     producer.produce("dead-letters", encode(letter), key=_TOPIC.encode())
@@ -96,14 +98,14 @@ def _letter(embedded: RunningBroker, offset: int) -> None:
 def test_a_record_that_is_refused_while_the_first_look_is_under_way_is_not_called_applied(
     embedded: RunningBroker, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = Applied._followed
+    look = Applied._find_next_offsets
 
     def refused_meanwhile(applied: Applied) -> dict[int, int]:
         writer.append(*writer.batch(0))
         _letter(embedded, 0)
         return look(applied)
 
-    monkeypatch.setattr(Applied, "_followed", refused_meanwhile)
+    monkeypatch.setattr(Applied, "_find_next_offsets", refused_meanwhile)
     applied = Applied(connect(embedded.settings), _TOPIC)
     assert applied.state(_PARTITION, 0) == f"{REFUSED}: not yet"
 

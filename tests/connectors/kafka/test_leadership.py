@@ -60,7 +60,7 @@ class _Worker:
             assert isinstance(message, CommandOutcome)
             self.read.append(message.command_id)
             if self.mark_done:
-                term.done(record.topic, record.offset + 1)
+                term.mark_done(record.topic, record.offset + 1)
 
 
 @asynccontextmanager

@@ -141,7 +141,7 @@ async def test_a_turn_is_not_given_up_before_its_records_are_acknowledged(
 
     async def hands_over(term: LeaderTerm) -> None:
         async with term.writing():
-            term.under_way(handed_over)
+            term.track_write(handed_over)
         begun.set()
         await term.over.wait()
 
@@ -179,7 +179,9 @@ async def test_topics_with_different_numbers_of_partitions_end_the_process_with_
     ended = await asyncio.gather(*running, return_exceptions=True)
     (error,) = (each for each in ended if isinstance(each, Exception))
     assert isinstance(error, BrokerUnavailable)
-    assert f"of {_TOPIC} is another member's, though that of {LOCK} is ours" in str(error)
+    assert f"of {_TOPIC} is assigned to another member, but that of {LOCK} to this one" in str(
+        error
+    )
 
 
 #: A member in a process of its own; it writes a line whenever it may, and stands still after some of

@@ -8,7 +8,7 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from connectors.kafka.client import BrokerUnavailable
 from connectors.kafka.outbox import Outbox, RecordTooLong
-from connectors.kafka.recent import recent
+from connectors.kafka.recent import read_since
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
@@ -34,7 +34,7 @@ def too_long() -> NodeState:
 
 async def ids(broker: RunningBroker) -> list[str]:
     partition = partition_for(b"c1", broker.settings.partitions)
-    records = recent(broker.settings, _TOPIC, partition, 0)
+    records = read_since(broker.settings, _TOPIC, partition, 0)
     found = [decode(_TOPIC, record.value) async for record in records]
     return [each.command_id for each in found if isinstance(each, CommandOutcome)]
 

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from connectors.kafka.client import Connection, connect
-from connectors.kafka.extents import Extent, extents_of
+from connectors.kafka.extents import Extent, read_topic_extents
 from connectors.kafka.reader import read_range
 from connectors.kafka.topics import changelog_name
 from connectors.process.wall_clock import now_ms
@@ -89,7 +89,7 @@ class _World:
     async def carry_out(self, commands: Sequence[Any]) -> None:
         """Bind and evict."""
         self.cluster.advance(now_ms())
-        self.connected.rules.clock(now_ms())
+        self.connected.rules.advance_clock(now_ms())
         for command in commands:
             self.connected.carry_out(command)
         await self.send()
@@ -107,7 +107,7 @@ def _placed(seen: Client) -> list[Any]:
 def _delete_row(broker: RunningBroker, table: str, kind: str) -> None:
     """Delete one row of a kind, as by mistake."""
     connection, topic = connect(broker.settings), changelog_name(table)
-    extent = extents_of(connection, topic)[_HOME]
+    extent = read_topic_extents(connection, topic)[_HOME]
     rows = _rows(connection, topic, extent)
     (key, *_) = sorted(key for key in rows if kind_of_key(key.decode()) == kind)
     producer = Producer({**broker.settings.librdkafka_options(), "log_level": 0})
@@ -166,7 +166,7 @@ async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_e
             # Of what is decided the binder carries out a half, and the evictor nothing.
             await world.carry_out([each for each in _placed(seen) if int(each.pod.uid[1:]) < 5])
             # Topics are read in no order among each other: that p0 runs must be known before it is to migrate.
-            sent = extents_of(connect(broker.settings), "pod-lifecycle")[_HOME].next_offset
+            sent = read_topic_extents(connect(broker.settings), "pod-lifecycle")[_HOME].next_offset
             await seen.until(lambda: seen.applied("pod-lifecycle") >= sent - 1)
             await seen.send("migration-requests", [_migrate(1)])
             await seen.until(lambda: bool(seen.of("eviction-commands") and seen.of("node-metrics")))

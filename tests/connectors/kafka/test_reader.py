@@ -12,7 +12,7 @@ from connectors.brokers.embedded import EmbeddedBroker
 from connectors.kafka.client import BrokerUnavailable, Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Cursor, Gap, Reader, Record
-from connectors.kafka.recent import newest, recent
+from connectors.kafka.recent import read_newest, read_since
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from streams.worker.reader import read_range
@@ -72,10 +72,10 @@ async def test_ends_of_transactions_are_offsets_without_a_record_and_no_loss(
         await asyncio.to_thread(producer.commit_transaction, 60)
     found = await read_range(settings, "node-state", 2, 0, 4)
     assert [(each.offset, each.value) for each in found] == [(0, b"first"), (2, b"second")]
-    newest_record = await newest(settings, "node-state", 2)
+    newest_record = await read_newest(settings, "node-state", 2)
     assert newest_record is not None
     assert newest_record.value == b"second"
-    assert [each.value async for each in recent(settings, "node-state", 2, 0)] == [
+    assert [each.value async for each in read_since(settings, "node-state", 2, 0)] == [
         b"first",
         b"second",
     ]

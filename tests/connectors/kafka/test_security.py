@@ -140,7 +140,7 @@ _FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
             "security_protocol": "PLAINTEXT", "ca_file": None, "sasl_username": "",
             "sasl_password": None, "sasl_mechanism": "SCRAM-SHA-512",
         },
-        "speaks TLS", "LOADSTREAM_KAFKA_SECURITY_PROTOCOL",
+        "uses TLS", "LOADSTREAM_KAFKA_SECURITY_PROTOCOL",
     ),
     "TLS against plaintext": (
         "unencrypted", {"security_protocol": "SASL_SSL", "ca_file": "ca.pem"}, "no TLS handshake",

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from connectors.kafka.client import Connection, connect
 from connectors.kafka.produce import produce_lines
 from connectors.kafka.reader import Gap
-from connectors.kafka.tail import Entry, as_json, parse_start, read_entries
+from connectors.kafka.tail import Entry, format_json, parse_start, read_entries
 from loadstream.commands import app
 from schemas.base.refusals import Refusal
 from schemas.settings.connection import KafkaSettings
@@ -175,7 +175,7 @@ def _entry(value: bytes | None, key: bytes | None = b"blue/n1") -> Entry:
 
 def test_json_keeps_fields_that_are_new_and_fits_on_a_line() -> None:
     value = json.dumps(json.loads(encode(usage())) | {"new": [1, "a\nb"]}, indent=2).encode()
-    text = as_json(_entry(value))
+    text = format_json(_entry(value))
     assert "\n" not in text
     whole = json.loads(text)
     assert whole["value"] == json.loads(value)

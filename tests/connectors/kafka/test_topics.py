@@ -22,7 +22,7 @@ from connectors.kafka.topics import (
     compare,
     expected_names,
     expected_topics,
-    verdict,
+    find_worst_grade,
 )
 from schemas.settings.connection import KafkaSettings
 from schemas.storage.tables import TABLES
@@ -95,7 +95,7 @@ def test_copies_are_compared_only_where_a_number_is_wanted() -> None:
 def test_unknown_settings_never_pass_for_right() -> None:
     found = _found(EXPECTED["clock"], config=None, reason="the broker does not say")
     findings = compare(EXPECTED["clock"], found)
-    assert verdict(findings) == "unknown"
+    assert find_worst_grade(findings) == "unknown"
     assert "the broker does not say" in str(findings[0])
     partly = dict(EXPECTED["clock"].config)
     del partly["message.timestamp.after.max.ms"]
@@ -114,7 +114,7 @@ def test_exactly_the_settings_that_differ_are_named(name: str, data: st.DataObje
     findings = compare(expected, _found(expected, config=config))
     assert {finding.setting for finding in findings} == wrong
     assert all(finding.expected == expected.config[finding.setting] for finding in findings)
-    assert verdict(findings) == ("differs" if wrong else "ok")
+    assert find_worst_grade(findings) == ("differs" if wrong else "ok")
 
 
 def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
@@ -158,10 +158,10 @@ def test_only_what_is_missing_is_made(empty_kafka: Connection) -> None:
     expected = expected_topics(empty_kafka.settings)
     made, report = create_topics(empty_kafka, expected[:5])
     assert made == [topic.name for topic in expected[:5]]
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
     made, report = create_topics(empty_kafka, expected)
     assert made == [topic.name for topic in expected[5:]]
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
 
 
 @pytest.mark.kafka
@@ -179,7 +179,7 @@ def test_settings_that_differ_are_named_and_mended_on_request_only(empty_kafka: 
         "Set it with `loadstream topic create --mend`.",
     }
     _, report = create_topics(empty_kafka, expected, mend=True)
-    assert {verdict(findings) for findings in report.values()} == {"ok"}
+    assert {find_worst_grade(findings) for findings in report.values()} == {"ok"}
 
 
 @pytest.mark.kafka
@@ -198,7 +198,7 @@ def test_a_setting_that_the_broker_does_not_go_by_yet_is_waited_for(
 
     monkeypatch.setattr("connectors.kafka.admin.find_topics", late)
     _, report = create_topics(empty_kafka, (clock,), mend=True)
-    assert verdict(report["clock"]) == "ok"
+    assert find_worst_grade(report["clock"]) == "ok"
 
 
 @pytest.mark.kafka

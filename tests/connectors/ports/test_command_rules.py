@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.ports import command_rules
-from connectors.ports.at_once import at_once
+from connectors.ports.at_once import run_at_once
 from connectors.ports.command_rules import (
     IDS_KEPT_MS,
     IN_FLIGHT_MAX,
@@ -72,10 +72,10 @@ def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
 ) -> None:
     sink = _Sink(failure)
     rules = CommandRules(CLUSTER, sink, NOW_MS)
-    outcome = at_once(rules.carry_out(decision(_pod("a"), "n")))
+    outcome = run_at_once(rules.carry_out(decision(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.reason) == ("failed", str(failure))
-    assert at_once(rules.carry_out(decision(_pod("a"), "n"))) is None
+    assert run_at_once(rules.carry_out(decision(_pod("a"), "n"))) is None
     assert len(sink.asked) == 1
 
 
@@ -83,7 +83,7 @@ def test_a_cluster_that_fails_is_an_outcome_and_the_command_is_not_tried_again(
 def test_a_decision_that_places_no_pod_is_not_carried_out(outcome: str) -> None:
     sink = _Sink()
     command = decision(_pod("a"), "n", outcome=outcome)
-    assert at_once(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
+    assert run_at_once(CommandRules(CLUSTER, sink, NOW_MS).carry_out(command)) is None
     assert sink.asked == []
     assert sink.explained == [command.decision_id]
 
@@ -137,7 +137,7 @@ async def test_a_command_that_expires_between_attempts_has_the_outcome_of_the_la
     task = asyncio.create_task(rules.carry_out(eviction(_pod("a"), "n")))
     while len(sink.asked) < 3:
         await asyncio.sleep(0)
-    rules.clock(NOW_MS + MINUTE_MS)
+    rules.advance_clock(NOW_MS + MINUTE_MS)
     outcome = await task
     assert outcome is not None
     assert outcome.result == "refused"
@@ -225,16 +225,16 @@ async def test_a_pod_that_waits_for_its_next_attempt_holds_up_no_other() -> None
 def test_commands_of_another_cluster_are_not_carried_out() -> None:
     sink = _Sink()
     rules = CommandRules("another", sink, NOW_MS)
-    assert at_once(rules.carry_out(eviction(_pod("a"), "n"))) is None
+    assert run_at_once(rules.carry_out(eviction(_pod("a"), "n"))) is None
     assert sink.asked == []
 
 
 def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
     sink = _Sink()
     rules = CommandRules(CLUSTER, sink, NOW_MS)
-    rules.clock(NOW_MS + MINUTE_MS)
-    rules.clock(NOW_MS)
-    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
+    rules.advance_clock(NOW_MS + MINUTE_MS)
+    rules.advance_clock(NOW_MS)
+    outcome = run_at_once(rules.carry_out(eviction(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("expired", NOW_MS + MINUTE_MS)
     assert sink.asked == []
@@ -242,10 +242,10 @@ def test_time_is_that_of_the_log_and_does_not_go_back() -> None:
 
 def test_a_stray_time_far_ahead_lets_commands_expire_for_a_few_ticks_and_not_for_ever() -> None:
     rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
-    rules.clock(NOW_MS + 365 * 1440 * MINUTE_MS)
+    rules.advance_clock(NOW_MS + 365 * 1440 * MINUTE_MS)
     for second in range(1, TICKS_BEHIND + 1):
-        rules.clock(NOW_MS + 1000 * second)
-    outcome = at_once(rules.carry_out(eviction(_pod("a"), "n")))
+        rules.advance_clock(NOW_MS + 1000 * second)
+    outcome = run_at_once(rules.carry_out(eviction(_pod("a"), "n")))
     assert outcome is not None
     assert (outcome.result, outcome.happened_at_ms) == ("done", NOW_MS + 1000 * TICKS_BEHIND)
 
@@ -257,7 +257,7 @@ async def test_a_command_that_expires_while_it_waits_for_its_pod_is_not_carried_
     commands = (decision(_pod("a"), "n"), eviction(_pod("a"), "n"))
     tasks = [asyncio.create_task(rules.carry_out(command)) for command in commands]
     await asyncio.sleep(0)
-    rules.clock(NOW_MS + MINUTE_MS)
+    rules.advance_clock(NOW_MS + MINUTE_MS)
     sink.open.set()
     outcomes = await asyncio.gather(*tasks)
     assert [outcome.result for outcome in outcomes if outcome] == ["done", "expired"]
@@ -316,7 +316,7 @@ def test_what_was_reported_before_a_restart_is_not_carried_out_again() -> None:
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     command = eviction(_pod("a"), "n")
     rules.remember(command.command_id)
-    assert at_once(rules.carry_out(command)) is None
+    assert run_at_once(rules.carry_out(command)) is None
     assert sink.asked == []
 
 
@@ -327,13 +327,13 @@ def test_ids_are_forgotten_when_nothing_is_delivered_so_late(
     rules = CommandRules(CLUSTER, _Sink(), NOW_MS)
 
     def result(name: str) -> str | None:
-        outcome = at_once(rules.carry_out(decision(_pod(name), "n", expires_at_ms=None)))
+        outcome = run_at_once(rules.carry_out(decision(_pod(name), "n", expires_at_ms=None)))
         return outcome.result if outcome else None
 
     assert [result("a"), result("b"), result("c")] == ["done", "done", "refused"]
-    rules.clock(NOW_MS + IDS_KEPT_MS - 1)
+    rules.advance_clock(NOW_MS + IDS_KEPT_MS - 1)
     assert result("a") is None
-    rules.clock(NOW_MS + IDS_KEPT_MS)
+    rules.advance_clock(NOW_MS + IDS_KEPT_MS)
     assert result("c") == "done"
 
 
@@ -349,10 +349,10 @@ def test_each_command_has_at_most_one_attempt_and_one_outcome(
     rules = CommandRules(CLUSTER, sink, NOW_MS)
     reported: list[str] = []
     for number, evicts, minutes, dry in steps:
-        rules.clock(rules.now_ms + minutes * MINUTE_MS // 2)
+        rules.advance_clock(rules.now_ms + minutes * MINUTE_MS // 2)
         pod = _pod(str(number))
         command = eviction(pod, "n", dry_run=dry) if evicts else decision(pod, "n")
-        outcome = at_once(rules.carry_out(command))
+        outcome = run_at_once(rules.carry_out(command))
         if outcome is not None:
             reported.append(outcome.command_id)
             assert (outcome.result == "done") == (outcome.command_id in sink.asked)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.process.child_process import made_once
+from connectors.process.child_process import create_once
 
 
 def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_those_who_come_together_wait_for_one_that_makes_it(tmp_path: Path) -> N
 
     kept, seen = tmp_path / "cache" / "kept", list[str]()
     threads = [
-        threading.Thread(target=lambda: seen.append(made_once(kept, make).read_text()))
+        threading.Thread(target=lambda: seen.append(create_once(kept, make).read_text()))
         for _ in range(4)
     ]
     for thread in threads:
@@ -36,5 +36,5 @@ def test_what_could_not_be_made_is_tried_again(tmp_path: Path) -> None:
 
     kept = tmp_path / "kept"
     with pytest.raises(OSError, match="no room"):
-        made_once(kept, fail)
-    assert made_once(kept, lambda path: path.mkdir()).is_dir()
+        create_once(kept, fail)
+    assert create_once(kept, lambda path: path.mkdir()).is_dir()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from connectors.process import local_ports
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 
 _OTHER = """
 import sys
@@ -35,13 +35,13 @@ def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended
         monkeypatch.setattr(local_ports, "_FIRST", free)
         monkeypatch.setattr(local_ports, "_LAST", free)
         with pytest.raises(OSError, match="no free port was found"):
-            free_port(set())
+            find_free_port(set())
         other.kill()
-    assert free_port(set()) == free
+    assert find_free_port(set()) == free
 
 
 def test_a_process_is_given_a_port_once() -> None:
-    given = [free_port(set()) for _ in range(200)]
+    given = [find_free_port(set()) for _ in range(200)]
     assert len(set(given)) == len(given)
 
 
@@ -52,6 +52,6 @@ def _unclaimed(monkeypatch: pytest.MonkeyPatch) -> int:
     """
     monkeypatch.setattr(local_ports, "_FIRST", 10_000)
     monkeypatch.setattr(local_ports, "_LAST", 19_999)
-    port = free_port(set())
+    port = find_free_port(set())
     os.close(local_ports._claims.pop())
     return port

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from connectors.process.logs import BLOT, LogSettings, configure
+from connectors.process.logs import MASK, LogSettings, configure
 from schemas.settings.connection import KafkaSettings
 from tests.conftest import RunningBroker, eventually
 from tests.streams.worker_process import Worker
@@ -107,7 +107,7 @@ def test_secrets_are_blotted_out_of_texts_arguments_extras_and_tracebacks(form: 
     written = stream.getvalue()
     assert "Swordf1sh" not in written
     assert "second-secret" not in written
-    assert BLOT in written
+    assert MASK in written
 
 
 @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
@@ -115,7 +115,7 @@ def test_no_secret_comes_through_whatever_its_characters(secret: str, around: st
     stream = _configured(secret)
     logging.getLogger("streams").warning("%s", f"<{around}{secret}{around}>")
     (event,) = _events(stream)
-    assert secret not in str(event["event"]).replace(BLOT, "")
+    assert secret not in str(event["event"]).replace(MASK, "")
 
 
 def test_settings_name_all_their_secrets(tmp_path: Path) -> None:

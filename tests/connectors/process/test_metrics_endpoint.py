@@ -11,15 +11,15 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from connectors.process import metrics_endpoint
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from connectors.process.metrics_endpoint import (
     CONNECTIONS_MAX,
     WAITING_MAX,
     Endpoint,
     PortUnusable,
-    process_registry,
+    create_process_registry,
     serve,
-    serving,
+    serve_while_open,
 )
 from tests.conftest import has_ipv6
 
@@ -84,13 +84,13 @@ def test_both_families_of_addresses_are_listened_on_unless_one_is_named(
 
 def test_a_port_that_is_taken_is_named(server: tuple[Endpoint, list[str]]) -> None:
     port = server[0].port
-    with pytest.raises(PortUnusable, match=rf"port {port} of 127\.0\.0\.1 cannot be listened on"):
+    with pytest.raises(PortUnusable, match=rf"cannot listen on port {port} of 127\.0\.0\.1"):
         serve("127.0.0.1", port, CollectorRegistry(), {})
 
 
 def test_it_answers_as_long_as_the_block_runs() -> None:
-    port = free_port(set())
-    with serving("127.0.0.1", port, process_registry(), list):
+    port = find_free_port(set())
+    with serve_while_open("127.0.0.1", port, create_process_registry(), list):
         status, body = _get(port, "/metrics")
         assert status == 200
         assert 'loadstream_build_info{version="' in body

@@ -9,7 +9,7 @@ from schemas.messages.clock import ClockTick
 from schemas.topics.catalog import TOPIC_BY_NAME
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
-from schemas.topics.records import place
+from schemas.topics.records import place_record
 from tests.conftest import RunningBroker
 
 
@@ -28,7 +28,7 @@ class Recorded:
 
     def write(self, topic: str, messages: Iterable[Message]) -> None:
         for message in messages:
-            target = place(TOPIC_BY_NAME[topic], message)
+            target = place_record(TOPIC_BY_NAME[topic], message)
             where = {} if target.partition is None else {"partition": target.partition}
             self._producer.produce(topic, encode(message), key=target.key, **where)
         assert self._producer.flush(60) == 0

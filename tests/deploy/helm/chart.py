@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.process.child_process import made_once
+from connectors.process.child_process import create_once
 from schemas.settings.announcement import cache_directory
 
 MODULE = Path(__file__).parent
@@ -46,7 +46,7 @@ def build() -> Path:
     digest = hashlib.sha256(_go("env", "GOVERSION").encode())
     for name in ("go.mod", "go.sum"):
         digest.update((MODULE / name).read_bytes())
-    return made_once(cache_directory() / f"helm-{digest.hexdigest()[:12]}", _build)
+    return create_once(cache_directory() / f"helm-{digest.hexdigest()[:12]}", _build)
 
 
 def run(*arguments: str) -> str:

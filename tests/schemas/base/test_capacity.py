@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.base.capacity import node_capacity, raw_allocatable
+from schemas.base.capacity import merge_raw_allocatable, parse_raw_allocatable
 
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 GI = 1024**3
@@ -37,7 +37,7 @@ GI = 1024**3
 def test_one_unreadable_amount_voids_the_raw_allocatable(
     text: str, expected: dict[str, int] | None
 ) -> None:
-    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
+    assert parse_raw_allocatable({RAW_ALLOCATABLE: text}) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_one_unreadable_amount_voids_the_raw_allocatable(
 def test_an_unreadable_amount_voids_the_raw_allocatable_also_where_a_later_one_follows(
     text: str, expected: dict[str, int] | None
 ) -> None:
-    assert raw_allocatable({RAW_ALLOCATABLE: text}) == expected
+    assert parse_raw_allocatable({RAW_ALLOCATABLE: text}) == expected
 
 
 def test_a_node_without_the_annotation_has_no_raw_allocatable() -> None:
-    assert raw_allocatable({}) is None
+    assert parse_raw_allocatable({}) is None
 
 
 def test_what_the_annotation_names_goes_before_what_pods_may_request() -> None:
     allocatable = {"cpu": 20_000, "memory": 16 * GI}
     raw = {RAW_ALLOCATABLE: '{"cpu": "10"}'}
-    assert node_capacity(allocatable, raw) == {"cpu": 10_000, "memory": 16 * GI}
-    assert node_capacity(allocatable, {}) == allocatable
+    assert merge_raw_allocatable(allocatable, raw) == {"cpu": 10_000, "memory": 16 * GI}
+    assert merge_raw_allocatable(allocatable, {}) == allocatable

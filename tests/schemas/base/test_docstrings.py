@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from schemas.base.contract import json_schema
+from schemas.base.contract import build_schema
 from schemas.storage.tables import ROW_CLASSES
 from schemas.topics.catalog import TOPICS
 
@@ -32,4 +32,4 @@ def test_no_class_is_built_before_somebody_uses_it() -> None:
 
 def test_every_message_and_row_can_be_built() -> None:
     for each in [*(topic.message for topic in TOPICS), *ROW_CLASSES.values()]:
-        assert json_schema(each)
+        assert build_schema(each)

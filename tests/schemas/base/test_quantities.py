@@ -12,11 +12,11 @@ from schemas.base.message import QuantityText
 from schemas.base.quantities import (
     QUANTITY_TEXT_MAX,
     QuantityError,
-    amount,
-    amount_of,
-    amount_text,
-    amounts,
-    nanos,
+    format_amount,
+    parse_amount,
+    parse_amounts,
+    parse_nanos,
+    round_amount,
 )
 
 INT64_MAX = 2**63 - 1
@@ -86,16 +86,16 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("text", "exact", "milli", "value"), READINGS)
 def test_reads_what_kubernetes_reads(text: str, exact: int, milli: int, value: int) -> None:
-    assert nanos(text) == exact
-    assert amount_of("cpu", exact) == milli
-    assert amount_of("memory", exact) == value
+    assert parse_nanos(text) == exact
+    assert round_amount("cpu", exact) == milli
+    assert round_amount("memory", exact) == value
     TypeAdapter(QuantityText).validate_python(text)
 
 
 @pytest.mark.parametrize("text", REFUSALS)
 def test_refuses_what_is_no_quantity_and_quotes_it(text: str) -> None:
     with pytest.raises(QuantityError) as refusal:
-        nanos(text)
+        parse_nanos(text)
     assert repr(text[:20])[:-1] in str(refusal.value)
     assert len(str(refusal.value)) < 300
     with pytest.raises(ValidationError):
@@ -104,16 +104,16 @@ def test_refuses_what_is_no_quantity_and_quotes_it(text: str) -> None:
 
 def test_cpu_is_milli_and_everything_else_is_whole() -> None:
     resources = {"memory": "1500m", "cpu": "1.2341", "kubernetes.io/batch-cpu": "1.2341"}
-    assert amounts(resources) == {"memory": 2, "cpu": 1235, "kubernetes.io/batch-cpu": 2}
-    assert list(amounts(resources)) == ["memory", "cpu", "kubernetes.io/batch-cpu"]
-    assert amounts({}) == {}
-    assert amount("cpu", "100m") == 100
-    assert amount("CPU", "100m") == 1
+    assert parse_amounts(resources) == {"memory": 2, "cpu": 1235, "kubernetes.io/batch-cpu": 2}
+    assert list(parse_amounts(resources)) == ["memory", "cpu", "kubernetes.io/batch-cpu"]
+    assert parse_amounts({}) == {}
+    assert parse_amount("cpu", "100m") == 100
+    assert parse_amount("CPU", "100m") == 1
 
 
 def test_a_sum_is_rounded_once() -> None:
-    assert amount_of("cpu", nanos("0.5000004m") + nanos("0.4999995m")) == 2
-    assert amount_of("cpu", nanos("0.5m") + nanos("0.5m")) == 1
+    assert round_amount("cpu", parse_nanos("0.5000004m") + parse_nanos("0.4999995m")) == 2
+    assert round_amount("cpu", parse_nanos("0.5m") + parse_nanos("0.5m")) == 1
 
 
 NUMBERS = st.one_of(
@@ -140,14 +140,14 @@ def test_agrees_with_rational_arithmetic(
     suffix, factor = scale
     exact = Fraction(f"0{number}0" if "." in number else number) * factor * UNIT
     expected = min(-(-exact.numerator // exact.denominator), INT64_MAX * UNIT)
-    assert nanos(sign + number + suffix) == (-expected if sign == "-" else expected)
+    assert parse_nanos(sign + number + suffix) == (-expected if sign == "-" else expected)
 
 
 @given(st.integers(-(2**80), 2**80))
 def test_integers_are_rounded_away_from_zero(exact: int) -> None:
     for resource, unit in (("cpu", 10**6), ("memory", UNIT)):
-        rounded = amount_of(resource, exact)
-        assert rounded == -amount_of(resource, -exact)
+        rounded = round_amount(resource, exact)
+        assert rounded == -round_amount(resource, -exact)
         if abs(rounded) < INT64_MAX:
             assert 0 <= abs(rounded) * unit - abs(exact) < unit
             assert rounded * exact >= 0
@@ -166,7 +166,7 @@ def test_integers_are_rounded_away_from_zero(exact: int) -> None:
 @example("1e0000000000000000001")
 def test_messages_accept_exactly_what_is_read(text: str) -> None:
     try:
-        nanos(text)
+        parse_nanos(text)
         readable = True
     except QuantityError:
         readable = False
@@ -189,4 +189,4 @@ def test_messages_accept_exactly_what_is_read(text: str) -> None:
     ],
 )
 def test_an_amount_is_written_with_its_unit(resource: str, number: int, text: str) -> None:
-    assert amount_text(resource, number) == text
+    assert format_amount(resource, number) == text

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from schemas.base.refusals import REASON_CHARS_MAX, Refusal
 from schemas.messages.dead_letters import (
     DeadLetter,
-    cluster_of,
-    dead_letter,
-    in_parts,
-    joined,
-    node_of,
-    source_record,
+    build_dead_letter,
+    join_parts,
+    parse_cluster,
+    parse_node,
+    restore_record,
+    split_letter,
 )
 from schemas.topics.codec import encode
 
@@ -25,7 +25,7 @@ REFUSAL = Refusal("invalid", "node is missing")
 
 
 def letter(key: bytes | None, value: bytes | None, refusal: Refusal = REFUSAL) -> DeadLetter:
-    return dead_letter("node-usage", 2, 41, 1_760_000_000_000, key, value, refusal)
+    return build_dead_letter("node-usage", 2, 41, 1_760_000_000_000, key, value, refusal)
 
 
 def noise(size: int) -> bytes:
@@ -51,7 +51,7 @@ def test_names_the_place_and_the_reason() -> None:
 def test_key_and_value_come_back_and_none_is_not_empty(
     key: bytes | None, value: bytes | None
 ) -> None:
-    assert source_record(letter(key, value)) == (key, value)
+    assert restore_record(letter(key, value)) == (key, value)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_a_letter_is_of_the_cluster_and_node_that_the_key_of_its_record_names(
     topic: str, key: bytes | None, cluster: str | None, node: str | None
 ) -> None:
     buried = letter(key, b"{}").model_copy(update={"topic": topic})
-    assert (cluster_of(buried), node_of(buried)) == (cluster, node)
+    assert (parse_cluster(buried), parse_node(buried)) == (cluster, node)
 
 
 def test_a_key_that_is_no_base64_names_nothing() -> None:
     buried = letter(b"c/n", b"{}").model_copy(update={"key_base64": "?"})
-    assert (cluster_of(buried), node_of(buried)) == (None, None)
+    assert (parse_cluster(buried), parse_node(buried)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_large_record_comes_in_parts_that_fit_and_loses_no_byte(
 ) -> None:
     whole = letter(key, value, Refusal("limit", "x" * 5_000))
     assert len(whole.reason) == REASON_CHARS_MAX
-    parts = list(in_parts(whole))
+    parts = list(split_letter(whole))
     assert all(len(encode(part)) < MESSAGE_BYTES_MAX for part in parts)
     assert [part.part for part in parts] == list(range(len(parts)))
     assert {part.parts for part in parts} == {len(parts)}
-    assert joined(reversed(parts)) == whole
-    assert source_record(joined(parts)) == (key, value)
+    assert join_parts(reversed(parts)) == whole
+    assert restore_record(join_parts(parts)) == (key, value)
 
 
 @given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=60), st.integers(1, 50))
@@ -108,22 +108,22 @@ def test_parts_of_any_size_make_the_letter(
     key: bytes | None, value: bytes | None, chars_max: int
 ) -> None:
     whole = letter(key, value)
-    parts = list(in_parts(whole, chars_max))
-    assert joined(parts) == whole
+    parts = list(split_letter(whole, chars_max))
+    assert join_parts(parts) == whole
     for part in parts:
         assert len(part.value_base64) + len(part.key_base64 or "") <= chars_max
         assert (part.key_base64 is None) == (key is None)
 
 
 def test_says_which_parts_are_missing_or_foreign() -> None:
-    parts = list(in_parts(letter(b"k", noise(3_000)), chars_max=1_000))
+    parts = list(split_letter(letter(b"k", noise(3_000)), chars_max=1_000))
     assert len(parts) == 5
     with pytest.raises(ValueError, match=r"has the parts 0, 1, 3, 4; expected all of 0 to 4"):
-        joined(parts[:2] + parts[3:])
+        join_parts(parts[:2] + parts[3:])
     with pytest.raises(ValueError, match="no parts"):
-        joined([])
+        join_parts([])
     with pytest.raises(ValueError, match="several letters"):
-        joined([parts[0], parts[1].model_copy(update={"offset": 7})])
+        join_parts([parts[0], parts[1].model_copy(update={"offset": 7})])
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_a_letter_that_was_tampered_with_is_an_error(value: str, complaint: str)
         update={"encoding": "zlib+base64", "value_base64": value}
     )
     with pytest.raises(ValueError, match=complaint):
-        source_record(changed)
+        restore_record(changed)

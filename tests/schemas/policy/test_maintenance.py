@@ -36,11 +36,11 @@ def test_every_list_must_have_a_window_open(
     pool: str, namespace: str, hour: int, why: str | None
 ) -> None:
     maintenance = read_policy(POLICY).maintenance
-    assert maintenance.closed(pool, namespace, MONDAY_MS + hour * HOUR_MS) == why
+    assert maintenance.explain_closed(pool, namespace, MONDAY_MS + hour * HOUR_MS) == why
 
 
 def test_without_windows_it_is_always_open() -> None:
-    assert read_policy("").maintenance.closed("web", "shop", MONDAY_MS) is None
+    assert read_policy("").maintenance.explain_closed("web", "shop", MONDAY_MS) is None
 
 
 def test_a_gate_that_is_not_known_is_refused() -> None:

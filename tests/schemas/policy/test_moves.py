@@ -17,7 +17,7 @@ def test_a_wait_cannot_end_below_its_beginning() -> None:
     first, longest = "initialFreezeSeconds", "maxFreezeSeconds"
     (problem,) = refused(read_policy, f"moves:\n  {first}: 100\n  {longest}: 99\n").problems
     assert (problem.path, problem.line) == (f"moves.{longest}", 3)
-    assert problem.message == f"{first} is 100 and {longest} is 99; allowed is at most as much"
+    assert problem.message == f"{first} is 100 and {longest} is 99; the maximum must not be smaller"
     with pytest.raises(PolicyError, match=f"moves.{first}: "):
         read_policy(f"moves: {{{first}: 604800}}")
 

@@ -99,13 +99,13 @@ plugins:
         'line 8: loadAware.aggregated.usageAggregationType: found "p96" (text); '
         "allowed is 'avg', 'p50', 'p90', 'p95', 'p99' or ''; did you mean \"p99\"?",
         'line 10: rebalance.nodeFit: found "on" (text); allowed is true or false',
-        "line 11: rebalance.highThresholds.cpu: highThresholds names 'cpu' and lowThresholds does not; "
+        "line 11: rebalance.highThresholds.cpu: highThresholds has 'cpu', but lowThresholds does not; "
         "give both or neither",
         "line 14: rebalance.nodePools[0].nodeSelector.matchExpressions[0].values: "
         "In needs at least one value",
         'line 15: maxPendingRequests: found "many" (text); allowed is an integer',
         "line 16: initialBackoffSeconds: initialBackoffSeconds is 90 and maxBackoffSeconds is 60; "
-        "allowed is at most as much",
+        "the maximum must not be smaller",
         "line 18: plugins.filter[1].name: found 'NodePort'; did you mean \"NodePorts\"?",
     ]
 
@@ -117,7 +117,7 @@ plugins:
         ("observe", 'line 1: found "observe" (text); expected a map of fields'),
         (
             "mode: observe\n---\nmode: enforce",
-            "line 3: found a second policy, the first begins in line 1",
+            "line 3: found a second policy; the first begins in line 1",
         ),
         ("loadAware: 5", "line 1: loadAware: found 5; allowed is a map"),
         ("not_applied: [a]", "line 1: not_applied: unknown field"),
@@ -139,7 +139,7 @@ def test_one_problem_is_one_line(text: str, expected: str) -> None:
 def test_at_most_a_named_number_of_problems_is_reported() -> None:
     found = lines("\n".join(f"unknown{number}: 1" for number in range(2_000)))
     assert len(found) == PROBLEMS_MAX + 1
-    assert found[-1] == f"there are further problems; the first {PROBLEMS_MAX} are named"
+    assert found[-1] == f"there are more problems; only the first {PROBLEMS_MAX} are shown"
 
 
 def test_plugins_run_in_the_order_given_and_may_be_none() -> None:

@@ -16,12 +16,12 @@ from schemas.policy.sections.resources_fit import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from tests.schemas.policy.harness import problems
 
 
 def test_migration_has_upstreams_defaults() -> None:
-    args = validated(MigrationControllerArgs, {})
+    args = build_model(MigrationControllerArgs, {})
     assert args.default_job_mode == "ReservationFirst"
     assert args.default_job_ttl_ms == 300_000
     assert args.scheduler_names == ("loadstream", "koord-scheduler")
@@ -36,7 +36,7 @@ def test_migration_has_upstreams_defaults() -> None:
 
 
 def test_limits_per_workload_are_numbers_or_percentages() -> None:
-    args = validated(
+    args = build_model(
         MigrationControllerArgs,
         {
             "maxMigratingPerWorkload": "10%",
@@ -80,37 +80,39 @@ def test_limits_per_workload_are_numbers_or_percentages() -> None:
     ],
 )
 def test_migration_refuses_what_upstream_refuses(raw: dict[str, Any], path: str) -> None:
-    assert list(problems(validated, MigrationControllerArgs, raw)) == [path]
+    assert list(problems(build_model, MigrationControllerArgs, raw)) == [path]
 
 
 def test_protections_of_pods_come_from_old_flags_or_from_lists() -> None:
     default = ("DaemonSetPods", "FailedBarePods", "PodsWithLocalStorage", "SystemCriticalPods")
-    assert validated(DefaultEvictorArgs, {}).protections == default
+    assert build_model(DefaultEvictorArgs, {}).protections == default
     flags = {"evictLocalStoragePods": True, "ignorePvcPods": True}
     lists = {"defaultDisabled": ["PodsWithLocalStorage"], "extraEnabled": ["PodsWithPVC"]}
     expected = ("DaemonSetPods", "FailedBarePods", "PodsWithPVC", "SystemCriticalPods")
-    assert validated(DefaultEvictorArgs, flags).protections == expected
-    assert validated(DefaultEvictorArgs, {"podProtections": lists}).protections == expected
-    assert list(problems(validated, DefaultEvictorArgs, {**flags, "podProtections": lists})) == [
+    assert build_model(DefaultEvictorArgs, flags).protections == expected
+    assert build_model(DefaultEvictorArgs, {"podProtections": lists}).protections == expected
+    assert list(problems(build_model, DefaultEvictorArgs, {**flags, "podProtections": lists})) == [
         "podProtections"
     ]
 
 
 def test_protections_can_be_limited_to_storage_classes() -> None:
     config = {"PodsWithPVC": {"protectedStorageClasses": [{"name": "ssd"}]}}
-    args = validated(DefaultEvictorArgs, {"podProtections": {"config": config}, "minPodAge": "5m"})
+    args = build_model(
+        DefaultEvictorArgs, {"podProtections": {"config": config}, "minPodAge": "5m"}
+    )
     assert args.min_pod_age_ms == 300_000
     assert args.pod_protections.config is not None
 
 
 def test_resource_limits_weigh_cpu_and_memory_and_take_the_request_by_default() -> None:
-    args = validated(NodeResourceLimitsAwareArgs, {})
+    args = build_model(NodeResourceLimitsAwareArgs, {})
     assert args.weights == {"cpu": 1, "memory": 1}
     assert args.default_limit_of("cpu") == "request"
 
 
 def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
-    args = validated(
+    args = build_model(
         NodeResourceLimitsAwareArgs,
         {
             "resources": [{"name": "memory", "weight": 3}, {"name": "cpu"}],
@@ -135,12 +137,12 @@ def test_default_limits_are_quantities_in_the_unit_of_their_resource() -> None:
     ],
 )
 def test_resource_limits_refuse_what_has_no_meaning(raw: dict[str, Any], path: str) -> None:
-    assert list(problems(validated, NodeResourceLimitsAwareArgs, raw)) == [path]
+    assert list(problems(build_model, NodeResourceLimitsAwareArgs, raw)) == [path]
 
 
 def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
-    assert validated(NodeResourcesFitArgs, {}).scoring_strategy.weights == {"cpu": 1, "memory": 1}
-    evened = validated(NodeResourcesBalancedAllocationArgs, {"resources": []}).resources
+    assert build_model(NodeResourcesFitArgs, {}).scoring_strategy.weights == {"cpu": 1, "memory": 1}
+    evened = build_model(NodeResourcesBalancedAllocationArgs, {"resources": []}).resources
     assert [(each.name, each.weight) for each in evened] == [("cpu", 1), ("memory", 1)]
 
 
@@ -173,26 +175,26 @@ def test_scores_by_requests_weigh_cpu_and_memory_by_default() -> None:
 def test_scores_by_requests_refuse_what_upstream_refuses(
     model: type[PolicyPart], raw: dict[str, Any], path: str
 ) -> None:
-    assert list(problems(validated, model, raw)) == [path]
+    assert list(problems(build_model, model, raw)) == [path]
 
 
 def test_overutilization_is_of_cpu_and_memory_unless_said_otherwise() -> None:
-    args = validated(OverutilizationRiskArgs, {})
+    args = build_model(OverutilizationRiskArgs, {})
     assert [(each.name, each.weight, each.hot_share) for each in args.resources] == [
         ("cpu", 1, 0.75),
         ("memory", 1, 0.8),
     ]
-    given = validated(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
+    given = build_model(OverutilizationRiskArgs, {"resources": [{"name": "gpu", "hotPercent": 50}]})
     assert given.resources[0].hot_share == 0.5
 
 
 def test_overutilization_gives_a_resource_one_weight() -> None:
     twice = {"resources": [{"name": "cpu"}, {"name": "cpu", "weight": 2}]}
-    assert list(problems(validated, OverutilizationRiskArgs, twice)) == ["resources[1].name"]
+    assert list(problems(build_model, OverutilizationRiskArgs, twice)) == ["resources[1].name"]
 
 
 def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
-    policies = validated(
+    policies = build_model(
         CollectPolicies,
         {
             "metricAggregateDurationSeconds": 600,
@@ -229,4 +231,4 @@ def test_a_pool_inherits_the_collect_policy_that_it_does_not_give() -> None:
     ],
 )
 def test_collect_policies_refuse_what_cannot_be_kept(raw: dict[str, Any], path: str) -> None:
-    assert list(problems(validated, CollectPolicies, raw)) == [path]
+    assert list(problems(build_model, CollectPolicies, raw)) == [path]

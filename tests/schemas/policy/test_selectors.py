@@ -6,12 +6,12 @@ import pytest
 
 from schemas.policy.errors import PolicyError
 from schemas.policy.selectors import LabelSelector, Namespaces, parse_selector
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from tests.schemas.policy.harness import problems
 
 
 def selector(raw: dict[str, Any]) -> LabelSelector:
-    return validated(LabelSelector, raw)
+    return build_model(LabelSelector, raw)
 
 
 def expression(operator: str, *values: str) -> dict[str, Any]:
@@ -96,4 +96,4 @@ def test_namespaces_include_or_exclude_but_not_both() -> None:
     assert not Namespaces(exclude=("a",)).admits("a")
     assert Namespaces().admits("anything")
     with pytest.raises(PolicyError, match=r"exclude: include and exclude are both given"):
-        validated(Namespaces, {"include": ["a"], "exclude": ["b"]})
+        build_model(Namespaces, {"include": ["a"], "exclude": ["b"]})

@@ -11,38 +11,38 @@ import pytest
 from schemas.settings.announcement import (
     AlreadyAnnounced,
     announce,
-    announced,
     announcement_file,
     cache_directory,
+    find_announced,
 )
 
 
 def test_an_address_holds_while_its_broker_lives(cache: Path) -> None:
-    assert announced() is None
+    assert find_announced() is None
     with announce("127.0.0.1:1") as path:
         assert path == announcement_file() == cache / "broker"
-        assert announced() == "127.0.0.1:1"
+        assert find_announced() == "127.0.0.1:1"
         # Reading does not take the lock away from the broker.
-        assert announced() == "127.0.0.1:1"
-    assert announced() is None
+        assert find_announced() == "127.0.0.1:1"
+    assert find_announced() is None
     with announce("127.0.0.1:2"):
-        assert announced() == "127.0.0.1:2"
+        assert find_announced() == "127.0.0.1:2"
 
 
 def test_a_second_broker_is_refused_with_the_address_of_the_first(cache: Path) -> None:
     with announce("127.0.0.1:1"):
         with pytest.raises(AlreadyAnnounced, match=r"127\.0\.0\.1:1"), announce("127.0.0.1:2"):
             pass
-        assert announced() == "127.0.0.1:1"
+        assert find_announced() == "127.0.0.1:1"
 
 
 def test_a_broker_that_begins_waits_for_those_who_read_the_address(cache: Path) -> None:
     cache.mkdir()
     with announcement_file().open("w") as reading:
-        fcntl.flock(reading, fcntl.LOCK_SH)  # as `announced` does, for a moment
+        fcntl.flock(reading, fcntl.LOCK_SH)  # as `find_announced` does, for a moment
         threading.Timer(0.1, fcntl.flock, (reading, fcntl.LOCK_UN)).start()
         with announce("127.0.0.1:4"):
-            assert announced() == "127.0.0.1:4"
+            assert find_announced() == "127.0.0.1:4"
 
 
 _ANNOUNCER = """
@@ -61,12 +61,12 @@ def test_a_killed_broker_leaves_no_address_behind(cache: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        assert announced() == "127.0.0.1:3"
+        assert find_announced() == "127.0.0.1:3"
     finally:
         process.kill()
         process.communicate()
     assert announcement_file().read_text() == "127.0.0.1:3\n"
-    assert announced() is None
+    assert find_announced() is None
 
 
 def test_the_cache_is_where_it_is_asked_to_be(

@@ -38,20 +38,20 @@ def test_a_row_has_an_entry_for_each_pod_and_one_for_the_system_part() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, as minutes has"),
-        (_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, as minutes has"),
+        (_with(mean=[1, 2]), "mean of cpu has 2 entries; expected 3, like minutes"),
+        (_with(deviation=[]), "deviation of cpu has 0 entries; expected 3, like minutes"),
         (
             _with(**{**_LATELY, "recent_root": [1]}),
-            "recent_root of cpu has 1 entries; expected 3, as minutes has",
+            "recent_root of cpu has 1 entries; expected 3, like minutes",
         ),
         (
             _with(minutes=[5]),
-            "minutes has 1 entries for 2 pods; expected one a pod, and at most one more for the "
+            "minutes has 1 entries for 2 pods; expected one per pod and at most one more for the "
             "system part",
         ),
         (
             _with(**_LATELY),
-            "recent of memory is empty, and that of cpu is not; expected it of all resources or of "
+            "recent is empty for memory and present for cpu; expected it for all resources or for "
             "none",
         ),
     ],

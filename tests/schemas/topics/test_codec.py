@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.base.complaints import COMPLAINTS_MAX
 from schemas.base.limits import VALUE_BYTES_MAX
-from schemas.base.refusals import Refusal, from_the_future
+from schemas.base.refusals import Refusal, check_not_future
+from schemas.base.validation_errors import ERRORS_MAX
 from schemas.messages.clock import ClockTick
 from schemas.messages.lists import ListBegin
 from schemas.messages.usage import NodeUsage
@@ -189,7 +189,7 @@ def test_an_unknown_version_is_the_only_complaint() -> None:
 
 def test_at_most_five_complaints_are_told_and_the_others_counted() -> None:
     reason = refused("placement-decisions", b"{}").reason
-    assert reason.count(" is missing; ") == COMPLAINTS_MAX
+    assert reason.count(" is missing; ") == ERRORS_MAX
     assert reason.endswith("; and 1 more")
 
 
@@ -211,7 +211,7 @@ def test_what_is_no_json_is_unreadable(value: bytes | None) -> None:
     refusal = refused("node-usage", value)
     assert refusal.category == "unreadable"
     assert len(refusal.reason) < 400
-    assert "allowed is a JSON object" in refusal.reason
+    assert "expected a JSON object" in refusal.reason
 
 
 @pytest.mark.parametrize("value", [b"null", b"[]", b'"text"', b"12", b"NaN", b"-Infinity", b"true"])
@@ -228,15 +228,15 @@ def test_a_value_over_the_limit_is_not_even_parsed() -> None:
 
 
 def test_a_time_far_after_the_newest_known_one_is_refused() -> None:
-    assert from_the_future(NOW_MS + 300_000, NOW_MS, 300_000) is None
-    assert from_the_future(NOW_MS - 1, NOW_MS, 0) is None
-    refusal = from_the_future(NOW_MS + 300_001, NOW_MS, 300_000)
+    assert check_not_future(NOW_MS + 300_000, NOW_MS, 300_000) is None
+    assert check_not_future(NOW_MS - 1, NOW_MS, 0) is None
+    refusal = check_not_future(NOW_MS + 300_001, NOW_MS, 300_000)
     assert refusal is not None
     assert refusal.category == "future"
     assert refusal.reason == (
         f"sampled_at_ms is {NOW_MS + 300_001}, 300001 ms after {NOW_MS}, the newest time known here;"
         " allowed are at most 300000 ms: check the clock of the producer"
     )
-    other = from_the_future(NOW_MS + 1, NOW_MS, 0, field="updated_at_ms")
+    other = check_not_future(NOW_MS + 1, NOW_MS, 0, field="updated_at_ms")
     assert other is not None
     assert other.reason.startswith("updated_at_ms is ")

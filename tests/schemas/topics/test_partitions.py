@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.lists import ListBegin
 from schemas.messages.usage import NodeUsage
-from schemas.topics.partitions import KEY_BYTES_MAX, mislabelled, misplaced, murmur2, partition_for
+from schemas.topics.partitions import (
+    KEY_BYTES_MAX,
+    check_key,
+    check_partition,
+    murmur2,
+    partition_for,
+)
 
 NOW_MS = 1_760_000_000_000
 
@@ -40,7 +46,7 @@ def test_partitions_are_those_of_the_default_producer(key: bytes, partitions: in
 
 def test_says_where_a_record_belongs() -> None:
     home = partition_for(b"prod-eu", 4)
-    refusal = misplaced(b"prod-eu", home ^ 1, 4)
+    refusal = check_partition(b"prod-eu", home ^ 1, 4)
     assert refusal is not None
     assert refusal.category == "misplaced"
     assert f"belongs to partition {home} of 4" in refusal.reason
@@ -48,11 +54,11 @@ def test_says_where_a_record_belongs() -> None:
 
 
 def test_a_record_without_a_key_or_with_an_endless_one_belongs_nowhere() -> None:
-    missing = misplaced(None, 0, 1)
+    missing = check_partition(None, 0, 1)
     assert missing is not None
     assert missing.category == "misplaced"
-    assert misplaced(b"k" * KEY_BYTES_MAX, 0, 1) is None
-    endless = misplaced(b"k" * (KEY_BYTES_MAX + 1), 0, 1)
+    assert check_partition(b"k" * KEY_BYTES_MAX, 0, 1) is None
+    endless = check_partition(b"k" * (KEY_BYTES_MAX + 1), 0, 1)
     assert endless is not None
     assert endless.category == "limit"
     assert len(endless.reason) < 200
@@ -69,7 +75,7 @@ SAMPLE = NodeUsage(cluster="prod-eu", node="node-1", sampled_at_ms=NOW_MS, usage
         ("clock", ClockTick(partition=3, now_ms=NOW_MS), b"3"),
         (
             "dead-letters",
-            dead_letter("clock", 0, 0, None, None, None, Refusal("late", "old")),
+            build_dead_letter("clock", 0, 0, None, None, None, Refusal("late", "old")),
             b"clock",
         ),
     ],
@@ -77,9 +83,9 @@ SAMPLE = NodeUsage(cluster="prod-eu", node="node-1", sampled_at_ms=NOW_MS, usage
 def test_a_message_must_be_about_what_its_key_says(
     topic: str, message: NodeUsage, key: bytes
 ) -> None:
-    assert mislabelled(topic, key, message) is None
+    assert check_key(topic, key, message) is None
     for other in (None, b"", key + b"x", b"\xff"):
-        refusal = mislabelled(topic, other, message)
+        refusal = check_key(topic, other, message)
         assert refusal is not None
         assert refusal.category == "misplaced"
         assert repr(key.decode()) in refusal.reason

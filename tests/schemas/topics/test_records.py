@@ -6,7 +6,7 @@ import pytest
 
 from schemas.examples import EXAMPLES
 from schemas.topics.catalog import TOPIC_BY_NAME, TOPICS, key_of
-from schemas.topics.records import place
+from schemas.topics.records import place_record
 
 #: Fields with the time that a message is about.
 _TIMES = (
@@ -20,7 +20,7 @@ _TIMES = (
     [(topic, message) for topic, examples in EXAMPLES.items() for message in examples],
 )
 def test_a_record_belongs_where_its_message_says(topic: str, message: Any) -> None:
-    found = place(TOPIC_BY_NAME[topic], message)
+    found = place_record(TOPIC_BY_NAME[topic], message)
     assert found.key == key_of(topic, message).encode()
     times = [getattr(message, name) for name in _TIMES if name in message.model_fields_set]
     # A piece of a checkpoint has the log's time at which the checkpoint was taken, and lives longer.

@@ -58,7 +58,7 @@ class World:
     def pass_time(self, ms: int) -> None:
         """It is later."""
         self.cluster.advance(self.cluster.now_ms + ms)
-        self.connected.rules.clock(self.cluster.now_ms)
+        self.connected.rules.advance_clock(self.cluster.now_ms)
         self.connected.publish()
 
     def place(self, plan: PodPlan, node: str) -> None:

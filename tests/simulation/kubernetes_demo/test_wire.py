@@ -33,6 +33,6 @@ def test_a_record_that_cannot_be_read_is_an_error(embedded: RunningBroker) -> No
     producer.flush(60)
     with (
         Wire(embedded.settings, ("clock",)) as wire,
-        pytest.raises(WireError, match="clock partition 1 offset 0: the record is no JSON"),
+        pytest.raises(WireError, match="clock partition 1 offset 0: the record is not JSON"),
     ):
         _received(wire, 1)

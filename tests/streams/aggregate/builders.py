@@ -10,7 +10,7 @@ from schemas.messages.decisions import AsOf
 from schemas.messages.usage import NodeUsage
 from schemas.topics.catalog import key_of
 from schemas.topics.codec import decode, encode
-from schemas.topics.partitions import partition_for, partition_numbers
+from schemas.topics.partitions import find_policy_numbers, partition_for
 from streams.aggregate.collect import Collecting, CollectRules
 from streams.stage.records import InputRecord
 
@@ -96,7 +96,7 @@ class Log:
         """Append a cluster's collect policy, as the cluster stage writes it."""
         policy = CollectPolicyRecord(
             cluster=cluster,
-            number=partition_numbers(cluster, self.partitions)[self.partition],
+            number=find_policy_numbers(cluster, self.partitions)[self.partition],
             default=default,
             pools=dict(pools or {}),
             as_of=AS_OF,

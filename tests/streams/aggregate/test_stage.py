@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.base.refusals import Category
 from schemas.messages.collect import CollectPolicyRecord
-from schemas.messages.dead_letters import source_record
+from schemas.messages.dead_letters import restore_record
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.usage import NodeUsage
 from schemas.topics.codec import decode, encode
@@ -155,7 +155,7 @@ def test_what_cannot_be_used_goes_whole_to_dead_letters(
     (refused,) = (letter(each) for each in subject.apply([record]).dead_letters)
     assert refused.category == category
     assert refused.reason
-    assert source_record(refused) == (b"c/n0", value)
+    assert restore_record(refused) == (b"c/n0", value)
     assert subject.counts == {f"refused_{category}": 1}
     assert not subject.state.nodes
 
@@ -418,7 +418,7 @@ def test_no_bytes_stop_the_stage_and_none_disappear(
     for key, value in garbage:
         log.add_raw(key, value)
     result = subject.apply(log.records)
-    assert [source_record(letter(each)) for each in result.dead_letters] == garbage
+    assert [restore_record(letter(each)) for each in result.dead_letters] == garbage
 
 
 @pytest.mark.parametrize("function", ["samples_row", "pods_row"])

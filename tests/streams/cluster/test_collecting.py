@@ -6,7 +6,7 @@ from typing import Any
 from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.metrics import NodeMetric
 from schemas.topics.codec import decode
-from schemas.topics.partitions import misplaced
+from schemas.topics.partitions import check_partition
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
@@ -64,7 +64,7 @@ class Aggregates:
             places = [
                 place
                 for place in range(PARTITIONS)
-                if misplaced(each.key.encode(), place, PARTITIONS) is None
+                if check_partition(each.key.encode(), place, PARTITIONS) is None
             ]
             (place,) = places
             self.apply(place, [self.logs[place].add_raw(each.key.encode(), each.value)])
@@ -135,5 +135,5 @@ def _home() -> int:
     return next(
         place
         for place in range(PARTITIONS)
-        if misplaced(CLUSTER.encode(), place, PARTITIONS) is None
+        if check_partition(CLUSTER.encode(), place, PARTITIONS) is None
     )

@@ -92,11 +92,11 @@ def test_an_older_tick_does_not_turn_the_time_back() -> None:
         (
             ("node-state", encode(node()), b"else"),
             "misplaced",
-            "must have the key 'test'",
+            "expected 'test'",
         ),
         (("node-state", encode(node()), None), "misplaced", "the record has no key"),
         (("node-state", None, b"test"), "unreadable", "the record has no value"),
-        (("node-state", b"{", b"test"), "unreadable", "the record is no JSON"),
+        (("node-state", b"{", b"test"), "unreadable", "the record is not JSON"),
         (("node-state", b"{}", b"test"), "invalid", "kind"),
         (("policies", encode(policy_record("loadAwre: {}")), b"test"), "invalid", "loadAwre"),
         (("node-metrics", encode(metric(seconds=61)), b"test"), "future", "updated_at_ms"),

@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas.storage.tables import of_cluster
+from schemas.storage.tables import is_of_cluster
 from streams.cluster.stage import ClusterStage
 from streams.stage.packing import put
 from streams.stage.records import InputRecord, OutputRecord, StageResult
@@ -35,7 +35,7 @@ class Side:
         return {
             key: value
             for key, value in self.rows.items()
-            if of_cluster(key, self.partition, cluster)
+            if is_of_cluster(key, self.partition, cluster)
         }
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:

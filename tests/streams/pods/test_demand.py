@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from schemas.base.quantities import amount_of, nanos
+from schemas.base.quantities import parse_nanos, round_amount
 from schemas.messages.pods import Container, HostPort, Pod
 from streams.pods.demand import pod_demand
 from tests.streams.cluster.builders import container, pod
@@ -100,7 +100,7 @@ def test_no_part_of_a_pod_asks_for_more_than_the_whole(of: Pod) -> None:
     for field, totals in (("requests", demand.requests), ("limits", demand.limits)):
         for each in (*of.containers, *of.init_containers):
             for resource, text in getattr(each, field).items():
-                assert totals[resource] >= amount_of(resource, nanos(text))
+                assert totals[resource] >= round_amount(resource, parse_nanos(text))
 
 
 MI = 2**20

@@ -240,7 +240,7 @@ def test_a_batch_of_ours_that_is_missing_is_no_less_missed_beside_a_foreign_reco
 def test_content_that_is_not_what_its_index_says_is_damaged() -> None:
     log = Log()
     Writer(log, JournalPlace()).write(StageResult(rows=(RowChange("0/c/nodes/a", b"123"),)))
-    with pytest.raises(JournalDamaged, match="it has 2 bytes of values; its index names 3"):
+    with pytest.raises(JournalDamaged, match="found 2 bytes of values; the index says 3"):
         journal.follow(JournalPlace(), [(0, log.values[0]), (1, log.values[1][:-1])])
 
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from schemas.base.capacity import node_capacity
-from schemas.base.quantities import amounts
+from schemas.base.capacity import merge_raw_allocatable
+from schemas.base.quantities import parse_amounts
 from schemas.messages.nodes import NodeState
 from streams.usage.rounding import UNBOUNDED
 from streams.usage.thresholds import (
@@ -18,7 +18,7 @@ DEFAULTS = NodeThresholds(plain={"cpu": 65, "memory": 95}, prod={}, aggregated=N
 
 
 def profile_of(state: NodeState, defaults: NodeThresholds = DEFAULTS) -> NodeProfile:
-    capacity = node_capacity(amounts(state.allocatable), state.annotations)
+    capacity = merge_raw_allocatable(parse_amounts(state.allocatable), state.annotations)
     return build_profile(capacity, state.annotations, RESOURCES, defaults)
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from connectors.brokers.embedded import EmbeddedBroker
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from schemas.messages.nodes import NodeState
 from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, eventually
@@ -33,7 +33,7 @@ def _get(port: int, path: str) -> tuple[int, str]:
 async def test_a_worker_gets_ready_and_counts_what_it_does(
     embedded: RunningBroker, tmp_path: Path
 ) -> None:
-    port = free_port(set())
+    port = find_free_port(set())
     with Worker(embedded.settings, tmp_path, metrics_port=str(port)) as worker:
         async with client(embedded.settings, worker, "placement-decisions") as kafka:
             assert eventually(lambda: _get(port, "/readyz")[0] == 200), worker.log()
@@ -69,7 +69,7 @@ async def test_a_worker_gets_ready_and_counts_what_it_does(
 
 @pytest.mark.broker
 def test_a_worker_without_a_broker_lives_and_is_not_ready(tmp_path: Path) -> None:
-    port = free_port(set())
+    port = find_free_port(set())
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         worker = stack.enter_context(Worker(broker.settings, tmp_path, metrics_port=str(port)))

@@ -25,7 +25,7 @@ from connectors.brokers.server import KafkaServer
 from connectors.kafka.admin import create_topics
 from connectors.kafka.client import connect
 from connectors.kafka.topics import expected_topics
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from schemas.settings.connection import APP_ID
 from streams.worker.membership import CoordinatorEnded, Membership, Standing, standing
 from streams.worker.partitions import Notices
@@ -148,7 +148,7 @@ def test_a_worker_without_the_right_to_its_group_says_so_and_joins_once_it_has_i
         )  # fmt: skip
         for answer in admin.create_acls([of_others]).values():
             answer.result()
-        port = free_port(set())
+        port = find_free_port(set())
         (tmp_path / "worker").mkdir()
         with Worker(kafka, tmp_path / "worker", metrics_port=str(port)) as worker:
             said = "cannot take part in consumer group loadstream"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Literal
 
 from connectors.kubernetes.sources.base import SourceContext
-from connectors.kubernetes.sources.clock_skew import Answered, sample_time
+from connectors.kubernetes.sources.clock_skew import Answered, choose_sample_time
 from connectors.kubernetes.sources.directory import NodePods
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
@@ -107,8 +107,8 @@ class KubeletResource(KubeletSource):
         self, name: str, body: bytes, times: Answered, cpu: Sample, memory: int
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
-        time = sample_time(times, stamped_ms)
-        self.health.clock(name, time.skew_ms, from_receipt=time.from_receipt)
+        time = choose_sample_time(times, stamped_ms)
+        self.health.record_clock_skew(name, time.skew_ms, from_receipt=time.from_receipt)
         node = self._nodes.get(name)
         if node is None or _stepped(node.skew_ms, time.skew_ms):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)

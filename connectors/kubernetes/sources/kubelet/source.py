@@ -23,15 +23,20 @@ from pydantic import Field
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.api.server import ApiServer
-from connectors.kubernetes.sources.base import KubernetesSource, Newest, SourceContext, reason
+from connectors.kubernetes.sources.base import (
+    KubernetesSource,
+    Newest,
+    SourceContext,
+    explain_error,
+)
 from connectors.kubernetes.sources.clock_skew import Answered
 from connectors.kubernetes.sources.directory import KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import (
     HttpAnswer,
-    failed_by_server,
+    build_tls_context,
+    convert_server_error,
     fetch,
-    tls_context,
 )
 from connectors.kubernetes.sources.kubelet.scraper import IN_FLIGHT_MAX, Scraper
 from connectors.kubernetes.sources.settings import SourceSettings
@@ -163,7 +168,7 @@ class Kubelets:
             if not response.ok:
                 raise response.error()
         except (ApiError, ApiUnreachable, AccessError) as error:
-            raise failed_by_server(error) from error
+            raise convert_server_error(error) from error
         # It is not known whose `Date` it is, the kubelet's or a proxy's.
         return HttpAnswer(response.body, Answered(asked_at_ms, wall_clock.now_ms(), None))
 
@@ -206,7 +211,7 @@ class Kubelets:
         try:
             access = await self._context.server.access.configuration(renewed=renewed)
         except AccessError as error:
-            raise failed_by_server(error) from error
+            raise convert_server_error(error) from error
         certificate, token = None, None
         if settings.send_credentials:
             token = await access.get_api_key_with_prefix("BearerToken")
@@ -215,7 +220,9 @@ class Kubelets:
         ca_file = settings.ca_file or access.ssl_ca_cert
         made_of = tuple(_changed_at(each) for each in (ca_file, *(certificate or ())))
         if self._tls is None or made_of != self._tls_of:
-            self._tls = tls_context(ca_file, insecure=settings.insecure, certificate=certificate)
+            self._tls = build_tls_context(
+                ca_file, insecure=settings.insecure, certificate=certificate
+            )
             self._tls_of = made_of
         return token, self._tls
 
@@ -252,7 +259,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
         scraper = Scraper(
             self._scrape,
             interval_s=self.settings.interval_ms / 1_000,
-            failing=self.health.failing,
+            failing=self.health.is_failing,
             skipped=self._skipped,
             behind=self._behind,
         )
@@ -274,12 +281,14 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
             answer = await self._kubelets.get(node)
             message = self.measured(node, answer)
         except SourceFailed as failed:
-            self.health.failed(failed, node)
+            self.health.record_failure(failed, node)
             return
         except Exception as error:  # one node's answer must not end the source
-            self.health.failed(SourceFailed("unreadable", reason(error, NodeUsage)), node)
+            self.health.record_failure(
+                SourceFailed("unreadable", explain_error(error, NodeUsage)), node
+            )
             return
-        self.health.succeeded(node, None if message is None else message.sampled_at_ms)
+        self.health.record_success(node, None if message is None else message.sampled_at_ms)
         if message is not None:
             self.health.counts["samples"] += 1
             self._newest.put(message)
@@ -288,7 +297,7 @@ class KubeletSource(KubernetesSource[KubeletSettings]):
         self.health.counts["skipped"] += 1
 
     def _behind(self, seconds: float) -> None:
-        self.health.behind(seconds, max(BEHIND_MAX_S, self.settings.interval_ms / 1_000))
+        self.health.set_delay(seconds, max(BEHIND_MAX_S, self.settings.interval_ms / 1_000))
 
     def _changed_nodes(self) -> Iterable[str] | None:
         directory = self.directory

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import orjson
 
 from connectors.kubernetes.sources.base import SourceContext
-from connectors.kubernetes.sources.clock_skew import sample_time
-from connectors.kubernetes.sources.directory import time_ms
+from connectors.kubernetes.sources.clock_skew import choose_sample_time
+from connectors.kubernetes.sources.directory import parse_time_ms
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings, KubeletSource
@@ -54,7 +54,9 @@ class KubeletSummary(KubeletSource):
             summary = orjson.loads(answer.body)
             found, pods = summary["node"], summary.get("pods") or ()
             usage = self._amounts(found, "fs")
-            time = sample_time(answer.times, time_ms((found.get("cpu") or {}).get("time")))
+            time = choose_sample_time(
+                answer.times, parse_time_ms((found.get("cpu") or {}).get("time"))
+            )
             members = [self._pod(pod) for pod in pods[:PODS_PER_SAMPLE_MAX]]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             start = answer.body[:80]
@@ -62,7 +64,7 @@ class KubeletSummary(KubeletSource):
             raise SourceFailed("unreadable", why) from error
         if not usage.keys() >= {"cpu", "memory"}:
             raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-        self.health.clock(node, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
         if time.at_ms <= self._sampled_at_ms.get(node, 0):
             return None
         message = NodeUsage.model_validate(

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import recent
+from connectors.kafka.recent import read_since
 from connectors.kafka.term import END_S
 from connectors.kubernetes.duties import carry_out as module
 from connectors.kubernetes.duties.carry_out import (
@@ -89,7 +89,7 @@ async def outcomes(broker: RunningBroker) -> list[tuple[str, str]]:
     """Id and result of all that was reported."""
     partition = partition_for(CLUSTER.encode(), broker.settings.partitions)
     found: list[tuple[str, str]] = []
-    async for record in recent(broker.settings, OUTCOMES, partition, 0):
+    async for record in read_since(broker.settings, OUTCOMES, partition, 0):
         outcome = decode(OUTCOMES, record.value)
         assert isinstance(outcome, CommandOutcome)
         found.append((outcome.command_id, outcome.result))
@@ -157,8 +157,8 @@ async def test_what_expires_while_the_cluster_does_not_answer_is_not_tried(
     times: list[int] = []
 
     class Rules(CommandRules):
-        def clock(self, now_ms: int) -> None:
-            super().clock(now_ms)
+        def advance_clock(self, now_ms: int) -> None:
+            super().advance_clock(now_ms)
             times.append(self.now_ms)
 
     monkeypatch.setattr(module, "CommandRules", Rules)

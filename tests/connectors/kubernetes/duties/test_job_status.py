@@ -17,7 +17,7 @@ from connectors.kubernetes.sinks.cordons import Cordons
 from connectors.kubernetes.sinks.migration_jobs import COLLECTION, GROUP, MigrationJobs
 from connectors.kubernetes.sinks.throttle import Throttle
 from schemas.base.refusals import Refusal
-from schemas.messages.dead_letters import DeadLetter, dead_letter
+from schemas.messages.dead_letters import DeadLetter, build_dead_letter
 from schemas.messages.migrations import MigrationRequest
 from schemas.topics.codec import encode
 from tests.conftest import RunningBroker
@@ -37,7 +37,7 @@ from tests.connectors.ports.sink_contract import CLUSTER
 
 
 def refused(request: MigrationRequest, why: str, topic: str = "migration-requests") -> DeadLetter:
-    return dead_letter(
+    return build_dead_letter(
         topic, 0, 0, None, request.cluster.encode(), encode(request), Refusal("limit", why)
     )
 
@@ -95,7 +95,7 @@ async def test_a_status_waits_for_an_api_server_that_does_not_answer_at_the_begi
         async def work(term: LeaderTerm) -> None:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(JobStatus(CLUSTER, jobs)(term))
-                tasks.create_task(term.during(follow(jobs)))
+                tasks.create_task(term.run_during(follow(jobs)))
 
         connection = connect(broker.settings)
         last = status(phase="Succeeded", reason="EvictComplete")

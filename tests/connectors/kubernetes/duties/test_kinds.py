@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from connectors.kafka.leadership import Leadership
 from connectors.kafka.outbox import Outbox
-from connectors.kafka.recent import recent
+from connectors.kafka.recent import read_since
 from connectors.kubernetes.duties.kinds import Surroundings, watch
 from connectors.kubernetes.duties.telemetry import DutyTelemetry
 from connectors.kubernetes.watch.kinds import PODS
@@ -42,7 +42,7 @@ async def _served() -> AsyncIterator[Served]:
 async def _count(broker: RunningBroker, topic: str, kind: type) -> int:
     """How many messages of a kind there are."""
     home = partition_for(_CLUSTER.encode(), broker.settings.partitions)
-    records = recent(broker.settings, topic, home, 0)
+    records = read_since(broker.settings, topic, home, 0)
     return sum([isinstance(decode(topic, each.value), kind) async for each in records])
 
 

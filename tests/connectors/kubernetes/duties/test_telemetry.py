@@ -2,9 +2,9 @@
 
 import pytest
 
-from connectors.kubernetes.duties.telemetry import STANDS_S, DutyTelemetry
+from connectors.kubernetes.duties.telemetry import BLOCKED_S, DutyTelemetry
 from connectors.kubernetes.sources.health import SourceFailed, SourceHealth
-from connectors.kubernetes.watch.health import CollectionHealth
+from connectors.kubernetes.watch.collection import CollectionHealth
 
 _PODS = CollectionHealth("/api/v1/pods", 7, 1, 90.0, "refused", 1.0, 2, {"shop/a": "too large"})
 
@@ -15,13 +15,13 @@ def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
 
 def _source() -> SourceHealth:
     health = SourceHealth("kubelet_resource", lambda: 5_000)
-    health.succeeded("n1")
-    health.clock("n1", -6_000, from_receipt=True)
-    health.failed(SourceFailed("timeout", "no answer"), "n2")
-    health.failed(SourceFailed("forbidden", "no rights"))
-    health.note("config", "it cannot be read")
+    health.record_success("n1")
+    health.record_clock_skew("n1", -6_000, from_receipt=True)
+    health.record_failure(SourceFailed("timeout", "no answer"), "n2")
+    health.record_failure(SourceFailed("forbidden", "no rights"))
+    health.set_note("config", "it cannot be read")
     health.counts["samples"] = 4
-    health.behind(0.5, allowed_s=10)
+    health.set_delay(0.5, allowed_s=10)
     return health
 
 
@@ -29,12 +29,12 @@ def _telemetry() -> DutyTelemetry:
     """Of an active process of both duties that look at a cluster."""
     telemetry = DutyTelemetry("c")
     for duty in ("watch", "collect"):
-        telemetry.has_duty(duty)
-        telemetry.active(duty, active=True)
+        telemetry.add_duty(duty)
+        telemetry.set_active(duty, active=True)
     telemetry.watch(lambda: [_PODS])
     health = _source()
     telemetry.collect(lambda: [health.report()])
-    telemetry.look(3)
+    telemetry.take_snapshot(3)
     return telemetry
 
 
@@ -71,8 +71,8 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
 ) -> None:
     """It would fail for ever where it failed last, while the active one is well."""
     telemetry = _telemetry()
-    telemetry.active(duty, active=False)
-    telemetry.look(3)
+    telemetry.set_active(duty, active=False)
+    telemetry.take_snapshot(3)
     name, labels = series
     assert _value(telemetry, name, **labels) is None
     assert _value(telemetry, "loadstream_duty_active", duty=duty) == 0
@@ -80,9 +80,9 @@ def test_what_stands_by_shows_nothing_of_its_last_turn(
 
 def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry = DutyTelemetry("c")
-    telemetry.look(0)
+    telemetry.take_snapshot(0)
     assert telemetry.problems() == []
-    monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - STANDS_S - 1)
+    monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - BLOCKED_S - 1)
     (problem,) = telemetry.problems()
     seconds, _, _ = problem.removeprefix("nothing has moved for ").partition(" ")
-    assert int(seconds) > STANDS_S
+    assert int(seconds) > BLOCKED_S

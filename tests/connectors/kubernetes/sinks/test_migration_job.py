@@ -68,7 +68,7 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
     ("spec", "complaint"),
     [
         ({"mode": "Teleport"}, "spec.mode is 'Teleport'; allowed are ReservationFirst, EvictDirec"),
-        ({"ttl": "soon"}, "spec.ttl: 'soon' is no duration"),
+        ({"ttl": "soon"}, "spec.ttl: 'soon' is not a duration"),
         (
             {"ttl": "999h0m0s"},
             "spec.ttl is 999h0m0s; allowed are 0s, for what the policy says, to 24h",

@@ -133,7 +133,7 @@ def pod_ref() -> dict[str, str]:
             "there is no pod shop/web-1 of uid uid-2",
         ),
         ({"podRef": {}}, GONE, "ForbiddenMigratePod", "spec.podRef needs a namespace and a name"),
-        ({"ttl": "x"}, pod(NODE), "ForbiddenMigratePod", "'x' is no duration"),
+        ({"ttl": "x"}, pod(NODE), "ForbiddenMigratePod", "'x' is not a duration"),
         (
             {"podRef": {"namespace": "..", "name": "web-1"}}, GONE, "ForbiddenMigratePod",
             "'..' is no name of a namespace or pod",

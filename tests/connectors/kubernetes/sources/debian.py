@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.process.child_process import made_once
+from connectors.process.child_process import create_once
 from schemas.settings.announcement import cache_directory
 
 _FETCH_S = 300
@@ -34,7 +34,7 @@ def _unpacked(package: str, binary: str) -> Path:
             _fetch(package, Path(scratch))
             (Path(scratch) / "root").rename(directory)
 
-    return made_once(cache_directory() / f"debian-{package}", unpack) / binary
+    return create_once(cache_directory() / f"debian-{package}", unpack) / binary
 
 
 def _fetch(package: str, scratch: Path) -> None:

@@ -13,7 +13,7 @@ from connectors.kubernetes.sources.base import KubernetesSource, SourceContext
 from connectors.kubernetes.sources.collector import QUEUE_MAX, Collector
 from connectors.kubernetes.sources.directory import Directory, KnownNode
 from connectors.kubernetes.sources.health import SourceFailed
-from connectors.kubernetes.sources.known import known_settings, make_sources
+from connectors.kubernetes.sources.registry import create_sources, list_settings_classes
 from connectors.kubernetes.sources.settings import SourceSettings, read_sources
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage, PodUsage
@@ -143,11 +143,13 @@ async def test_a_source_says_why_there_is_nothing_to_ask(source: str) -> None:
         body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
         return web.json_response(body, status=403)
 
-    settings = read_sources(f"sources: [{{source: {source}, interval: 200ms}}]", known_settings())
+    settings = read_sources(
+        f"sources: [{{source: {source}, interval: 200ms}}]", list_settings_classes()
+    )
     async with playing(refuse) as url, api_server(url) as api:
         given = context(api, Directory())
         began_s = time.monotonic()
-        async with Collector(given, make_sources(settings, given)) as collector:
+        async with Collector(given, create_sources(settings, given)) as collector:
             await until(lambda: collector.reports()[0].failure is not None)
             await until(lambda: "Forbidden" in str(collector.reports()[0].failure))
             await asyncio.sleep(0.5)
@@ -202,7 +204,7 @@ async def test_all_of_a_cluster_from_its_file_to_its_messages() -> None:
           - {{source: prometheus, url: "{url}", interval: 200ms, nodes: {{nvidia.com/gpu: gpus}}}}
         """
         given = context(api, Directory())
-        sources = make_sources(read_sources(listed, known_settings()), given)
+        sources = create_sources(read_sources(listed, list_settings_classes()), given)
         found: dict[str, NodeUsage] = {}
         async with Collector(given, sources) as collector:
             async for topic, message in collector.messages():

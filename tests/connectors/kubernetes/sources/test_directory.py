@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from connectors.kubernetes.api.list_watch import Begun, Changed, Deleted, Ended, Event, Present
-from connectors.kubernetes.sources.directory import Directory, KnownNode, time_ms
+from connectors.kubernetes.sources.directory import Directory, KnownNode, parse_time_ms
 
 
 def _node(name: str, address: str, port: int | None = None) -> dict[str, Any]:
@@ -119,4 +119,4 @@ def test_an_instance_is_a_node_by_name_or_address(instance: str, node: str | Non
      ("2026-03-01T12:00:00.123456789Z", 1_772_366_400_123), ("2026-03-01", None), ("x", None), (None, None)],
 )  # fmt: skip
 def test_times(text: object, expected: int | None) -> None:
-    assert time_ms(text) == expected
+    assert parse_time_ms(text) == expected

@@ -14,18 +14,18 @@ def _health() -> SourceHealth:
 
 def test_the_last_success_and_the_failures_of_each_node_are_known() -> None:
     health = _health()
-    health.succeeded("n1", 900)
-    health.failed(SourceFailed("timeout", "no answer"), "n2")
-    health.failed(SourceFailed("timeout", "no answer"), "n1")
+    health.record_success("n1", 900)
+    health.record_failure(SourceFailed("timeout", "no answer"), "n2")
+    health.record_failure(SourceFailed("timeout", "no answer"), "n1")
     n1, n2 = health.report().nodes
     assert (n1.node, n1.succeeded_at_ms, n1.sampled_at_ms) == ("n1", 1_000, 900)
     assert n1.failure is not None
     assert (n1.failure.cause, n1.failure.at_ms) == ("timeout", 3_000)
     assert (n2.succeeded_at_ms, n2.sampled_at_ms) == (None, None)
     assert health.report().failures == {"timeout": 2}
-    assert health.failing("n1")
-    health.succeeded("n1")
-    assert not health.failing("n1")
+    assert health.is_failing("n1")
+    health.record_success("n1")
+    assert not health.is_failing("n1")
     assert health.report().nodes[0].sampled_at_ms == 900
 
 
@@ -34,10 +34,10 @@ def test_a_source_that_fails_as_a_whole_says_so_once_and_recovers(
 ) -> None:
     health = _health()
     with caplog.at_level(logging.INFO):
-        health.failed(ConnectionRefusedError("refused"))
-        health.failed(ConnectionRefusedError("refused"))
+        health.record_failure(ConnectionRefusedError("refused"))
+        health.record_failure(ConnectionRefusedError("refused"))
         assert health.report().failure is not None
-        health.succeeded()
+        health.record_success()
     assert health.report().failure is None
     assert len(caplog.records) == 2
 
@@ -47,28 +47,28 @@ def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where
 ) -> None:
     now_ms = [0]
     health = SourceHealth("kubelets", lambda: now_ms[0])
-    health.succeeded("n3")
+    health.record_success("n3")
     for _ in range(3):
         for node in ("n1", "n2"):
-            health.failed(SourceFailed("certificate", "name its CA with caFile"), node)
-    health.failed(SourceFailed("timeout", "no answer"), "n2")
+            health.record_failure(SourceFailed("certificate", "name its CA with caFile"), node)
+    health.record_failure(SourceFailed("timeout", "no answer"), "n2")
     assert [each.getMessage() for each in caplog.records] == [
         "kubelets: node n1: name its CA with caFile; it is tried again",
         "kubelets: node n2: no answer; it is tried again",
     ]
     assert health.report().failure is None
-    health.failed(SourceFailed("timeout", "no answer"), "n3")
+    health.record_failure(SourceFailed("timeout", "no answer"), "n3")
     failure = health.report().failure
     assert failure is not None
     assert failure.cause == "timeout"
     health.keep_only(("n1", "n3"))
-    health.succeeded("n1")
+    health.record_success("n1")
     assert health.report().failure is None
-    health.failed(SourceFailed("certificate", "name its CA with caFile"), "n1")
+    health.record_failure(SourceFailed("certificate", "name its CA with caFile"), "n1")
     assert len(caplog.records) == 2, "it was said less than a minute ago"
-    health.succeeded("n1")
+    health.record_success("n1")
     now_ms[0] += SETTLED_MS
-    health.failed(SourceFailed("certificate", "name its CA with caFile"), "n1")
+    health.record_failure(SourceFailed("certificate", "name its CA with caFile"), "n1")
     assert len(caplog.records) == 3
     health.keep_only(())
     assert health.report().failure is None
@@ -76,9 +76,9 @@ def test_why_nodes_fail_is_logged_with_the_first_of_them_and_of_the_source_where
 
 def test_notes_hold_until_they_are_taken_back_and_nodes_until_they_are_gone() -> None:
     health = _health()
-    health.note("config", "it is odd")
-    health.succeeded("n1")
+    health.set_note("config", "it is odd")
+    health.record_success("n1")
     assert health.report().notes == ("it is odd",)
-    health.note("config", None)
+    health.set_note("config", None)
     health.keep_only(["n2"])
     assert (health.report().notes, health.report().nodes) == ((), ())

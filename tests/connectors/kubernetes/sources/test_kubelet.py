@@ -15,12 +15,12 @@ from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.kubelet import source as kubelet
 from connectors.kubernetes.sources.kubelet.source import Kubelets, KubeletSettings
 from schemas.policy.errors import PolicyError
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from tests.connectors.kubernetes.sources.harness import TOKEN, api_server, context, playing, text
 
 
 def _settings(**given: object) -> KubeletSettings:
-    return validated(KubeletSettings, {"source": "kubelet_resource", **given})
+    return build_model(KubeletSettings, {"source": "kubelet_resource", **given})
 
 
 def _directory(port: int = 10250, **addresses: str) -> Directory:

@@ -14,9 +14,9 @@ from connectors.kubernetes.sources.collector import Collector
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import SourceFailed
 from connectors.kubernetes.sources.http import HttpAnswer
-from connectors.kubernetes.sources.known import make_sources
 from connectors.kubernetes.sources.kubelet.resource import KubeletResource
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings
+from connectors.kubernetes.sources.registry import create_sources
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
 from simulation.control_plane import cluster
@@ -294,7 +294,7 @@ async def test_the_nodes_of_a_real_api_server_use_what_kwok_says(
         made = await cluster.create_pods(admin, namespace, [_using("a", "1500m"), _using("b", "2")])
         uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
         shared = context(server, Directory())
-        async with Collector(shared, make_sources([given], shared)) as collector:
+        async with Collector(shared, create_sources([given], shared)) as collector:
 
             async def until_n1(holds: Callable[[NodeUsage, dict[str, int]], bool]) -> NodeUsage:
                 last: NodeUsage | None = None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kubernetes.sources.node_metric import message_of
+from connectors.kubernetes.sources.node_metric import convert_node_metric
 from schemas.topics.codec import decode, encode
 from tests.connectors.kubernetes.sources.builders import document
 
@@ -18,7 +18,7 @@ def _document(**status: Any) -> dict[str, Any]:
 
 
 def test_koordinators_object_is_a_message() -> None:
-    message = message_of("c", _document(), 60_000)
+    message = convert_node_metric("c", _document(), 60_000)
     assert (message.cluster, message.node, message.removed) == ("c", "node-1", False)
     assert message.updated_at_ms == 1_772_366_400_000
     assert message.report_interval_ms == 60_000
@@ -40,7 +40,7 @@ def test_koordinators_object_is_a_message() -> None:
 
 
 def test_an_object_that_was_never_reported_says_nothing_of_its_node() -> None:
-    message = message_of("c", {"metadata": {"name": "n"}, "status": {}}, None)
+    message = convert_node_metric("c", {"metadata": {"name": "n"}, "status": {}}, None)
     assert message.usage is None
     assert message.updated_at_ms is None
     assert message.report_interval_ms is None
@@ -48,7 +48,7 @@ def test_an_object_that_was_never_reported_says_nothing_of_its_node() -> None:
 
 def test_a_quantity_may_be_a_number() -> None:
     metric = {"nodeUsage": {"resources": {"cpu": 2}}}
-    assert message_of("c", _document(nodeMetric=metric), None).usage == {"cpu": 2_000}
+    assert convert_node_metric("c", _document(nodeMetric=metric), None).usage == {"cpu": 2_000}
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_quantity_may_be_a_number() -> None:
 )
 def test_what_cannot_be_read_is_an_error(status: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        message_of("c", _document(**status), None)
+        convert_node_metric("c", _document(**status), None)

@@ -16,10 +16,10 @@ from aiohttp import web
 from connectors.kubernetes.sources.directory import Directory
 from connectors.kubernetes.sources.health import Cause, SourceFailed
 from connectors.kubernetes.sources.prometheus import Prometheus, PrometheusSettings
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 from connectors.process.wall_clock import now_ms
 from schemas.messages.usage import NodeUsage
-from schemas.policy.validation import validated
+from schemas.policy.validation import build_model
 from tests.connectors.kubernetes.sources.debian import prometheus
 from tests.connectors.kubernetes.sources.harness import (
     api_server,
@@ -36,7 +36,7 @@ Series = list[tuple[dict[str, str], float | str]]
 
 
 def _settings(**given: object) -> PrometheusSettings:
-    return validated(PrometheusSettings, {"source": "prometheus", **given})
+    return build_model(PrometheusSettings, {"source": "prometheus", **given})
 
 
 class Played:
@@ -202,7 +202,7 @@ async def test_a_server_that_does_not_answer_is_a_failure() -> None:
 
 @pytest.mark.parametrize("place", ["127.0.0.1:{port}", "127.0.0.1:{port}/prom", "host:port"])
 async def test_a_password_in_the_url_is_in_no_failure(place: str) -> None:
-    url = f"http://reader:hush@{place.format(port=free_port(set()))}"
+    url = f"http://reader:hush@{place.format(port=find_free_port(set()))}"
     async with api_server("http://nowhere.invalid") as api:
         settings = _settings(url=url, nodes=_NODES)
         source = Prometheus(settings, context(api, directory_of({"n1": {}})))

@@ -2,13 +2,13 @@
 
 import pytest
 
-from connectors.kubernetes.sources.known import known_settings
 from connectors.kubernetes.sources.kubelet.resource import KubeletResourceSettings
 from connectors.kubernetes.sources.kubelet.source import KubeletSettings
 from connectors.kubernetes.sources.prometheus import PrometheusSettings
+from connectors.kubernetes.sources.registry import list_settings_classes
 from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 
-_KNOWN = known_settings()
+_KNOWN = list_settings_classes()
 
 
 def test_a_file_is_settings_in_its_order() -> None:

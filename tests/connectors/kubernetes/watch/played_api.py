@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from connectors.kubernetes.api.access import Access
 from connectors.kubernetes.api.client_parts import Configuration
 from connectors.kubernetes.watch.kinds import KINDS, PODS
-from connectors.process.local_ports import free_port
+from connectors.process.local_ports import find_free_port
 
 Object = dict[str, Any]
 
@@ -185,7 +185,7 @@ class Served:
         self.api = api
         self._server: TestServer | None = None
         # Of those that nobody else is given while it is stopped.
-        self._port = free_port(set())
+        self._port = find_free_port(set())
 
     async def start(self) -> None:
         """Listen, at the same port as before."""

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.kubernetes.watch.claims import Claims
-from connectors.kubernetes.watch.pods import bare, claim_names
-from connectors.kubernetes.watch.pods import pod as values
-from connectors.kubernetes.watch.records import values_of
+from connectors.kubernetes.watch.pods import convert_pod as values
+from connectors.kubernetes.watch.pods import list_claim_names, strip_pod
+from connectors.kubernetes.watch.records import encode_values
 from schemas.base.message import EPOCH_MS_MAX, EPOCH_MS_MIN
 from schemas.base.refusals import Refusal
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
@@ -33,7 +33,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def made(*changes: tuple[str, Any], claims: Claims | None = None) -> Pod:
-    read = values_of(Pod, values(changed(POD, *changes), claims or Claims())).read()
+    read = encode_values(Pod, values(changed(POD, *changes), claims or Claims())).read()
     assert isinstance(read, Pod), read
     return read
 
@@ -264,8 +264,8 @@ def test_the_room_of_a_pod_that_takes_a_thousand_ports_of_its_node_is_counted() 
     ports = [{"containerPort": each, "hostPort": each} for each in range(10_000, 11_000)]
     one = {"name": "calls", "resources": {"requests": {"cpu": "7"}}, "ports": ports}
     found = values(changed(POD, ("spec/containers", [one])), Claims())
-    assert isinstance(values_of(Pod, found).read(), Refusal)
-    pod = values_of(Pod, bare(found)).read()
+    assert isinstance(encode_values(Pod, found).read(), Refusal)
+    pod = encode_values(Pod, strip_pod(found)).read()
     assert isinstance(pod, Pod), pod
     assert pod_demand(pod).requests["cpu"] == 7_060
     assert len(pod_demand(pod).host_ports) == 256
@@ -276,7 +276,7 @@ def test_equal_pods_have_equal_digests_whatever_else_has_changed() -> None:
         POD,
         changed(POD, ("metadata/resourceVersion", "9"), ("metadata/managedFields", [])),
     )
-    assert values_of(Pod, values(one, Claims())) == values_of(Pod, values(other, Claims()))
+    assert encode_values(Pod, values(one, Claims())) == encode_values(Pod, values(other, Claims()))
 
 
 _text = st.text(max_size=12)
@@ -335,11 +335,11 @@ _pods = st.fixed_dictionaries(
 
 @given(_pods)
 def test_whatever_is_made_can_be_read_and_nothing_else_is(found: Object) -> None:
-    read = values_of(Pod, values(found, Claims())).read()
+    read = encode_values(Pod, values(found, Claims())).read()
     if isinstance(read, Refusal):
         assert read.reason
-        small = values_of(Pod, bare(values(found, Claims()))).read()
+        small = encode_values(Pod, strip_pod(values(found, Claims()))).read()
         assert isinstance(small, Refusal) or not small.labels
     else:
         assert Pod.model_validate_json(encode(read)) == read
-        assert claim_names(found) == []
+        assert list_claim_names(found) == []

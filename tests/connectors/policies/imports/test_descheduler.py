@@ -162,7 +162,7 @@ def test_a_policy_of_v1alpha1_is_taken_over_and_its_other_strategies_are_lost() 
         (_policy("threshold: {cpu: 1}"), 7, 'did you mean "thresholds"?'),
         (_policy("evictableNamespaces: {include: [a]}"), 7, "refuses to include"),
         (_policy("thresholds: {cpu: 5}, targetThresholds: {memory: 9}"), 7, "give both or neither"),
-        (_policy(_USAGE, top="nodeSelector: a in b\n"), 3, "is no label requirement"),
+        (_policy(_USAGE, top="nodeSelector: a in b\n"), 3, "is not a label requirement"),
         (_policy(_USAGE, top="podProtections: {}\n"), 3, "unknown field"),
         (_OLD.replace("params", "param"), 7, 'did you mean "params"?'),
     ],

@@ -13,7 +13,7 @@ from connectors.process import wall_clock
 from connectors.queries.whynot import reading
 from loadstream.commands import app
 from schemas.base.refusals import Refusal
-from schemas.messages.dead_letters import dead_letter
+from schemas.messages.dead_letters import build_dead_letter
 from schemas.messages.decisions import AsOf, PlacementDecision
 from schemas.messages.metrics import NodeMetric, PodMetric
 from schemas.messages.migrations import DisruptionBudgetRow, DrainStatus, MigrationStatus
@@ -426,7 +426,7 @@ def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
     recorded.write("policies", [record])
     home = partition_for(BLUE.encode(), recorded.settings.partitions)
     refusal = Refusal("invalid", "the policy was not applied")
-    letter = dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
+    letter = build_dead_letter("policies", home, 0, None, BLUE.encode(), encode(record), refusal)
     recorded.write("dead-letters", [letter])
     recorded.write("status", story())
     assert "The cluster is paused" not in ask(BLUE).stdout

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from schemas.base.quantities import amounts
+from schemas.base.quantities import parse_amounts
 from schemas.messages.pods import Pod
 from streams.inventory.node import Node
 from streams.placement.filters import fit
@@ -98,7 +98,7 @@ def test_more_resources_than_columns_change_no_answer(monkeypatch: pytest.Monkey
 def test_mask_and_reasons_follow_every_change(history: list[Event], kinds: list[Kind]) -> None:
     def accepts(pod: Pod, node: Node) -> bool:
         assert node.state is not None
-        offered = amounts(node.state.allocatable)
+        offered = parse_amounts(node.state.allocatable)
         held = [pod_demand(held.pod).requests for held in node.held.values()]
         return len(held) < offered.get("pods", 0) and all(
             amount == 0

@@ -169,7 +169,7 @@ rebalance:
         ),
         (
             "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
-            "'cpu' has no configured threshold whose place it could take",
+            "'cpu' has no configured threshold to replace",
         ),
         ("movingThresholds: {hotspots: [{pool: web}]}", "found 'web'; the pools are"),
         ("movingThresholds: {hotspots: [{}, {}]}", "pool '' has an entry already"),
@@ -180,7 +180,7 @@ rebalance:
         (
             "rebalance: {highThresholds: {cpu: 9}, lowThresholds: {cpu: 9}, useDeviationThresholds: true}\n"
             "movingThresholds: {hotspots: [{recentPast: {atLeast: {cpu: 1}, atMost: {cpu: 2}}}]}",
-            "has deviation thresholds, which follow the mean already",
+            "has deviation thresholds, which already follow the mean",
         ),
         ("movingThresholds: {filter: {recentPast: {}}}", "names no resource"),
         (

@@ -21,12 +21,12 @@ _CLASSES: tuple[type[KubernetesSource[Any]], ...] = (
 SOURCES = {source.name: source for source in _CLASSES}
 
 
-def known_settings() -> Mapping[str, type[SourceSettings]]:
+def list_settings_classes() -> Mapping[str, type[SourceSettings]]:
     """The settings of each source, by its name."""
     return {name: source.settings_class for name, source in SOURCES.items()}
 
 
-def make_sources(
+def create_sources(
     settings: Sequence[SourceSettings], context: SourceContext
 ) -> list[KubernetesSource[SourceSettings]]:
     """The sources that settings describe, in their order."""

@@ -1,9 +1,8 @@
-"""Complaints: what is wrong with a record, in a sentence for the person who produces it.
+"""Describe what is wrong with a record, for the person who produces it.
 
-A complaint names the field by its path, what was found there and what is allowed, and the latter is
-read from the same JSON Schema that is published, so the two cannot differ; where fields do not fit
-each other, it is what their validator says. Records are foreign and large, therefore everything
-quoted from one is cut to a bound and escaped.
+A message names the field by its path, the value found and the values allowed. The allowed values
+come from the published JSON Schema, so both always agree. Records are foreign and can be large:
+every quoted value is cut to a limit and escaped.
 """
 
 import json
@@ -16,37 +15,36 @@ from schemas.base.contract import JsonSchema
 from schemas.base.quantities import QUANTITY_PATTERN
 from schemas.base.refusals import REASON_CHARS_MAX
 
-#: Most complaints about one record; the others are counted.
-COMPLAINTS_MAX = 5
-#: Most characters of a value, of a name in a path, and of a path.
+#: Errors described per record; further ones are only counted.
+ERRORS_MAX = 5
+#: Longest quoted value or name in a path.
 FOUND_CHARS_MAX = 60
 PATH_CHARS_MAX = 120
 
 _ROOT = "the record"
 _KEY = "[key]"
-#: What a validator of ours raises, which says itself what it has found and what is allowed: no JSON
-#: Schema holds one field against another.
-_OWN = "value_error"
-_OWN_PREFIX = "Value error, "
+#: Error type of our own validators. Their messages already say what was found and what is allowed.
+_VALIDATOR_ERROR = "value_error"
+_VALIDATOR_PREFIX = "Value error, "
 
 
-def complaints(error: ValidationError, schema: JsonSchema) -> str:
-    """All that is wrong, as one text; `schema` is the JSON Schema that the record was held against.
+def describe_errors(error: ValidationError, schema: JsonSchema) -> str:
+    """Return all errors as one text; `schema` is the JSON Schema of the record.
 
-    An unknown version is the only complaint, since the fields of another version may mean anything.
+    An unknown version is reported alone, because the fields of another version may mean anything.
     """
     errors = error.errors(include_url=False, include_context=False)
     unknown_version = [e for e in errors if e["loc"][-1:] == ("schema_version",)]
     if unknown_version:
         errors = unknown_version[:1]
-    texts = [_complaint(e, schema) for e in errors[:COMPLAINTS_MAX]]
-    if len(errors) > COMPLAINTS_MAX:
-        texts.append(f"and {len(errors) - COMPLAINTS_MAX} more")
+    texts = [_describe_error(e, schema) for e in errors[:ERRORS_MAX]]
+    if len(errors) > ERRORS_MAX:
+        texts.append(f"and {len(errors) - ERRORS_MAX} more")
     return "; ".join(texts)[:REASON_CHARS_MAX]
 
 
-def found(value: Any) -> str:
-    """A value as it stood in the record, in at most a few dozen characters."""
+def describe_value(value: Any) -> str:
+    """Return a value of the record as text of at most a few dozen characters."""
     if isinstance(value, str):
         quoted = json.dumps(value[:FOUND_CHARS_MAX])
         if len(value) <= FOUND_CHARS_MAX and len(quoted) <= FOUND_CHARS_MAX + 2:
@@ -58,38 +56,38 @@ def found(value: Any) -> str:
         return f"an object of {len(value)} fields"
     if isinstance(value, int) and abs(value) >= 10**FOUND_CHARS_MAX:
         return f"an integer of {value.bit_length()} bits"
-    # What is left is short: null, true, a number; NaN and Infinity by these names.
+    # All other values are short: null, true, a number.
     return json.dumps(value, default=lambda other: f"a {type(other).__name__}")
 
 
-def _complaint(error: ErrorDetails, root: JsonSchema) -> str:
+def _describe_error(error: ErrorDetails, root: JsonSchema) -> str:
     loc = list(error["loc"])
     schema = root
     union = root.get("discriminator")
     if union is not None:
         if not loc and error["type"].startswith("union_tag"):
-            return _about_kind(error["input"], union)
+            return _describe_kind(error["input"], union)
         if loc:
-            schema = _resolved({"$ref": union["mapping"][loc.pop(0)]}, root)
-    known = ""
+            schema = _resolve({"$ref": union["mapping"][loc.pop(0)]}, root)
+    prefix = ""
     if loc[-1:] == [_KEY]:
         loc = loc[:-2]
-        known = "a name in "
+        prefix = "a name in "
     for step in loc:
-        schema = _below(schema, step, root)
-    if known:
+        schema = _descend(schema, step, root)
+    if prefix:
         schema = schema.get("propertyNames", {})
-    path = known + _path(loc)
+    path = prefix + _path(loc)
     if error["type"] == "missing":
         return f"{path} is missing; allowed is {_allowed(schema, root)}"
-    if error["type"] == _OWN:
-        said = error["msg"].removeprefix(_OWN_PREFIX)
-        return f"{path}: {said}" if loc else said
+    if error["type"] == _VALIDATOR_ERROR:
+        message = error["msg"].removeprefix(_VALIDATOR_PREFIX)
+        return f"{path}: {message}" if loc else message
     if loc[-1:] == ["schema_version"]:
-        return f"{path} is {found(error['input'])}; known versions: {schema.get('const')}"
-    text = f"{path} is {found(error['input'])}; allowed is {_allowed(schema, root)}"
-    if _is_whole(error["input"]) and _resolved(schema, root).get("type") == "integer":
-        # JSON Schema takes it for an integer, so a producer that checks there cannot see what is wrong.
+        return f"{path} is {describe_value(error['input'])}; known versions: {schema.get('const')}"
+    text = f"{path} is {describe_value(error['input'])}; allowed is {_allowed(schema, root)}"
+    if _is_whole(error["input"]) and _resolve(schema, root).get("type") == "integer":
+        # 1.0 is an integer for JSON Schema, so the producer's own check cannot find this.
         return f"{text}, written without fraction and exponent"
     return text
 
@@ -98,23 +96,25 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def allowed(error: ErrorDetails, schema: JsonSchema) -> str:
-    """What is allowed in the place of an error, in words; `schema`: of what was read."""
+def describe_allowed(error: ErrorDetails, schema: JsonSchema) -> str:
+    """Describe what is allowed where the error is; `schema` is the JSON Schema of the whole value."""
     place = schema
     for step in error["loc"]:
-        place = _below(place, step, schema)
+        place = _descend(place, step, schema)
     return _allowed(place, schema)
 
 
-def _about_kind(record: Any, union: JsonSchema) -> str:
+def _describe_kind(record: Any, union: JsonSchema) -> str:
     field = union["propertyName"]
     tags = ", ".join(json.dumps(tag) for tag in union["mapping"])
-    text = found(record[field]) if isinstance(record, dict) and field in record else "missing"
+    text = (
+        describe_value(record[field]) if isinstance(record, dict) and field in record else "missing"
+    )
     return f"{field} is {text}; allowed is one of {tags}"
 
 
 def _path(loc: list[int | str]) -> str:
-    """Like `pods[3].usage["nvidia.com/gpu"]`."""
+    """Return the path in the form `pods[3].usage["nvidia.com/gpu"]`."""
     path = ""
     for step in loc:
         if isinstance(step, int):
@@ -122,12 +122,12 @@ def _path(loc: list[int | str]) -> str:
         elif step.isidentifier() and step.isascii() and len(step) <= FOUND_CHARS_MAX:
             path += f".{step}" if path else step
         else:
-            path += f"[{found(step)}]"
+            path += f"[{describe_value(step)}]"
     return path[:PATH_CHARS_MAX] or _ROOT
 
 
-def _resolved(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """The schema itself, behind references and beside a permitted null."""
+def _resolve(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
+    """Follow references, and choose the other type of a field that may be null."""
     while True:
         if "$ref" in schema:
             schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
@@ -137,18 +137,17 @@ def _resolved(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
             return schema
 
 
-def _below(schema: JsonSchema, step: int | str, root: JsonSchema) -> JsonSchema:
-    """The schema of a field, an item or an entry; of what is not described nothing is known."""
-    schema = _resolved(schema, root)
+def _descend(schema: JsonSchema, step: int | str, root: JsonSchema) -> JsonSchema:
+    """Return the schema of a field, item or map entry; an empty schema if it is not described."""
+    schema = _resolve(schema, root)
     if isinstance(step, int):
-        return _resolved(schema.get("items", {}), root)
+        return _resolve(schema.get("items", {}), root)
     entry = schema.get("properties", {}).get(step, schema.get("additionalProperties"))
-    return _resolved(entry, root) if isinstance(entry, dict) else {}
+    return _resolve(entry, root) if isinstance(entry, dict) else {}
 
 
 def _allowed(schema: JsonSchema, root: JsonSchema) -> str:
-    """What a JSON Schema allows, in words."""
-    schema = _resolved(schema, root)
+    schema = _resolve(schema, root)
     if "enum" in schema:
         return "one of " + ", ".join(json.dumps(value) for value in schema["enum"])
     if "const" in schema:
