@@ -104,7 +104,7 @@ def strip_pod(values: Json) -> Json:
     for name in ("containers", "init_containers"):
         if name in kept:
             kept[name] = [_with_fewer_ports(container) for container in kept[name]]
-    return {**kept, "unsupported": ["a pod too large for its record"]}
+    return {**kept, "unsupported": ["more than its record can hold"]}
 
 
 def _with_fewer_ports(container: Json) -> Json:

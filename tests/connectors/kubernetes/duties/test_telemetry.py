@@ -84,5 +84,5 @@ def test_a_loop_that_stands_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> Non
     assert telemetry.problems() == []
     monkeypatch.setattr(telemetry, "_beat_s", telemetry._beat_s - BLOCKED_S - 1)
     (problem,) = telemetry.problems()
-    seconds, _, _ = problem.removeprefix("nothing has moved for ").partition(" ")
+    seconds, _, _ = problem.removeprefix("the event loop has been blocked for ").partition(" ")
     assert int(seconds) > BLOCKED_S

@@ -222,8 +222,8 @@ async def test_an_object_that_no_record_carries_is_left_out_by_name_and_stops_no
     reasons = {each.path: each.reasons for each in watch.health() if each.left_out}
     assert "a lot" in reasons[NODES]["node-2"]
     assert "uid-odd" in reasons[PODS]
-    assert "node-2 is left out: allocatable.cpu is" in caplog.text
-    assert "pod shop/odd of uid uid-odd is left out: it is not what" in caplog.text
+    assert "node-2 is omitted: allocatable.cpu is" in caplog.text
+    assert "pod shop/odd of uid uid-odd is omitted: unexpected JSON" in caplog.text
     api.put(NODES, node("node-2"))
     api.delete(PODS, "shop/odd")
     await reader.until(lambda: agrees(api, reader.fold))
@@ -238,7 +238,7 @@ async def test_a_running_pod_beyond_a_record_keeps_its_room_and_is_moved_by_nobo
     await reader.until(lambda: "uid-a" in reader.fold.pods)
     carried = reader.fold.pods["uid-a"].pod
     assert carried.containers[0].requests == {"cpu": "500m", "memory": "512Mi"}
-    assert carried.unsupported == ("more than a record of a pod takes",)
+    assert carried.unsupported == ("more than its record can hold",)
     assert carried.tolerations == ()
 
 
@@ -249,7 +249,7 @@ async def test_a_waiting_pod_beyond_a_record_asks_so_that_it_is_refused_where_it
     api.put(PODS, pod("a", ("spec/tolerations", many)))
     await reader.until(lambda: "uid-a" in reader.fold.waiting)
     assert unplaceable(reader.fold.waiting["uid-a"].pod) == (
-        "the pod requires more than a record of a pod takes, which loadstream does not evaluate"
+        "the pod requires more than its record can hold, which loadstream does not evaluate"
     )
     api.put(PODS, pod("a"))
     await reader.until(lambda: unplaceable(reader.fold.waiting["uid-a"].pod) is None)
