@@ -35,7 +35,7 @@ Reason = Literal[
 ]  # fmt: skip
 """Those of upstream; and MissingNode: the source node is gone; PodMoved: the pod is on another
 node; Aborted: by a user's request; Undrained: the drain that it was for was taken back; NodeCooled:
-the node that it was to relieve is hot no more, or not at risk."""
+the node that it was to relieve is no longer hot, or not at risk."""
 ConditionType = Literal[
     "ReservationCreated", "ReservationScheduled", "Preemption", "Eviction", "PodScheduled",
     "PodBoundReservation", "BoundPodReady", "ReservationBound",

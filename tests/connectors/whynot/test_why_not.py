@@ -173,9 +173,7 @@ def story() -> list[RebalanceRound]:
     rounds += [
         a_round(
             n,
-            hot_node(
-                n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; at most 3 may be")
-            ),
+            hot_node(n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; 3 may be")),
         )
         for n in (3, 4, 5)
     ]
@@ -199,7 +197,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
         "of them; to leave: 6 pods; begun: 1 migration.",
-        "Stopped nodes, 2 times in these rounds: over for 2 of 3 rounds in a row.",
+        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds in a row.",
         "Stopped pods, 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
         "under way; at most 3 may be.",
         f"Stopped pods, 2 times in these rounds: {BUDGET}.",
@@ -214,7 +212,7 @@ def test_the_page_on_why_not_shows_that_answer_as_it_is_given(recorded: Recorded
 
 def test_a_pool_without_nodes_and_what_stopped_it_are_reported(recorded: Recorded) -> None:
     recorded.write("node-state", [NodeState(cluster=BLUE, node="n1", event="added")])
-    empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no node")
+    empty = PoolRound(pool="batch", nodes={"low": 0, "high": 0}, gate="the pool has no nodes")
     recorded.write("status", [a_round(0).model_copy(update={"pools": (empty,)})])
     lines = ask(BLUE).stdout.splitlines()
     assert lines[1:] == [
@@ -259,7 +257,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
         in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
-    assert "What stopped it: over for 2 of 3 rounds in a row." in said
+    assert "What stopped it: hot for 2 of 3 rounds in a row." in said
 
 
 def test_the_answers_for_a_node_that_nothing_stops_count_the_migrations_that_begin(

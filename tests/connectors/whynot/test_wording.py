@@ -4,7 +4,7 @@ import pytest
 
 from connectors.whynot.wording import readings_text, thresholds_text
 from schemas.messages.rounds import RebalanceRound
-from streams.cluster.rounds import round_record
+from streams.cluster.rounds import build_round
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
@@ -23,7 +23,7 @@ def recorded(world: World) -> RebalanceRound:
     """The record of a round."""
     world.round()
     cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of(0, {}))
-    made = read_message(round_record(cause, world.outcome, {}, dry_run=True))
+    made = read_message(build_round(cause, world.outcome, {}, dry_run=True))
     assert isinstance(made, RebalanceRound)
     return made
 

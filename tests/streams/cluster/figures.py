@@ -2,7 +2,7 @@
 
 from schemas.messages.decisions import PlacementDecision
 
-_NOTES = ("pods of this kind", "pods that wait already", "the cluster is", "binding to")
+_NOTES = ("pods of this kind", "other waiting pods", "the cluster is", "binding to")
 
 
 def check_figures(decision: PlacementDecision) -> None:

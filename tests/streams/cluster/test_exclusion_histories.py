@@ -75,7 +75,7 @@ def happen(
         case ("request", uid, large):
             return now, run.say(request(of(uid, large=large)))
         case ("left", owner, name):
-            run.state.memory.moves.left(owner, name, at(now), "hot")
+            run.state.memory.moves.record_departure(owner, name, at(now), "hot")
         case ("tick", seconds):
             return now + seconds, run.say(tick(now + seconds))
         case ("metric", name):
@@ -108,9 +108,9 @@ def check(run: Run, made: list[PlacementDecision], now: int) -> None:
     for decision in made:
         if decision.outcome == "placed":
             owner = decision.pod.uid.partition("-")[0]
-            assert decision.node not in moves.forbidden_nodes(owner, at(now))
+            assert decision.node not in moves.find_avoided_by_owner(owner, at(now))
             others = {each.node for each in decision.runners_up}
-            assert not others & moves.forbidden_nodes(owner, at(now))
+            assert not others & moves.find_avoided_by_owner(owner, at(now))
         assert sum(decision.refused_by.values()) <= decision.nodes
         assert decision.refused_by.get("RecentMoves", 0) == 0 or moves.enabled
 
@@ -119,7 +119,7 @@ def begun() -> TrackedRun:
     """A cluster of one node with room for a few pods, which one of the owners has left."""
     run = TrackedRun()
     run.say(tick(), node("node-1", cpu="3500m"))
-    run.state.memory.moves.left("web", "node-1", at(0), "hot")
+    run.state.memory.moves.record_departure("web", "node-1", at(0), "hot")
     return run
 
 

@@ -27,7 +27,7 @@ SMALL: dict[Any, dict[str, int]] = {
     tracking: {"ENDED_PER_TICK_MAX": 1},
     balancer: {"PODS_PER_ROUND_MAX": 3},
     evictions: {"ORDERED_PER_CHECKED": 2},
-    rebalancer: {"PACKED_PER_TICK_MAX": 2},
+    rebalancer: {"REFRESHED_PER_TICK_MAX": 2},
 }
 #: Steps of a history, each of one record or a few.
 STEPS = 120

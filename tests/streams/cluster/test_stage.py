@@ -90,7 +90,7 @@ def test_clusters_of_one_partition_know_nothing_of_each_other() -> None:
     run = Run()
     other = node("theirs").model_copy(update={"cluster": "other"})
     made = only(run.say(tick(), other, request()))
-    assert (made.outcome, made.message) == ("waiting", "there are no nodes")
+    assert (made.outcome, made.message) == ("waiting", "the cluster has no nodes")
 
 
 def test_a_cluster_that_appears_late_knows_the_time() -> None:
@@ -222,7 +222,7 @@ def test_a_stage_without_tables_gives_the_same_outputs_and_no_rows() -> None:
 
 
 def test_a_stage_without_rows_starts_empty() -> None:
-    stage = ClusterStage.restored(0, 1, {})
+    stage = ClusterStage.restore(0, 1, {})
     assert (stage.clusters, stage.positions, stage.now_ms) == ({}, {}, None)
 
 
@@ -239,7 +239,7 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
     own = encode(PartitionRow(partition=0))
     rows = {"0//partitions/": own, "0/test/clusters/": cluster, "0/test/nodes/node-1": b"{"}
     with pytest.raises(DamagedTable, match="row 0/test/nodes/node-1: cannot be read"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,14 @@ def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: s
     own = encode(PartitionRow(partition=0))
     rows = {"0//partitions/": own, key: encode(ClusterRow(cluster=CLUSTER))}
     with pytest.raises(DamagedTable, match=f"row {key}: {complaint}"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
     row = NodeRow(cluster=CLUSTER, node="node-1")
     rows = {"0//partitions/": encode(PartitionRow(partition=0)), "0/test/nodes/node-1": encode(row)}
     with pytest.raises(DamagedTable, match="row 0/test/clusters/: missing"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 # --- anything at all ----------------------------------------------------------------------------

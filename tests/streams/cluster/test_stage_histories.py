@@ -345,7 +345,7 @@ class ClusterMachine(RuleBasedStateMachine):
         state = self.run.state
         assert state.inventory.where == {uid: each.node for uid, each in self.booked.items()}
         assert {each.request.pod.uid for each in state.placement.pending} == set(self.waiting)
-        assert set(state.placement.pending.unseen) == self.kept
+        assert set(state.placement.pending.deferred) == self.kept
 
     def teardown(self) -> None:
         records = self.run.log.records

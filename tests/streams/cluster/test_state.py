@@ -150,7 +150,7 @@ def test_one_node_too_many_is_refused_and_known_ones_are_not(
     for message in (node("c"), metric("c")):
         answer = world.say(message)
         assert answer.category == "limit"
-        assert answer.reason == "node c would be one more than 2 in the cluster"
+        assert answer.reason == "node c exceeds the limit of 2 nodes per cluster"
     assert world.say(node("b")) == world.say(metric("a")) == []
     assert world.say(node_gone("c")) == world.say(metric("c", removed=True)) == []
     world.say(node_gone("a"))
@@ -190,7 +190,7 @@ def test_a_pod_on_one_node_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) 
     world = World()
     assert world.say(lifecycle("bound", pod("p"), "a")) == []
     answer = world.say(lifecycle("bound", pod("q"), "b"))
-    assert answer.reason == "node b would be one more than 1 in the cluster"
+    assert answer.reason == "node b exceeds the limit of 1 nodes per cluster"
     assert world.say(lifecycle("deleted", pod("q"), "b")) == []
     assert world.say(lifecycle("bound", pod("q"), "a")) == []
 
@@ -228,5 +228,5 @@ def test_decisions_say_by_which_policy_they_were_made() -> None:
 
 def test_a_message_of_another_stage_is_a_programming_error() -> None:
     sample = NodeUsage(cluster=CLUSTER, node="a", sampled_at_ms=START_MS, usage={})
-    with pytest.raises(TypeError, match="NodeUsage is no input of the cluster stage"):
+    with pytest.raises(TypeError, match="NodeUsage is not an input of the cluster stage"):
         World().say(sample)

@@ -22,7 +22,7 @@ from schemas.messages.migrations import MigrationRequest, MigrationStatus
 from schemas.messages.pods import Pod
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.topics.codec import decode
-from streams.migration.gates.concurrency_limits import share_of
+from streams.migration.gates.concurrency_limits import resolve_limit
 from tests.streams.cluster.builders import (
     lifecycle,
     metric,
@@ -315,7 +315,7 @@ class MigrationMachine(RuleBasedStateMachine):
         self.check_rates(times, Fraction(str(args.evict_qps)), args.evict_burst)
         if self.known and args.object_limiters["workload"].duration_ms:
             own = [when for when, _, whose in self.commands if whose == owner.uid]
-            share = share_of(args.max_migrating_per_workload, REPLICAS[owner.uid])
+            share = resolve_limit(args.max_migrating_per_workload, REPLICAS[owner.uid])
             self.check_rates(own, Fraction(share, 30), 2)
         policy = self.run.state.policy
         row = self.run.state.migrations.of_pod(uid)
@@ -346,7 +346,7 @@ class MigrationMachine(RuleBasedStateMachine):
         if self.known and "MaxMigratingPerWorkload" not in args.skip_eviction_gates:
             owners = Counter(self.pods[uid].owners[0].uid for uid in self.alive)
             for owner, count in owners.items():
-                assert count <= share_of(args.max_migrating_per_workload, REPLICAS[owner])
+                assert count <= resolve_limit(args.max_migrating_per_workload, REPLICAS[owner])
 
     def check_rates(self, times: list[int], per_second: Fraction, burst: int) -> None:
         """No window that ends now has had more than the bucket gives."""

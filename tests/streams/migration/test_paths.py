@@ -118,7 +118,7 @@ def test_a_command_that_nobody_reports_on_asks_whether_an_evictor_runs() -> None
     moving.later(300)
     assert moving.last == ("Failed", "Timeout")
     assert (
-        "nobody reported on command 1; does an evictor run (loadstream kubernetes evict)?"
+        "command 1 expired without an outcome; check that an evictor runs (loadstream kubernetes evict)"
         in moving.reports[-1].message
     )
 
@@ -182,7 +182,7 @@ def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: st
     moving.say(node_gone("node-3"))
     moving.later()
     said = {each.type: each.message for each in moving.reports[-1].conditions}
-    text = "room is held on node-2" if mode == "enforce" else "dry: there is room on node-2"
+    text = "room is reserved on node-2" if mode == "enforce" else "dry run: there is room on node-2"
     assert said == {"ReservationCreated": text, "ReservationScheduled": text}
     count = len(moving.reports)
     moving.later()
@@ -362,12 +362,14 @@ def test_steps_of_a_replacement_that_goes_are_said_anew_of_the_next_one() -> Non
     steps = {each.type: each for each in moving.reports[-1].conditions}
     for step in STEPS_OF_REPLACEMENT:
         assert not steps[step].status
-        assert steps[step].message == "the replacement is gone as well; waiting for another"
+        assert steps[step].message == "the replacement is gone; waiting for another one"
     moving.say(lifecycle("running", replica("next"), "node-2"))
     assert moving.last == ("Succeeded", "")
     steps = {each.type: each for each in moving.reports[-1].conditions}
     assert not steps["ReservationBound"].status
-    assert steps["PodScheduled"].message == "bound to node-2, not to node-3, where room was held"
+    assert (
+        steps["PodScheduled"].message == "bound to node-2, not to node-3, where room was reserved"
+    )
 
 
 def test_what_was_begun_for_real_turns_dry_when_the_cluster_only_observes() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.placement.columns import Interned, OnDemand
+from streams.placement.columns import Interned, LazyColumns
 
 VALUES = st.sampled_from(("", "a", "b", "c"))
 #: A row (taken modulo their number) and its value, or how rows move.
@@ -38,7 +38,7 @@ def test_an_interned_column_answers_like_a_list_of_its_values(
         assert [column.value(row) for row in range(len(plain))] == plain
         assert len(column) == len(set(plain))
         assert all((value in column) == (value in plain) for value in ("", "a", "b", "c"))
-        assert column.holding(some).tolist() == [value in some for value in plain]
+        assert column.rows_with(some).tolist() == [value in some for value in plain]
         where = column.where(lambda value: value in some)
         assert (where is None) == set(plain).issubset(some)
         if where is not None:
@@ -65,20 +65,20 @@ def test_values_that_no_row_has_any_more_are_forgotten() -> None:
 
 
 def test_a_column_without_rows_answers_with_none_of_them() -> None:
-    assert Interned("").holding(["a"]).tolist() == []
+    assert Interned("").rows_with(["a"]).tolist() == []
     assert Interned("").where(bool) is None
 
 
 def test_a_column_is_built_once_while_it_is_asked_for() -> None:
-    columns = OnDemand[list[str]](2)
-    first = columns.ask("zone", lambda name: [name])
+    columns = LazyColumns[list[str]](2)
+    first = columns.get_or_build("zone", lambda name: [name])
     assert first == ["zone"]
-    assert columns.ask("zone", lambda name: [name]) is first
+    assert columns.get_or_build("zone", lambda name: [name]) is first
 
 
 @pytest.mark.parametrize(("asked", "left"), [("aba", "ba"), ("abac", "ac"), ("abcc", "bc")])
 def test_the_column_that_was_asked_for_longest_ago_goes_first(asked: str, left: str) -> None:
-    columns = OnDemand[str](2)
+    columns = LazyColumns[str](2)
     for name in asked:
-        assert columns.ask(name, str.upper) == name.upper()
+        assert columns.get_or_build(name, str.upper) == name.upper()
     assert list(columns) == list(left)

@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.inventory.node_index import Change
-from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import pod, policy, request
 
 
-def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any) -> Waiting:
+def waiting(
+    pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any
+) -> WaitingRequest:
     of = pod(uid, **fields)
-    one = pending.arrive(request(of), kind_of(of), applied=0)
+    one = pending.create_waiting(request(of), kind_of(of), applied=0)
     one.attempt = 1
     if add:
         pending.add(one, now_ms=0)
@@ -31,8 +33,8 @@ def test_requests_of_one_kind_are_one_group() -> None:
     pending = PendingRequests()
     first, second = waiting(pending, "a"), waiting(pending, "b")
     other = waiting(pending, "c", cpu="2")
-    assert pending.group(first.kind) is pending.group(second.kind)
-    assert pending.group(other.kind) is not pending.group(first.kind)
+    assert pending.find_group(first.kind) is pending.find_group(second.kind)
+    assert pending.find_group(other.kind) is not pending.find_group(first.kind)
     assert len(pending) == 3
 
 
@@ -40,9 +42,9 @@ def test_a_group_ends_with_its_last_request() -> None:
     pending = PendingRequests()
     first, _ = waiting(pending, "a"), waiting(pending, "b")
     pending.remove("a")
-    assert pending.group(first.kind) is not None
+    assert pending.find_group(first.kind) is not None
     pending.remove("b")
-    assert pending.group(first.kind) is None
+    assert pending.find_group(first.kind) is None
     assert pending.remove("b") is None
 
 
@@ -56,19 +58,19 @@ def test_requests_are_given_in_the_order_of_arrival() -> None:
 
 def test_a_group_is_due_when_its_back_off_is_over_or_a_change_may_help_it() -> None:
     pending = PendingRequests()
-    group = pending.group(waiting(pending, "a").kind)
+    group = pending.find_group(waiting(pending, "a").kind)
     assert group is not None
-    assert pending.due(0)
+    assert pending.list_due(0)
     group.failures, group.retry_at_ms, group.version = 1, 1000, 7
     group.opened_by = Change.STATE | Change.PODS
-    assert not pending.due(999)
-    assert pending.due(1000)
+    assert not pending.list_due(999)
+    assert pending.list_due(1000)
     pending.wake(Change.METRIC, 8)
-    assert not pending.due(999)
+    assert not pending.list_due(999)
     pending.wake(Change.PODS, 8)
-    assert pending.due(999)
+    assert pending.list_due(999)
     group.version = 8
-    assert not pending.due(999)
+    assert not pending.list_due(999)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from((None, -1, 0, 5)), st.sampled_from(("1", "2"))), max_size=30), st.data())  # fmt: skip
@@ -81,23 +83,23 @@ def test_the_first_of_a_group_is_the_first_in_priority_and_arrival(
             pending.remove(uid)
         else:
             waiting(pending, uid, priority=priority, cpu=cpu)
-        for group in {each.kind.key: pending.group(each.kind) for each in pending}.values():
+        for group in {each.kind.key: pending.find_group(each.kind) for each in pending}.values():
             assert group is not None
             live = [each for each in pending if each.kind.key == group.kind.key]
             expected = min(live, key=lambda each: each.rank)
-            assert pending.next_of(group) is expected
-            assert pending.first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
+            assert pending.find_first(group) is expected
+            assert pending.list_first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
 
 
 def test_a_request_that_became_another_kind_is_not_in_its_old_group() -> None:
     pending = PendingRequests()
-    old = pending.group(waiting(pending, "a", priority=9).kind)
+    old = pending.find_group(waiting(pending, "a", priority=9).kind)
     waiting(pending, "b")
-    new = pending.group(waiting(pending, "a", priority=9, cpu="2").kind)
+    new = pending.find_group(waiting(pending, "a", priority=9, cpu="2").kind)
     assert old is not None
     assert new is not None
     for group, uid in ((old, "b"), (new, "a")):
-        first = pending.next_of(group)
+        first = pending.find_first(group)
         assert first is not None
         assert first.request.pod.uid == uid
 
@@ -107,14 +109,14 @@ def test_the_order_survives_the_clearing_of_entries_that_came_again() -> None:
     uids = [f"p{number}" for number in range(50)]
     for number, uid in enumerate(uids):
         waiting(pending, uid, priority=number)
-    group = pending.group(next(iter(pending)).kind)
+    group = pending.find_group(next(iter(pending)).kind)
     assert group is not None
     before = 0
     while len(group.heap) > before:
         before = len(group.heap)
         waiting(pending, uids[0], priority=0)
     order = []
-    while (first := pending.next_of(group)) is not None:
+    while (first := pending.find_first(group)) is not None:
         order.append(first.request.pod.uid)
         pending.remove(first.request.pod.uid)
     assert order == uids[::-1]
@@ -126,10 +128,10 @@ def test_a_request_that_comes_again_and_again_takes_no_more_memory() -> None:
     waiting(pending, "b")
     for _ in range(1000):
         waiting(pending, "b")
-    group = pending.group(kind)
+    group = pending.find_group(kind)
     assert group is not None
     assert len(group.heap) < 100
-    first = pending.next_of(group)
+    first = pending.find_first(group)
     assert first is not None
     assert first.request.pod.uid == "a"
 
@@ -141,9 +143,9 @@ def test_a_request_with_a_back_off_of_its_own_joins_its_group_afterwards() -> No
     pending.add(one, now_ms=0)
     assert pending.get("a") is one
     pending.release_delayed(999)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None
     pending.release_delayed(1000)
-    assert pending.group(one.kind) is not None
+    assert pending.find_group(one.kind) is not None
 
 
 def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
@@ -153,20 +155,20 @@ def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
         one.not_before_ms = not_before_ms
         pending.add(one, now_ms=0)
     pending.release_delayed(1000)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None
     pending.remove("a")
     pending.release_delayed(5000)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None
 
 
 def test_requests_that_are_only_kept_are_in_no_group_and_taken_in_order() -> None:
     pending = PendingRequests()
     kept = [waiting(pending, uid, add=False) for uid in "abc"]
     for one in (kept[2], kept[0], kept[1]):
-        pending.keep(one)
-    assert pending.group(kept[0].kind) is None
+        pending.defer(one)
+    assert pending.find_group(kept[0].kind) is None
     assert len(pending) == 3
     pending.remove("b")
-    taken = [pending.take_unseen() for _ in range(3)]
+    taken = [pending.take_deferred() for _ in range(3)]
     assert [None if each is None else each.pod.uid for each in taken] == ["a", "c", None]
-    assert (len(pending), pending.unseen) == (0, {})
+    assert (len(pending), pending.deferred) == (0, {})

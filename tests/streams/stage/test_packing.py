@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.stage.packing import Changes, packed_row
+from streams.stage.packing import Changes, split_item_key
 from streams.stage.records import DamagedTable, RowChange
 
 
@@ -30,9 +30,9 @@ def written(changes: Changes, before: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_an_item_belongs_to_the_row_before_its_last_part() -> None:
     row = "0/c/reserved_pods/node-1"
-    assert packed_row(f"{row}/uid/with/slashes") == (row, "uid/with/slashes")
-    assert packed_row(row) == (row, None)
-    assert packed_row("0/c/nodes/node-1/more") == ("0/c/nodes/node-1/more", None)
+    assert split_item_key(f"{row}/uid/with/slashes") == (row, "uid/with/slashes")
+    assert split_item_key(row) == (row, None)
+    assert split_item_key("0/c/nodes/node-1/more") == ("0/c/nodes/node-1/more", None)
 
 
 def test_a_row_is_packed_once_however_often_its_items_have_changed() -> None:
