@@ -48,5 +48,5 @@ def test_by_deviation_from_the_mean_of_nothing_there_is_no_limit(compat: str) ->
     (pool,) = recorded(world).pools
     said = thresholds_text(pool.thresholds)
     assert said.startswith(
-        "no thresholds (from the mean of the pool's nodes, of which none is measured: cpu -10 +15"
+        "no thresholds (distances from the mean, but no node of the pool is measured: cpu -10 +15"
     )
