@@ -62,9 +62,9 @@ class _RoundLimits(Rules):
         self._limits = RoundLimits(policy)
 
     def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
-        gate = self._limits.gate(node, held.pod.namespace)
+        gate = self._limits.check(node, held.pod.namespace)
         if gate is None:
-            self._limits.let_through(node, held.pod.namespace)
+            self._limits.count(node, held.pod.namespace)
         return gate
 
 

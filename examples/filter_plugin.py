@@ -8,16 +8,16 @@ import numpy as np
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray
 
 
-class UnderMaintenance(OneReason):
+class UnderMaintenance(SingleReasonFilter):
     """Refuses nodes under maintenance to all pods."""
 
     name = "UnderMaintenance"
-    the_reason = "node(s) were under maintenance"
+    single_reason = "node(s) were under maintenance"
     watches = Change.STATE
     columns = ("_closed",)
 
@@ -38,4 +38,4 @@ class UnderMaintenance(OneReason):
 
     def reason(self, prepared: None, row: int) -> str | None:
         """The reason, if the node is closed."""
-        return self.the_reason if self._closed[row] else None
+        return self.single_reason if self._closed[row] else None

@@ -161,7 +161,7 @@ def add_cluster(
     """
 
     def build_stage(partition: int, rows: PartitionRows) -> ClusterStage:
-        return ClusterStage.restored(
+        return ClusterStage.restore(
             partition,
             kafka.partitions,
             rows,

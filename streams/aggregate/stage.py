@@ -19,7 +19,7 @@ from schemas.base.refusals import Refusal
 from streams.aggregate.collect import AggregateLimits
 from streams.aggregate.intake import INPUT, SampleIntake, node_of
 from streams.aggregate.partition import PartitionState
-from streams.stage.dead_letters import buried
+from streams.stage.dead_letters import build_dead_letters
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import Counts, Figures
 
@@ -131,7 +131,7 @@ class AggregateStage:
 
     def _refuse(self, record: InputRecord, refusal: Refusal) -> None:
         self.counts[f"refused_{refusal.category}"] += 1
-        self._dead_letters[record.offset] = buried(record, refusal)
+        self._dead_letters[record.offset] = build_dead_letters(record, refusal)
 
 
 def _internal(error: Exception) -> Refusal:

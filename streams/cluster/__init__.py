@@ -4,20 +4,20 @@
                                          │
                               tables ◀───┘ rows, and back
 
-stage        one partition: a pure fold over records
-clusters     the clusters of a partition; contains the failure of one
-batch_records  the records of a batch with their results, and messages encoded for publishing
-failures     clusters that failed, and those that are set apart
-state        one cluster: applies records, decides
-placement    requests, outcomes and ticks in, decisions out
-unlisted     removes what full lists lack
-rebalancer   when a round is due, and what it is made from
-rounds       the record of a round
-round_rules  what a round asks about pods
-collecting   hands collect policies to the aggregate stage
-tables       state to table rows and back
-inventory_rows  rows of nodes and of the pods that take room on them
-usage_rows   rows of usage of pods over their lifetimes, and of the fleet
-request_rows  rows of requests that wait
-statistics   figures and counts for metrics
+stage           one partition: a pure fold over records
+clusters        the clusters of a partition; a failure in one does not stop the others
+batch_records   the records of a batch with their results, and messages encoded for publishing
+failures        clusters that failed, and those that are set apart
+state           one cluster: applies records and decides
+placement       handles requests, outcomes of bindings, and ticks
+list_cleanup    removes nodes and pods that full lists lack
+rebalancer      when a rebalance round is due, and what it needs
+rounds          the message about a round
+round_rules     which pods a round may move
+collect_relay   sends collect policies to the aggregate stage
+tables          state to table rows and back
+inventory_rows  rows of nodes and of the pods on them
+usage_rows      rows of usage per pod, and of all pods of the cluster
+request_rows    rows of waiting requests
+statistics      figures and counts for metrics
 """

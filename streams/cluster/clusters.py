@@ -24,7 +24,7 @@ from schemas.messages.policies import PolicyRecord
 from schemas.storage.tables import row_key
 from streams.cluster.batch_records import BatchRecord, EncodedOutput, encode_output, encode_outputs
 from streams.cluster.failures import KIND, FailedClusters
-from streams.cluster.rounds import no_round
+from streams.cluster.rounds import build_stopped_round
 from streams.cluster.state import ClusterState, Position
 from streams.cluster.tables import (
     RowsByKind,
@@ -131,11 +131,7 @@ class Clusters:
 
         Returns False if no record is to blame for a failure: then none of the records is applied.
 
-        Args:
-            cluster: that applies them.
-            records: of the batch.
-            start_ms: the log time before the first of them.
-            from_rows: the cluster is to be restored from its rows, as it is after a failure.
+        With `from_rows`, the first attempt restores the cluster from its rows, as later ones do.
         """
         failed: list[BatchRecord] = []
         missed: list[BatchRecord] = []
@@ -212,7 +208,7 @@ class Clusters:
         else:
             outputs = encode_outputs(answer, self._partitions, state, record.now_ms)
             attempt.results.append((record, outputs))
-        if not state.empty:
+        if not state.is_empty:
             attempt.state = state
         elif record.is_tick:
             attempt.state = None
@@ -244,14 +240,16 @@ class Clusters:
         self._notify(cluster, text, record)
 
     def _notify(self, cluster: str, text: str, record: BatchRecord) -> None:
-        """Publish a sentence about a cluster as the result of a record, where `cluster why-not` finds it."""
+        # A round's message, because `cluster why-not` shows it.
         if record.now_ms is None:
             return
         source, found_in = record.record, as_of(self._partition, record.offsets)
         cause = Cause(
             cluster, source.topic, self._partition, source.offset, record.now_ms, found_in
         )
-        record.notices.append(encode_output(no_round(cause, text, dry_run=True), record.now_ms))
+        record.notices.append(
+            encode_output(build_stopped_round(cause, text, dry_run=True), record.now_ms)
+        )
 
     # --- rows -----------------------------------------------------------------------------------
 

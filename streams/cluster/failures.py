@@ -75,7 +75,7 @@ class FailedClusters(TrackedRows[str, FailedClusterRow]):
         if row.set_apart_at_ms:  # 0 means before the first clock tick
             duration = f" for {format_duration_ms(max(0, now_ms - row.set_apart_at_ms))}"
         return (
-            f"a policy record brought the cluster back, which was set apart{duration}. Missed records "
+            f"the cluster was set apart{duration}; a policy record has brought it back. Missed records "
             f"(in dead-letters): {missed}. Full lists of nodes and pods restore its state; scheduling "
             "requests must be sent again"
         )

@@ -1,15 +1,12 @@
-"""Rows of nodes and of the pods that take room on them.
+"""Rows of nodes and of the pods on them.
 
-Rows of nodes are written with each metric, and rows of pods with each decision, so both are put
-together from encoded parts:
+A row of a node is written with each metric, and a row of a pod with each decision. Both are therefore
+assembled from parts that are encoded once and cached:
 
-- What Kubernetes says of a node stays for hours and is encoded once. A metric has a part for each pod;
-  values that JSON can take unchanged are not copied before.
-- Containers and other large parts of a pod, which all pods of a kind have in common, are encoded once
-  per kind. Of the state by which a pod counts for estimation only labels and annotations are kept,
-  where they differ.
+- the state of a node, which stays the same for hours,
+- containers and other large fields of a pod, which all pods of a kind share.
 
-The bytes are those that `schemas.topics.codec.encode` makes of the rows' classes.
+The bytes equal those of `schemas.topics.codec.encode` for the rows' classes.
 """
 
 from typing import Any
@@ -31,18 +28,18 @@ from streams.stage.sized_cache import SizedCache
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.assigned_pods import AssignedPod
 
-#: Encoded states of nodes that are kept, and bytes of them; the one that came first is dropped first.
+#: Encoded states of nodes that are cached, and their bytes; the oldest one is dropped first.
 STATES_MAX, STATES_BYTES_MAX = 50_000, 32 * 1024 * 1024
-#: Bytes of an entry besides the text; the state is the node's own.
+#: Bytes of a cache entry besides the text.
 _ENTRY_BYTES = 500
-#: Fields of a pod that hold messages of their own and are the same for all pods of a kind.
+#: Fields of a pod that contain messages and are the same for all pods of a kind.
 _LARGE = ("containers", "init_containers", "required_node_affinity", "tolerations")
-#: Encoded parts of pods that are kept, and bytes of them.
+#: Encoded parts of pods that are cached, and their bytes.
 PARTS_MAX, PARTS_BYTES_MAX = 8_192, 32 * 1024 * 1024
 #: A part and its text take this many times the bytes of the text.
 _BYTES_PER_CHARACTER = 10
-#: By identity of the part, which is kept too, so that no other takes its place. Of all clusters:
-#: hundreds of them keep no more than one.
+#: By identity of the part; the entry keeps the part alive, so that its identity stays unique. Shared
+#: by all clusters, so that hundreds of clusters need no more memory than one.
 _PARTS: SizedCache[int, tuple[Any, orjson.Fragment]] = SizedCache(PARTS_BYTES_MAX, PARTS_MAX)
 
 
@@ -54,13 +51,13 @@ class NodeRows(TrackedRows[str, Node]):
         self._cluster, self._inventory = cluster, inventory
         self.rows, self.changed = inventory.nodes, inventory.changed_nodes
         self._states = SizedCache[str, tuple[NodeState, bytes]](STATES_BYTES_MAX, STATES_MAX)
-        """What Kubernetes says of nodes, by name, and its text."""
+        """State and its text by node name."""
 
     def encode(self, key: str) -> bytes | None:
-        """The row of a node; None: nothing is known of it."""
+        """Return the row of a node; None if nothing is known of the node."""
         node = self.rows.get(key)
         if node is None or node.state is None:
-            self._states.drop(key)  # nodes come under ever new names
+            self._states.drop(key)  # autoscalers give new nodes new names
         if node is None:
             return None
         usage = node.usage
@@ -73,12 +70,11 @@ class NodeRows(TrackedRows[str, Node]):
         values = {name: value for name, value in values.items() if value is not None}
         if not values:
             return None
-        values["gone"] = [{"at_ms": each.at_ms, "usage": each.usage} for each in node.gone]
+        values["gone"] = [{"at_ms": pod.at_ms, "usage": pod.usage} for pod in node.gone]
         values |= {"cluster": self._cluster, "node": key, "schema_version": 1}
         return orjson.dumps(values, default=_values, option=orjson.OPT_SORT_KEYS)
 
     def take(self, row: NodeRow) -> None:
-        """Take over a row as it was written."""
         if row.state is not None:
             self._inventory.apply_node(row.state)
         node = self._inventory.node(row.node)
@@ -87,20 +83,20 @@ class NodeRows(TrackedRows[str, Node]):
         if row.metric is not None:
             self._inventory.apply_metric(row.metric, again=True)
             node.usage.metric_time_ms = row.metric_time_ms
-        node.gone = tuple([GonePod(each.at_ms, each.usage) for each in row.gone])
+        node.gone = tuple([GonePod(pod.at_ms, pod.usage) for pod in row.gone])
 
     def _encode_state(self, name: str, state: NodeState) -> orjson.Fragment:
-        known = self._states.get(name)
-        if known is None or known[0] is not state:
-            # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+        cached = self._states.get(name)
+        if cached is None or cached[0] is not state:
+            # Copy: the bytes that orjson returns keep up to ten times their length allocated.
             text = bytes(memoryview(encode(state)))
-            known = state, text
-            self._states.put(name, known, _ENTRY_BYTES + len(text))
-        return orjson.Fragment(known[1])
+            cached = state, text
+            self._states.put(name, cached, _ENTRY_BYTES + len(text))
+        return orjson.Fragment(cached[1])
 
 
 class PodRows(TrackedRows[tuple[str, str], Held]):
-    """Rows of kind `reserved_pods` of one cluster: the journal has them one by one, by node and uid."""
+    """Rows of kind `reserved_pods` of one cluster, by node and uid."""
 
     def __init__(self, inventory: Inventory, reservations: Reservations) -> None:
         super().__init__("reserved_pods")
@@ -108,7 +104,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         self.changed = inventory.changed_pods
 
     def encode(self, key: tuple[str, str]) -> bytes | None:
-        """A pod that takes room on a node, as `encode` of a `HeldPod` gives it; None: it does not."""
+        """Return a held pod as `encode` of a `HeldPod` does; None if the node does not hold the pod."""
         name, uid = key
         node = self._inventory.nodes.get(name)
         held = None if node is None else node.held.get(uid)
@@ -117,7 +113,7 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
         return encode_held(held, node.usage.assigned.get(uid))
 
     def take(self, row: ReservedPodsRow) -> None:
-        """Take over all pods of a node as they were written."""
+        """Restore all pods of a node."""
         pods = []
         for item in row.pods:
             kind = kind_of(item.pod)
@@ -135,16 +131,16 @@ class PodRows(TrackedRows[tuple[str, str], Held]):
                 place=item.place,
             )
             pods.append(RestoredPod(held, _counted_pod(item, pod), item.counted_at_ms))
-            self._reservations.expect_end(held)
+            self._reservations.add(held)
         self._inventory.restore_held(row.node, pods)
 
 
 def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
-    """A held pod, as `encode` of a `HeldPod` gives it.
+    """Return a held pod as `encode` of a `HeldPod` does.
 
     Args:
         held: the pod and why it is held.
-        counted: the pod as it counts for estimation; None: it does not.
+        counted: the state of the pod that estimation uses; None if it does not count.
     """
     values: dict[str, Any] = {
         "pod": _pod_values(held.pod),
@@ -167,7 +163,7 @@ def encode_held(held: Held, counted: AssignedPod | None) -> bytes:
         values["requested_at_ms"] = held.requested_at_ms
     if held.list_id is not None:
         values["list_id"] = held.list_id
-    # A copy: the bytes that orjson hands out keep up to ten times their length allocated.
+    # Copy: the bytes that orjson returns keep up to ten times their length allocated.
     text = orjson.dumps(values, default=_fragment, option=orjson.OPT_SORT_KEYS)
     return bytes(memoryview(text))
 
@@ -183,9 +179,9 @@ def _pod_values(pod: Pod) -> dict[str, Any]:
 
 
 def _encode_part(part: tuple[BaseModel, ...]) -> orjson.Fragment:
-    known = _PARTS.get(id(part))
-    if known is not None:
-        return known[1]
+    cached = _PARTS.get(id(part))
+    if cached is not None:
+        return cached[1]
     text = _text(part)
     fragment = orjson.Fragment(text)
     _PARTS.put(id(part), (part, fragment), _BYTES_PER_CHARACTER * len(text))
@@ -197,21 +193,18 @@ def _text(part: tuple[BaseModel, ...]) -> bytes:
 
 
 def _fragment(part: Any) -> orjson.Fragment:
-    """Smaller parts that few pods have, such as volume claims."""
     if isinstance(part, BaseModel):
         return orjson.Fragment(encode(part))
-    raise TypeError(f"{type(part).__name__} is no part of a pod")
+    raise TypeError(f"cannot encode {type(part).__name__} as a part of a pod")
 
 
 def _counted_pod(item: HeldPod, pod: Pod) -> Pod:
-    """The state by which a held pod counts for estimation; `pod` is its newest one."""
     counted = {"labels": item.counted_labels, "annotations": item.counted_annotations}
     update = {name: value for name, value in counted.items() if value is not None}
     return pod.model_copy(update=update) if update else pod
 
 
 def _metric_values(metric: NodeMetric) -> dict[str, Any]:
-    """A metric as `orjson` takes it, with `_values` for what is left; absent optionals left out."""
     values = {name: value for name, value in metric.__dict__.items() if value is not None}
     values["pods"] = [
         {
@@ -228,4 +221,4 @@ def _metric_values(metric: NodeMetric) -> dict[str, Any]:
 def _values(part: Any) -> dict[str, Any]:
     if isinstance(part, BaseModel):
         return {name: value for name, value in part.__dict__.items() if value is not None}
-    raise TypeError(f"{type(part).__name__} is no part of a node")
+    raise TypeError(f"cannot encode {type(part).__name__} as a part of a node")

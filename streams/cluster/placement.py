@@ -1,14 +1,16 @@
-"""Requests in, decisions out: place, reserve, wait, try again.
+"""Places the pods of one cluster: scheduling requests in, placement decisions out.
 
-A request is tried when it arrives, unless pods of its kind wait already; then it shares their
-result. A request that comes before the first tick of the clock is kept until then, because a
-decision has a time. A pod that cannot be placed waits (see `pending`) and is tried again at clock
-ticks, as far as the budget of a tick allows. A decision takes its room at once, so
-two requests never see the same room. The room is given back when the binding fails, when the pod
-goes, or when the reservation expires without confirmation. A request ends without a node when it is
-withdrawn, when its pod goes, and when a binding finds that the pod has gone: the record that says
-so may have come before the request. A pod that replaces a migrating pod gets the room that
-migrations hold for it.
+- A request is tried when it arrives, unless pods of its kind wait already: then it joins their group.
+- A request that arrives before the first clock tick is deferred, because a decision needs a time.
+- If no node accepts the pod, the request waits (see `pending`). It is retried after changes of nodes
+  and at clock ticks; a budget limits the attempts of one record or tick.
+- A decision reserves room on the node immediately, so two pods never get the same room. The
+  reservation ends when the binding fails, when the pod is gone, or when nobody confirms it in time.
+- A request is withdrawn when its producer asks for it or when the pod is gone. The outcome of a
+  binding may be the first record to report that the pod is gone.
+- A pod that replaces a migrating pod gets the room that the migration holds for it.
+
+An opening is a change of a node after which it may accept more pods.
 """
 
 import heapq
@@ -34,34 +36,33 @@ from streams.placement.pending import (
     REPORTS_PER_ATTEMPT_MAX,
     KindGroup,
     PendingRequests,
-    Waiting,
+    WaitingRequest,
     backoff_ms,
 )
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
-from streams.placement.reservations import Reservations, preferred
-from streams.placement.unplaceable import unplaceable
+from streams.placement.reservations import Reservations, choose_row
+from streams.placement.unplaceable import find_obstacle
 from streams.pods.held import Held
 from streams.pods.kind import Kind, kind_of, share_parts
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Units of work that one tick may spend on pods that wait; one is at most a fifth of a millisecond.
-#: A decision takes one, as does another attempt for the same kind of pods.
+#: Budget of one tick. A unit takes at most a fifth of a millisecond; a decision, or another attempt
+#: for the same kind of pods, costs one unit.
 UNITS_PER_TICK_MAX = 750
-#: The same of one record that lets a node take more.
+#: Budget of one record that has an opening.
 UNITS_PER_RECORD_MAX = 30
-#: With more kinds that wait than this, they are tried at ticks only: to ask about one node takes up
-#: to 10 us a kind.
+#: With more waiting groups than this, openings are used at ticks only: checking one node takes up to
+#: 10 us per group.
 KINDS_AT_ONCE_MAX = 200
-#: Shares of a tick's budget that are kept for what comes next: after reservations that end, after
-#: requests from before the first tick.
-_EXPIRIES_LEAVE, _UNSEEN_LEAVE = 3 / 4, 1 / 2
+#: Shares of a tick's budget that are left after expired reservations, and after deferred requests.
+_LEFT_BY_EXPIRIES, _LEFT_BY_DEFERRED = 3 / 4, 1 / 2
 
 
 class Placement:
-    """Decides for the pods of one cluster."""
+    """Requests, reservations and decisions of one cluster."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Placement:
         self.inventory, self.placer, self.migrations = inventory, placer, migrations
         self.pending = PendingRequests()
         self.changed_requests: dict[str, None] = {}
-        """Rows of table `pending_requests` to write, by pod uid."""
+        """Pod uids whose rows in table `pending_requests` must be written (an ordered set)."""
         self.reservations = Reservations(inventory)
         self.excluded_requests = ExcludedRequests(
             exclusions, placer, self.pending, self.changed_requests
@@ -81,49 +82,49 @@ class Placement:
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def policy_changed(self) -> None:
-        """What the inventory's policy says about those that wait is open."""
-        self.pending.open_groups()
+    def apply_policy(self) -> None:
+        """Make all waiting groups due, after the policy has changed."""
+        self.pending.invalidate_groups()
         now_ms = self.inventory.now_ms
         for uid in self.pending.shorten_backoffs(self.inventory.policy, now_ms):
             self.changed_requests[uid] = None
 
-    def request(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage] | Refusal:
-        """A pod wants a node, or does not want one any more."""
+    def handle_request(
+        self, request: SchedulingRequest, cause: Cause
+    ) -> list[OutputMessage] | Refusal:
+        """Place the pod, let it wait, or withdraw its earlier request."""
         uid = request.pod.uid
         if request.withdrawn:
-            return self.gone(uid, cause, "the request was withdrawn")
+            return self.withdraw(uid, cause, "the request was withdrawn")
         if self.inventory.held(uid) is not None:
-            # A decision for this pod is under way or has become a fact already.
-            return []
-        if self.inventory.context.begun and not self.pending.unseen:
-            return self._judge(request, cause)
-        full = self.pending.full(uid, self.inventory.policy.max_pending_requests)
-        if full is not None:
-            return Refusal("limit", full)
+            return []  # the pod already has a reservation or runs on a node
+        if self.inventory.context.begun and not self.pending.deferred:
+            return self._handle_new(request, cause)
+        limit_reached = self.pending.check_limit(uid, self.inventory.policy.max_pending_requests)
+        if limit_reached is not None:
+            return Refusal("limit", limit_reached)
         kind = kind_of(request.pod)
-        self.pending.keep(self.pending.arrive(request, kind, self.inventory.numbers.sequence))
+        self.pending.defer(
+            self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
+        )
         self.changed_requests[uid] = None
         decisions: list[OutputMessage] = []
-        # Two for one, so that a backlog shrinks whatever arrives.
+        # Two deferred requests for each new one, so that the backlog shrinks under load.
         for _ in range(2 * self.inventory.context.begun):
-            kept = self.pending.take_unseen()
-            if kept is not None:
-                decisions += self._judge_kept(kept, cause)
+            deferred = self.pending.take_deferred()
+            if deferred is not None:
+                decisions += self._handle_deferred(deferred, cause)
         return decisions
 
-    def outcome(self, outcome: CommandOutcome, cause: Cause) -> list[OutputMessage]:
-        """The outcome of a binding.
-
-        A pod that is gone never comes back under its uid, so its request ends with any outcome that
-        says so, also with that of an earlier decision.
-        """
+    def handle_outcome(self, outcome: CommandOutcome, cause: Cause) -> list[OutputMessage]:
+        """Confirm the reservation of a binding, or release it and let the pod wait."""
         if outcome.pod_gone:
-            return self.gone(outcome.pod.uid, cause, "the pod is not there any more")
-        found = self.inventory.held(outcome.pod.uid)
-        if outcome.command != "bind" or found is None:
+            # A uid is never used again, so this holds even if the outcome is of an older decision.
+            return self.withdraw(outcome.pod.uid, cause, "the pod no longer exists")
+        node_and_held = self.inventory.held(outcome.pod.uid)
+        if outcome.command != "bind" or node_and_held is None:
             return []
-        node, held = found
+        node, held = node_and_held
         if held.decision_id != outcome.command_id or held.expires_at_ms is None:
             return []
         if outcome.result == "done":
@@ -132,71 +133,79 @@ class Placement:
         self.inventory.release(outcome.pod.uid)
         if outcome.result == "dry":
             return []
-        why = f"binding to {node.name} came to nothing: {outcome.result}"
-        return self._again(held, cause, f"{why}, {outcome.reason}" if outcome.reason else why)
+        problem = f"binding to {node.name} {outcome.result}"
+        if outcome.reason:
+            problem += f": {outcome.reason}"
+        return self._retry_after_backoff(held, cause, problem)
 
-    def gone(self, uid: str, cause: Cause, why: str) -> list[OutputMessage]:
-        """A pod does not want a node any more; a reservation for it is given up."""
-        waiting = self._forget(uid)
+    def withdraw(self, uid: str, cause: Cause, reason: str) -> list[OutputMessage]:
+        """End a pod's request, or release its reservation if it has one."""
+        waiting = self._remove_waiting(uid)
         if waiting is not None:
-            return self._ended(cause, waiting.request.pod, why)
-        found = self.inventory.held(uid)
-        if found is not None and found[1].expires_at_ms is not None:
-            self.inventory.release(uid)
-            # Of room that another scheduler holds nothing was decided.
-            if found[1].decision_id is not None:
-                return self._ended(cause, found[1].pod, why, found[0].name)
-        return []
+            return self._report_withdrawn(cause, waiting.request.pod, reason)
+        node_and_held = self.inventory.held(uid)
+        if node_and_held is None or node_and_held[1].expires_at_ms is None:
+            return []
+        node, held = node_and_held
+        self.inventory.release(uid)
+        if held.decision_id is None:
+            return []  # another scheduler reserved the room
+        return self._report_withdrawn(cause, held.pod, reason, node.name)
 
     def report_rejection(self, pod: Pod, node: str, cause: Cause) -> list[OutputMessage]:
-        """The kubelet did not take a pod that we placed: another scheduler was there first."""
+        """Report that the kubelet rejected a pod that we placed, as pods of other schedulers cause."""
         message = f"the kubelet of {node} rejected the pod: {pod.failure}"
-        return [explain.ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)]
+        return [
+            explain.build_ended(cause, pod, "withdrawn", message, node=node, rejected=pod.failure)
+        ]
 
-    def bound(self, uid: str, node: str, cause: Cause) -> list[OutputMessage]:
-        """A pod was seen on a node; if it still waited for one, another program placed it."""
-        waiting = self._forget(uid)
+    def handle_bound(self, uid: str, node: str, cause: Cause) -> list[OutputMessage]:
+        """End the request of a waiting pod that was bound to a node.
+
+        Another scheduler has bound the pod, or our binding succeeded after its reservation expired.
+        """
+        waiting = self._remove_waiting(uid)
         if waiting is None:
             return []
-        why = f"the pod was bound to {node} without a decision of ours in force"
-        return self._ended(cause, waiting.request.pod, why, node)
+        reason = f"the pod was bound to {node}, where it had no reservation"
+        return self._report_withdrawn(cause, waiting.request.pod, reason, node)
 
-    def listed(self, uid: str, list_id: str) -> None:
-        """A full list of pods names a pod that may be waiting."""
+    def mark_listed(self, uid: str, list_id: str) -> None:
+        """Remember for a waiting pod that a full list of pods contains it."""
         waiting = self.pending.get(uid)
         if waiting is not None:
             waiting.list_id = list_id
             self.changed_requests[uid] = None
 
     def tick(self, cause: Cause, share: float = 1.0) -> list[OutputMessage]:
-        """Time has passed: reservations end, what waits is tried again, for a share of the budget."""
+        """Expire reservations, then handle deferred requests, then retry waiting requests."""
         budget = Budget(int(UNITS_PER_TICK_MAX * share))
-        decisions = self._expire_all(budget, cause)
+        decisions = self._expire_reservations(budget, cause)
         self.note_openings()
         last: Kind | None = None
-        while budget.has_more_than(_UNSEEN_LEAVE):
-            request = self.pending.take_unseen()
+        while budget.has_more_than(_LEFT_BY_DEFERRED):
+            request = self.pending.take_deferred()
             if request is None:
                 break
             kind = kind_of(request.pod)
             budget.spend(self._count_units(kind, last))
             last = kind
-            decisions += self._judge_kept(request, cause)
+            decisions += self._handle_deferred(request, cause)
         self.pending.release_delayed(cause.now_ms)
         if self.inventory.context.paused:
             return decisions
-        decisions += self.excluded_requests.look(self.inventory.policy, budget, cause)
+        decisions += self.excluded_requests.recheck(self.inventory.policy, budget, cause)
         return decisions + self._retry(budget, cause)
 
     def use_openings(self, cause: Cause) -> list[OutputMessage]:
-        """Try the pods that wait, after a record has let a node take more.
+        """Retry waiting pods after a record with openings.
 
-        If few kinds wait, each is asked about the node at once, the first in rank first. Else, and
-        after changes of many nodes, the kinds that this may help are tried at the next tick.
+        With an opening on one node and few waiting groups, the groups are tried on the node at once,
+        in order of rank. Otherwise the groups that the openings may help are retried at the next tick.
         """
         opened = self._take_openings()
         context, pending = self.inventory.context, self.pending
-        if not opened or not pending.kinds:
+        if not opened or not pending.group_count:
             return []
         name, change = next(iter(opened.items()))
         node = self.inventory.nodes.get(name)
@@ -204,7 +213,7 @@ class Placement:
             len(opened) == 1
             and node is not None
             and node.row >= 0
-            and pending.kinds <= KINDS_AT_ONCE_MAX
+            and pending.group_count <= KINDS_AT_ONCE_MAX
             and context.begun
             and not context.paused
             and not pending.has_woken()
@@ -213,10 +222,10 @@ class Placement:
             self._wake(opened)
             return []
         self.inventory.lay_out()
-        return self._try_on(node, change, cause)
+        return self._try_groups_on(node, change, cause)
 
     def note_openings(self) -> None:
-        """Let the next tick try the pods that wait, after what has let nodes take more."""
+        """Let the next tick retry the groups that openings may help."""
         self._wake(self._take_openings())
 
     def _take_openings(self) -> dict[str, int]:
@@ -224,20 +233,20 @@ class Placement:
         return opened
 
     def _wake(self, opened: Mapping[str, int]) -> None:
-        if opened and self.pending.kinds:
-            # Nodes without a place get it before the next attempt, which makes a new version.
+        if opened and self.pending.group_count:
+            # Nodes without a row get one before the next attempt, which makes a new version.
             version = self.inventory.index.version + self.inventory.layout_stale
             self.pending.wake(reduce(or_, opened.values()), version)
 
-    def _try_on(self, node: Node, change: int, cause: Cause) -> list[OutputMessage]:
-        """Try the kinds that a change of one node may help, until it takes no more of them."""
+    def _try_groups_on(self, node: Node, change: int, cause: Cause) -> list[OutputMessage]:
+        """Try groups on one node, until it accepts no more of their pods."""
         decisions: list[OutputMessage] = []
         budget = Budget(UNITS_PER_RECORD_MAX)
-        by_rank = self.pending.opened_by(change)
+        by_rank = self.pending.list_helped_groups(change)
         heapq.heapify(by_rank)
         while by_rank:
             _, group = heapq.heappop(by_rank)
-            refusing = self.placer.find_refusing(group.kind, node.row)
+            refusing = self.placer.find_refusing_filter(group.kind, node.row)
             if refusing is not None:
                 opened_by = group.opened_by | refusing.watches
                 if group.version == NEW or opened_by != group.opened_by:
@@ -254,60 +263,59 @@ class Placement:
 
     # --- attempts -------------------------------------------------------------------------------
 
-    def _judge_kept(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
-        """Decide about a request that was only kept so far."""
+    def _handle_deferred(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
         self.changed_requests[request.pod.uid] = None
-        return self._judge(request, cause)
+        return self._handle_new(request, cause)
 
-    def _judge(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
-        """Decide about a request for the first time."""
+    def _handle_new(self, request: SchedulingRequest, cause: Cause) -> list[OutputMessage]:
         pod = request.pod
-        hopeless = unplaceable(pod)
-        if hopeless is not None:
-            self._forget(pod.uid)
-            return [explain.ended(cause, pod, "refused", hopeless)]
-        full = self.pending.full(pod.uid, self.inventory.policy.max_pending_requests)
-        if full is not None:
-            return [explain.ended(cause, pod, "refused", full)]
+        obstacle = find_obstacle(pod)
+        if obstacle is not None:
+            self._remove_waiting(pod.uid)
+            return [explain.build_ended(cause, pod, "refused", obstacle)]
+        max_requests = self.inventory.policy.max_pending_requests
+        limit_reached = self.pending.check_limit(pod.uid, max_requests)
+        if limit_reached is not None:
+            return [explain.build_ended(cause, pod, "refused", limit_reached)]
         if self.pending.get(pod.uid) is not None:
-            # The row of the request that it replaces must go even if this one is placed at once.
+            # The new request replaces a waiting one, whose row must go even if the pod is placed.
             self.changed_requests[pod.uid] = None
         kind = kind_of(pod)
-        waiting = self.pending.arrive(request, kind, self.inventory.numbers.sequence)
-        behind = self.pending.group(kind) is not None and not self.migrations.awaits(pod)
-        if behind or self.inventory.context.paused:
-            return self._wait(waiting, cause)
+        waiting = self.pending.create_waiting(request, kind, self.inventory.numbers.sequence)
+        group_waits = self.pending.find_group(kind) is not None
+        joins_group = group_waits and not self.migrations.has_room_for(pod)
+        if joins_group or self.inventory.context.paused:
+            return self._join_group_untried(waiting, cause)
         if self.pending.has_woken():
-            return self._wait(waiting, cause, "pods that wait already are tried first")
+            return self._join_group_untried(waiting, cause, "other waiting pods are tried first")
         return self._attempt(waiting, cause)
 
-    def _attempt(self, waiting: Waiting, cause: Cause) -> list[OutputMessage]:
-        ranking, row = self._look(waiting, cause)
+    def _attempt(self, waiting: WaitingRequest, cause: Cause) -> list[OutputMessage]:
+        ranking, row = self._find_node(waiting, cause)
         if row is not None:
             return [self._place(waiting, row, ranking, cause)]
-        self._let_wait(waiting, cause)
-        group = self.pending.group(waiting.kind)
+        self._add_waiting(waiting, cause)
+        group = self.pending.find_group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
-        self._back_off(group, ranking, cause)
-        why = explain.refusals(self.placer, ranking)
-        return [self._report(waiting, group, why, cause)]
+        self._start_backoff(group, ranking, cause)
+        refusals = explain.count_refusals(self.placer, ranking)
+        return [self._report(waiting, group, refusals, cause)]
 
-    def _look(self, waiting: Waiting, cause: Cause) -> tuple[Ranking, int | None]:
-        """The kind's ranking, and a node: where room was held, or the best; None: none."""
-        held = self.migrations.claim(waiting.request.pod, cause)
+    def _find_node(self, waiting: WaitingRequest, cause: Cause) -> tuple[Ranking, int | None]:
+        """Return the kind's ranking and a row: of the node with the pod's room, or the best node."""
+        reserved_node = self.migrations.claim_room(waiting.request.pod, cause)
         ranking = self.placer.rank_to_place(waiting.kind)
-        return ranking, preferred(ranking, self.inventory.nodes.get(held or ""))
+        return ranking, choose_row(ranking, self.inventory.nodes.get(reserved_node or ""))
 
     def _retry(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
-        """Try pods that wait, the first of all kinds first, until no node takes any of them.
+        """Retry waiting pods in order of rank, until no node accepts any of them.
 
-        Where the budget does not do for all, half of it is for kinds that are due longest, one pod of
-        each in turn, so that no number of pods of a high priority keeps the others from ever being
-        tried.
+        Half of the budget is for the groups that are due longest, one pod of each group in turn. So
+        groups of low priority are tried too, no matter how many pods of high priority wait.
         """
         if budget.is_spent:
             return []
-        due = self.pending.due(cause.now_ms)
+        due = self.pending.list_due(cause.now_ms)
         by_rank = [(waiting.rank, group) for waiting, group in due]
         heapq.heapify(by_rank)
         half, last = budget.left // 2, None
@@ -331,25 +339,27 @@ class Placement:
 
     def _retry_first(
         self, group: KindGroup, budget: Budget, decisions: list[OutputMessage], cause: Cause
-    ) -> Waiting | None:
-        """Try the first pod of a group; return the next one, None: there is none or all failed."""
-        waiting = self.pending.next_of(group)
+    ) -> WaitingRequest | None:
+        """Try the first pod of a group; return the next pod, or None if there is none or all failed."""
+        waiting = self.pending.find_first(group)
         if waiting is None:
             return None
-        ranking, row = self._look(waiting, cause)
+        ranking, row = self._find_node(waiting, cause)
         if row is None:
             reports = self._report_failures(group, ranking, cause)
             budget.spend(max(0, len(reports) - 1))
             decisions += reports
             return None
-        self._forget(waiting.request.pod.uid)
+        self._remove_waiting(waiting.request.pod.uid)
         decisions.append(self._place(waiting, row, ranking, cause))
-        self.pending.try_soon(group, cause.now_ms)
-        return self.pending.next_of(group)
+        self.pending.retry_soon(group, cause.now_ms)
+        return self.pending.find_first(group)
 
-    def _place(self, waiting: Waiting, row: int, ranking: Ranking, cause: Cause) -> OutputMessage:
-        """Decide, and take the room at once, on the best node that the owner may go to."""
-        excluded = self.excluded_requests.exclusions.of(waiting.request.pod, cause.now_ms)
+    def _place(
+        self, waiting: WaitingRequest, row: int, ranking: Ranking, cause: Cause
+    ) -> OutputMessage:
+        """Reserve room on a node that is not excluded, and report the decision."""
+        excluded = self.excluded_requests.exclusions.find(waiting.request.pod, cause.now_ms)
         if excluded is not None and row in excluded.rows:
             ranking = self.placer.rank_to_place(waiting.kind, excluded)
             allowed = excluded.best(ranking)
@@ -362,7 +372,7 @@ class Placement:
         expires_at_ms = min(
             cause.now_ms + self.inventory.policy.reservation_seconds * 1000, EPOCH_MS_MAX
         )
-        decision = explain.placed(
+        decision = explain.build_placed(
             cause,
             request.pod,
             row,
@@ -384,117 +394,127 @@ class Placement:
             place=self.inventory.numbers.next_place(),
         )
         self.inventory.hold(self.inventory.index.nodes[row].name, held, first_seen=True)
-        self.reservations.expect_end(held)
+        self.reservations.add(held)
         return decision
 
     # --- waiting --------------------------------------------------------------------------------
 
-    def _wait(self, waiting: Waiting, cause: Cause, note: str = "") -> list[OutputMessage]:
-        """Join the group without an attempt: its result holds for this pod too.
+    def _join_group_untried(
+        self, waiting: WaitingRequest, cause: Cause, note: str = ""
+    ) -> list[OutputMessage]:
+        """Join the group without an attempt.
 
-        Args:
-            waiting: the request.
-            cause: the record.
-            note: why the kind was not tried yet; empty: it was.
+        `note` says why the kind was not tried; without a note, the group's last result is reported.
         """
-        self._let_wait(waiting, cause)
-        group = self.pending.group(waiting.kind)
+        self._add_waiting(waiting, cause)
+        group = self.pending.find_group(waiting.kind)
         assert group is not None  # noqa: S101 - the request has just joined it
         if self.inventory.context.paused:
-            note = "the cluster is paused; the request is kept"
+            note = "the cluster is paused; the pod is placed after it resumes"
         if note:
             waiting.attempt += 1
             pod, attempt = waiting.request.pod, waiting.attempt
-            return [explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=0, note=note)]
+            return [
+                explain.build_waiting(
+                    cause, pod, None, attempt=attempt, retry_after_ms=0, note=note
+                )
+            ]
         ranking = self.placer.rank_to_place(waiting.kind)
-        why = explain.refusals(self.placer, ranking)
-        alone = ranking.best() is None
-        note = "" if alone else "pods of this kind wait already; it waits with them"
-        return [self._report(waiting, group, why, cause, note)]
+        refusals = explain.count_refusals(self.placer, ranking)
+        no_node = ranking.best() is None
+        note = "" if no_node else "pods of this kind wait already; the pod waits with them"
+        return [self._report(waiting, group, refusals, cause, note)]
 
-    def _let_wait(self, waiting: Waiting, cause: Cause) -> None:
+    def _add_waiting(self, waiting: WaitingRequest, cause: Cause) -> None:
         self.pending.add(waiting, cause.now_ms)
         self.changed_requests[waiting.request.pod.uid] = None
 
-    def _forget(self, uid: str) -> Waiting | None:
+    def _remove_waiting(self, uid: str) -> WaitingRequest | None:
         waiting = self.pending.remove(uid)
         if waiting is not None:
             self.changed_requests[uid] = None
         return waiting
 
-    def _back_off(self, group: KindGroup, ranking: Ranking, cause: Cause) -> None:
-        """Begin the back-off, a longer one unless something had changed since the last attempt."""
+    def _start_backoff(self, group: KindGroup, ranking: Ranking, cause: Cause) -> None:
+        # An attempt after a change of nodes does not lengthen the back-off.
         if not group.failures or not self.pending.is_woken(group):
             group.failures += 1
         group.retry_at_ms = cause.now_ms + backoff_ms(self.inventory.policy, group.failures)
         self._note_refusal(group, ranking.opened_by)
 
     def _note_refusal(self, group: KindGroup, opened_by: int) -> None:
-        """Note that no node takes a group as the nodes are now, and what may change that."""
         group.version, group.opened_by = self.inventory.index.version, opened_by
-        self.pending.group_changed(group)
+        self.pending.note_changed(group)
 
     def _report_failures(
         self, group: KindGroup, ranking: Ranking, cause: Cause
     ) -> list[OutputMessage]:
-        """No node takes a group; report it when a back-off is over, and briefly after a change."""
+        """Report a failed attempt: for many pods after a back-off, for one after a change of nodes."""
         woken = self.pending.is_woken(group)
         if woken and cause.now_ms < group.retry_at_ms:
             self._note_refusal(group, ranking.opened_by)
             return []
-        self._back_off(group, ranking, cause)
-        why = explain.refusals(self.placer, ranking)
-        reported = self.pending.first(group, 1 if woken else REPORTS_PER_ATTEMPT_MAX)
-        return [self._report(waiting, group, why, cause) for waiting in reported]
+        self._start_backoff(group, ranking, cause)
+        refusals = explain.count_refusals(self.placer, ranking)
+        reported = self.pending.list_first(group, 1 if woken else REPORTS_PER_ATTEMPT_MAX)
+        return [self._report(waiting, group, refusals, cause) for waiting in reported]
 
     def _report(
-        self, waiting: Waiting, group: KindGroup, why: Refusals, cause: Cause, note: str = ""
+        self,
+        waiting: WaitingRequest,
+        group: KindGroup,
+        refusals: Refusals,
+        cause: Cause,
+        note: str = "",
     ) -> OutputMessage:
         waiting.attempt += 1
         self.changed_requests[waiting.request.pod.uid] = None
-        return explain.waiting(
+        return explain.build_waiting(
             cause,
             waiting.request.pod,
-            why,
+            refusals,
             attempt=waiting.attempt,
             retry_after_ms=max(0, group.retry_at_ms - cause.now_ms),
             note=note,
         )
 
-    def _again(self, held: Held, cause: Cause, why: str) -> list[OutputMessage]:
-        """A reservation failed: the pod waits for its own back-off, then for a node."""
+    def _retry_after_backoff(self, held: Held, cause: Cause, problem: str) -> list[OutputMessage]:
+        """Let a pod whose reservation failed wait for its own back-off."""
         pod = held.pod.model_copy(update={"node": None})
         since_ms = held.requested_at_ms or held.assigned_at_ms
         request = SchedulingRequest(cluster=cause.cluster, pod=pod, requested_at_ms=since_ms)
-        waiting = self.pending.arrive(request, kind_of(pod), self.inventory.numbers.sequence)
+        waiting = self.pending.create_waiting(
+            request, kind_of(pod), self.inventory.numbers.sequence
+        )
         attempt = waiting.attempt = held.attempt + 1
-        alone_ms = backoff_ms(self.inventory.policy, attempt)
-        waiting.not_before_ms = cause.now_ms + alone_ms
-        self._let_wait(waiting, cause)
-        kept = explain.waiting(cause, pod, None, attempt=attempt, retry_after_ms=alone_ms, note=why)
-        return [kept]
+        retry_after_ms = backoff_ms(self.inventory.policy, attempt)
+        waiting.not_before_ms = cause.now_ms + retry_after_ms
+        self._add_waiting(waiting, cause)
+        return [
+            explain.build_waiting(
+                cause, pod, None, attempt=attempt, retry_after_ms=retry_after_ms, note=problem
+            )
+        ]
 
-    def _expire_all(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
-        """Reservations whose time is over, the earliest first; others wait for another tick."""
+    def _expire_reservations(self, budget: Budget, cause: Cause) -> list[OutputMessage]:
         decisions = []
-        for node, held in self.reservations.over(cause.now_ms):
+        for node, held in self.reservations.pop_expired(cause.now_ms):
             budget.spend(2)
             self.inventory.release(held.pod.uid)
-            self._again(held, cause, "")
-            why = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
-            decisions.append(explain.ended(cause, held.pod, "expired", why, node=node.name))
-            if not budget.has_more_than(_EXPIRIES_LEAVE):
+            self._retry_after_backoff(held, cause, "")
+            text = f"the reservation on {node.name} was not confirmed in time; the pod waits again"
+            decisions.append(explain.build_ended(cause, held.pod, "expired", text, node=node.name))
+            if not budget.has_more_than(_LEFT_BY_EXPIRIES):
                 break
         return decisions
 
-    def _ended(
-        self, cause: Cause, pod: Pod, why: str, node: str | None = None
+    def _report_withdrawn(
+        self, cause: Cause, pod: Pod, reason: str, node: str | None = None
     ) -> list[OutputMessage]:
-        """A pod wants no node any more; of a request that was only kept nothing was reported."""
         if not self.inventory.context.begun:
-            return []
-        return [explain.ended(cause, pod, "withdrawn", why, node=node)]
+            return []  # the request was deferred, and nothing was reported about it
+        return [explain.build_ended(cause, pod, "withdrawn", reason, node=node)]
 
     def _count_units(self, kind: Kind, last: Kind | None) -> int:
-        """Units of a budget that an attempt takes: all nodes may have to be ranked for another kind."""
+        # For another kind than the last one, all nodes may have to be ranked.
         return 1 if last is not None and kind.key == last.key else self.placer.count_units(kind)

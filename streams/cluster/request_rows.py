@@ -1,4 +1,4 @@
-"""Rows of requests that wait, and of what is known of their kinds."""
+"""Rows of waiting requests and of their groups."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,12 +7,12 @@ import orjson
 from schemas.storage.rows import PendingRequestRow, WaitingGroupRow
 from streams.cluster.placement import Placement
 from streams.inventory.inventory import Inventory
-from streams.placement.pending import KindGroup, Waiting
+from streams.placement.pending import KindGroup, WaitingRequest
 from streams.pods.kind import kind_of
 from streams.stage.tracked_rows import TrackedRows
 
 
-class RequestRows(TrackedRows[str, Waiting]):
+class RequestRows(TrackedRows[str, WaitingRequest]):
     """Rows of kind `pending_requests` of one cluster, by the uid of the pod."""
 
     def __init__(self, cluster: str, inventory: Inventory, placement: Placement) -> None:
@@ -21,7 +21,6 @@ class RequestRows(TrackedRows[str, Waiting]):
         self.changed = placement.changed_requests
 
     def row(self, key: str) -> PendingRequestRow | None:
-        """The row of a pod's request; None: it does not wait."""
         waiting = self._pending.get(key)
         if waiting is None:
             return None
@@ -37,8 +36,7 @@ class RequestRows(TrackedRows[str, Waiting]):
         )
 
     def take(self, row: PendingRequestRow) -> None:
-        """Take over a row as it was written."""
-        waiting = Waiting(
+        waiting = WaitingRequest(
             row.request,
             kind_of(row.request.pod),
             row.sequence,
@@ -51,18 +49,16 @@ class RequestRows(TrackedRows[str, Waiting]):
         if waiting.attempt:
             self._pending.add(waiting, self._inventory.now_ms)
         else:
-            self._pending.keep(waiting)
+            self._pending.defer(waiting)
 
     def restore(self, rows: Iterable[PendingRequestRow]) -> None:
-        """Take over all rows; while nothing is kept only."""
         super().restore(sorted(rows, key=lambda row: row.sequence))
 
 
 class GroupRows(TrackedRows[str, KindGroup]):
     """Rows of kind `waiting_groups` of one cluster, by the digest of the kind of pods.
 
-    What they are known to have been tried against is a version of the nodes, so they are restored
-    after nodes and requests.
+    Restore them after nodes and requests: a group refers to a version of the nodes.
     """
 
     def __init__(self, cluster: str, inventory: Inventory, placement: Placement) -> None:
@@ -70,23 +66,21 @@ class GroupRows(TrackedRows[str, KindGroup]):
         self._cluster, self._inventory, self._pending = cluster, inventory, placement.pending
 
     def settle(self) -> None:
-        """Note what has changed as written."""
-        self._pending.forget_changed()
+        self._pending.clear_changed_groups()
 
     def changed_rows(self) -> Iterator[tuple[str, bytes | None]]:
-        """Digest and row of what has changed since the last call; None: nothing is known."""
-        for digest, group in self._pending.changed_groups():
+        """Yield digest and row of groups that have changed since the last call; None if the row goes."""
+        for digest, group in self._pending.take_changed_groups():
             yield digest.hex(), self._encode(group)
 
     def restore(self, rows: Iterable[WaitingGroupRow]) -> None:
-        """Take over all rows; while nothing is kept only."""
-        known = list(rows)
-        version = self._inventory.lay_out().version if known else 0
-        for row in known:
+        group_rows = list(rows)
+        version = self._inventory.lay_out().version if group_rows else 0
+        for row in group_rows:
             self._pending.restore_group(row, version)
 
     def _encode(self, group: KindGroup | None) -> bytes | None:
-        """What `encode` makes of a `WaitingGroupRow`: thousands of them may change with one policy."""
+        # Equals `encode` of a `WaitingGroupRow`, but faster: a policy may change thousands of groups.
         if group is None:
             return None
         woken = self._pending.is_woken(group)

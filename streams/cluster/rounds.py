@@ -1,36 +1,30 @@
-"""The record of a round, made from the results of the round.
-
-Bounded, and what is left out is counted.
-"""
+"""The message about a round. Its size is bounded; it counts what it leaves out."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from schemas.base.limits import VALUE_BYTES_MAX
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX
-from streams.rebalance import outcome as made
+from streams.rebalance import outcome as results
 from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 
 _GATE_MAX = 500
-#: Characters of all verdicts on pods in one record: whatever they are, it stays below the longest
-#: value there may be.
+#: Most characters of all verdicts in one message; four bytes per character stay within a record.
 _VERDICTS_CHARACTERS_MAX = VALUE_BYTES_MAX // 4
-#: Characters of a verdict, or of an amount in it, beside its texts.
+#: Characters of a verdict besides its texts, and of an amount in it.
 _VERDICT_CHARACTERS, _AMOUNT_CHARACTERS = 300, 24
 
-#: Id of the migration that a round began for a pod, by the pod's uid.
+#: Ids of the migrations that a round began, by the pod's uid.
 Begun = Mapping[str, str]
-
-
-#: Fields of a part of the record.
+#: Fields of a part of the message.
 Fields = dict[str, Any]
 
 
-def round_record(
-    cause: Cause, outcome: made.RoundOutcome, begun: Begun, *, dry_run: bool
+def build_round(
+    cause: Cause, outcome: results.RoundOutcome, begun: Begun, *, dry_run: bool
 ) -> OutputMessage:
-    """What a round came to."""
+    """Build the message about a round."""
     room = HOT_NODES_MAX
     verdicts = _Verdicts(begun)
     pools = []
@@ -41,9 +35,9 @@ def round_record(
     return _record(cause, gate, pools, dry_run)
 
 
-def no_round(cause: Cause, why: str, *, dry_run: bool) -> OutputMessage:
-    """That a round was due and was not made."""
-    return _record(cause, why, [], dry_run)
+def build_stopped_round(cause: Cause, reason: str, *, dry_run: bool) -> OutputMessage:
+    """Build the message that a round was due and was not made."""
+    return _record(cause, reason, [], dry_run)
 
 
 def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> OutputMessage:
@@ -62,25 +56,24 @@ def _record(cause: Cause, gate: str, pools: list[Fields], dry_run: bool) -> Outp
 
 
 class _Verdicts:
-    """Verdicts on pods, as many as a record has room for."""
+    """Verdicts on pods, as many as fit into one message."""
 
     def __init__(self, begun: Begun) -> None:
         self._begun = begun
         self._room = _VERDICTS_CHARACTERS_MAX
 
-    def of(self, node: made.HotNodeOutcome) -> list[Fields]:
-        """The first of a hot node's."""
-        found = []
-        for each in node.pods[:PODS_PER_NODE_MAX]:
-            verdict = _verdict(each, self._begun)
-            self._room -= _characters(verdict)
+    def of(self, node: results.HotNodeOutcome) -> list[Fields]:
+        verdicts = []
+        for pod in node.pods[:PODS_PER_NODE_MAX]:
+            verdict = _verdict(pod, self._begun)
+            self._room -= _count_characters(verdict)
             if self._room < 0:
                 break
-            found.append(verdict)
-        return found
+            verdicts.append(verdict)
+        return verdicts
 
 
-def _characters(verdict: Fields) -> int:
+def _count_characters(verdict: Fields) -> int:
     texts = (
         *verdict["pod"].values(), verdict["gate"], verdict.get("target", ""), *verdict["usage"],
     )  # fmt: skip
@@ -88,7 +81,7 @@ def _characters(verdict: Fields) -> int:
     return _VERDICT_CHARACTERS + amounts + sum(map(len, texts))
 
 
-def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
+def _pool(pool: results.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
     hot = [_hot(node, verdicts) for node in pool.hot[:room]]
     return {
         "pool": pool.name,
@@ -104,11 +97,11 @@ def _pool(pool: made.PoolOutcome, verdicts: _Verdicts, room: int) -> Fields:
     }
 
 
-def _thresholds(thresholds: made.PoolThresholds) -> Fields:
+def _thresholds(thresholds: results.PoolThresholds) -> Fields:
     maps = (thresholds.low, thresholds.high, thresholds.prod_low, thresholds.prod_high)
     words = []
     if any(percent > PERCENT_MAX for percents in maps for percent in percents.values()):
-        words.append(f"what is above {PERCENT_MAX} % is said as that")
+        words.append(f"thresholds above {PERCENT_MAX} % are shown as {PERCENT_MAX} %")
     words.append(thresholds.source)
     return {
         "low": _percents(thresholds.low),
@@ -119,11 +112,11 @@ def _thresholds(thresholds: made.PoolThresholds) -> Fields:
     }
 
 
-def _percents(percents: made.Percents) -> dict[str, float]:
+def _percents(percents: results.Percents) -> dict[str, float]:
     return {name: min(float(percent), float(PERCENT_MAX)) for name, percent in percents.items()}
 
 
-def _hot(node: made.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
+def _hot(node: results.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
     pods = verdicts.of(node)
     fields = {
         "node": node.name,
@@ -140,11 +133,11 @@ def _hot(node: made.HotNodeOutcome, verdicts: _Verdicts) -> Fields:
         "pods_left_out": node.looked_at - len(pods),
     }
     if node.cost is not None:
-        fields["cost"] = _cost(node.cost)
+        fields["cost"] = _clip(node.cost)
     return fields
 
 
-def _verdict(verdict: made.Verdict, begun: Begun) -> Fields:
+def _verdict(verdict: results.Verdict, begun: Begun) -> Fields:
     pod = verdict.pod
     fields: Fields = {
         "pod": reference_fields(pod),
@@ -157,10 +150,10 @@ def _verdict(verdict: made.Verdict, begun: Begun) -> Fields:
         fields["migration_id"] = begun[pod.uid]
     if verdict.costs is not None:
         names = ("source_before", "source_after", "target_before", "target_after")
-        fields["costs"] = dict(zip(names, map(_cost, verdict.costs), strict=True))
+        fields["costs"] = dict(zip(names, map(_clip, verdict.costs), strict=True))
     return fields
 
 
-def _cost(cost: float) -> float:
-    """Rounding must not make it negative."""
+def _clip(cost: float) -> float:
+    # Rounding errors may make a cost negative.
     return max(0.0, float(cost))

@@ -3,12 +3,9 @@
     records (node-state, pod-lifecycle, scheduling-requests, policies, node-metrics, clock,
              command-outcomes) ──▶ decisions and commands, changed table rows, dead letters
 
-Records are applied one after the other, in the order given; batches only bound how much is made
-durable at once and change nothing in what is decided. A record that is read twice is skipped by its
-offset. A record that cannot be read or applied becomes a dead letter; nothing in a record stops the
-fold.
-
-A defect of loadstream touches one cluster (`streams.cluster.clusters`).
+Records are applied in the order given. Batches only bound how much is made durable at once; they do
+not change decisions. A record that is read twice is skipped by its offset. A record that cannot be read
+or applied becomes a dead letter. An exception affects one cluster only (see `clusters`).
 """
 
 import logging
@@ -26,9 +23,9 @@ from streams.cluster import failures
 from streams.cluster.batch_records import BatchRecord
 from streams.cluster.clusters import Clusters, Recall, no_rows
 from streams.cluster.state import ClusterState
-from streams.cluster.statistics import count_said, figures_of, policy_words
+from streams.cluster.statistics import compute_figures, count_output, describe_policy
 from streams.cluster.tables import read_rows, rows_by_cluster
-from streams.stage.dead_letters import buried, too_long
+from streams.stage.dead_letters import build_dead_letters, too_long
 from streams.stage.records import DamagedTable, InputRecord, OutputRecord, RowChange, StageResult
 from streams.stage.statistics import ClusterFigures, Counts, Figures
 from streams.stage.version import VERSION
@@ -54,16 +51,16 @@ class ClusterStage:
         """Start without clusters.
 
         Args:
-            partition: which one.
-            partitions: how many the input topics have.
-            recall: gives the rows of a cluster that failed; is called only then.
-            version: of loadstream.
-            has_tables: without them no rows are made; all else is the same.
+            partition: number of the partition.
+            partitions: number of partitions of the input topics.
+            recall: returns the rows of a cluster; called after the cluster has failed.
+            version: version of loadstream.
+            has_tables: whether results have rows.
         """
         self.partition = partition
         self.partitions = partitions
         self.counts = Counts()
-        """What was done since `take_counts`: records applied, repeated and refused, decisions."""
+        """Counts of records and decisions since the last `take_counts`."""
         self._has_tables = has_tables
         self._clusters = Clusters(partition, partitions, recall, version, has_tables=has_tables)
         self.positions: dict[str, int] = {}
@@ -73,11 +70,10 @@ class ClusterStage:
 
     @property
     def clusters(self) -> dict[str, ClusterState]:
-        """Clusters of which anything is known and that are not set apart."""
+        """Clusters that have state and are not set apart."""
         return self._clusters.states
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
-        """Apply records in order."""
         start_ms, before = self.now_ms, set(self.clusters)
         names = {*before, *self._clusters.failures.list_apart()}
         batch: list[BatchRecord] = []
@@ -94,19 +90,19 @@ class ClusterStage:
         for entry in batch:
             self._count(entry)
             if entry.refusal is not None:
-                dead.extend(buried(entry.record, entry.refusal))
+                dead.extend(build_dead_letters(entry.record, entry.refusal))
             for output in (*entry.outputs, *entry.notices):
-                unread = too_long(output.record)
-                if unread is None:
+                refusal = too_long(output.record)
+                if refusal is None:
                     outputs.append(output.record)
                 else:
-                    dead.extend(buried(entry.record, unread))
+                    dead.extend(build_dead_letters(entry.record, refusal))
         return StageResult(tuple(outputs), self._with_own_row(rows), tuple(dead))
 
     # --- records ----------------------------------------------------------------------------------
 
     def _read(self, record: InputRecord, names: set[str]) -> BatchRecord:
-        """Decode a record and advance the clock; `names` are the clusters so far."""
+        """Decode a record and advance log time; `names` are the known clusters."""
         entry = BatchRecord(record, dict(self.positions))
         try:
             message = decode(record.topic, record.value)
@@ -139,50 +135,50 @@ class ClusterStage:
         return None
 
     def _check_tick(self, tick: ClockTick, refused_at_ms: int | None) -> Refusal | None:
-        """Refuse a tick of another partition, and one too far ahead of the worker's clock.
+        """Refuse a tick of another partition, or one too far ahead of the worker's clock.
 
-        `refused_at_ms` is the worker's clock, which is known only for ticks that it refused.
+        `refused_at_ms` is the time of the worker's clock if it refused the tick, else None.
         """
         if tick.partition != self.partition:
             return Refusal(
                 "misplaced",
-                f"partition is {tick.partition}; allowed is {self.partition}, in which the tick was found",
+                f"partition is {tick.partition}; expected {self.partition}, where the tick was found",
             )
         if refused_at_ms is None:
             return None
         return check_not_future(tick.now_ms, refused_at_ms, AHEAD_MAX_MS, "now_ms")
 
     def prepare(self) -> bool:
-        """Get clusters ready for their next rounds, a few nodes a call."""
+        """Prepare the next rounds, a few nodes per call; return False if there is nothing to do."""
         return any(map(self._prepare, self.clusters.values()))
 
     def _prepare(self, state: ClusterState) -> bool:
         try:
             return state.rebalancer.prepare()
         except Exception:
-            # The round does all of it, and its tick is contained.
-            logger.exception("cluster %s cannot be prepared for its next round", state.cluster)
+            # The round fails in the same way, and `clusters` handles that.
+            logger.exception("cluster %s: cannot prepare the next round", state.cluster)
             return False
 
-    # --- what there is to see ---------------------------------------------------------------------
+    # --- metrics ----------------------------------------------------------------------------------
 
     def take_counts(self) -> Counts:
-        """What was done since the last call."""
+        """Return the counts since the last call."""
         counts, self.counts = self.counts, Counts()
         return counts
 
     def figures(self) -> Figures:
-        """The clusters as they are now."""
+        """Return figures of all clusters."""
         clusters = tuple(self._figures())
-        nodes = sum(each.nodes for each in clusters)
+        nodes = sum(cluster.nodes for cluster in clusters)
         return Figures(self.now_ms, nodes, clusters, len(self._clusters.failures.list_apart()))
 
     def _figures(self) -> Iterator[ClusterFigures]:
         for name in sorted(self.clusters):
             try:
-                yield figures_of(self.clusters[name])
+                yield compute_figures(self.clusters[name])
             except Exception:
-                logger.exception("the figures of cluster %s are left out", name)
+                logger.exception("cluster %s: cannot compute figures", name)
 
     def _count(self, entry: BatchRecord) -> None:
         refusal = entry.refusal
@@ -195,9 +191,9 @@ class ClusterStage:
         if isinstance(message, PolicyRecord) and refusal is None:
             state = self.clusters.get(message.cluster)
             if state is not None:
-                self.counts.policies[message.cluster] = policy_words(state)
+                self.counts.policies[message.cluster] = describe_policy(state)
         for output in (*entry.outputs, *entry.notices):
-            count_said(self.counts, output.message)
+            count_output(self.counts, output.message)
             if output.waited_s is not None:
                 self.counts.waits_s[output.waited_s] += 1
 
@@ -214,7 +210,7 @@ class ClusterStage:
         return (*rows, RowChange(row_key(self.partition, "", PARTITION), encode(row)))
 
     @classmethod
-    def restored(
+    def restore(
         cls,
         partition: int,
         partitions: int,
@@ -222,7 +218,7 @@ class ClusterStage:
         recall: Recall = no_rows,
         version: str = VERSION,
     ) -> "ClusterStage":
-        """Put a partition together from its rows; the rest as of a new one.
+        """Restore a partition from its rows.
 
         Raises:
             DamagedTable: the partition's own row is missing, or a row cannot be read.

@@ -1,7 +1,7 @@
-"""One cluster: applies records one after the other and decides.
+"""The state of one cluster, which applies records and decides.
 
-The state is a fold: what it is, and what it answers, depends on the records applied and on their
-order alone. A record that cannot be applied is answered with a `Refusal` and changes nothing.
+The state is a fold: state and results depend only on the applied records and their order. A record that
+cannot be applied results in a `Refusal` and changes nothing.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from schemas.messages.requests import SchedulingRequest
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
 from schemas.messages.workloads import DisruptionBudget, WorkloadState
 from schemas.policy import Policy, PolicyError, read_policy
-from streams.cluster.collecting import CollectRelay
+from streams.cluster.collect_relay import CollectRelay
 from streams.cluster.inventory_rows import NodeRows, PodRows
+from streams.cluster.list_cleanup import ListCleanup
 from streams.cluster.placement import Placement
 from streams.cluster.rebalancer import Rebalancer
 from streams.cluster.request_rows import GroupRows, RequestRows
-from streams.cluster.unlisted import Unlisted
 from streams.cluster.usage_rows import FleetUsageRows, PodUsageRows
 from streams.inventory.inventory import Inventory
 from streams.inventory.pod_events import PodChange, observe, pod_change
@@ -43,7 +43,7 @@ from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 from streams.usage.metric import check_amounts, check_capacity
 
-#: Reasons for which a kubelet rejects a pod that does not fit beside the pods it has.
+#: Reasons of a kubelet for rejecting a pod that does not fit on its node.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -64,26 +64,26 @@ PODS_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a record stands, and how far the partition has been read with it."""
+    """Position of a record in its topic and among the partition's inputs."""
 
     topic: str
     partition: int
     offset: int
     offsets: dict[str, int]
-    """Offset applied last of each input topic, this record included."""
+    """Offset of the last applied record of each input topic, including this record."""
 
 
-Answer = Sequence[OutputMessage] | Refusal
+Result = Sequence[OutputMessage] | Refusal
 
 
 class ClusterState:
-    """Everything that is known of one cluster, and its decisions."""
+    """Everything that is known about one cluster."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.policy_record: PolicyRecord | None = None
         self.policy_changed = False
-        """The row of table `cluster_policies` is to be written."""
+        """Whether the row of table `cluster_policies` must be written."""
         self.inventory = Inventory(Policy())
         self.memory = MoveMemory(cluster, self.policy)
         placer = Placer(self.inventory)
@@ -93,7 +93,7 @@ class ClusterState:
         self.rebalancer = Rebalancer(
             cluster, self.inventory, self.memory, self.migrations, exclusions
         )
-        self._unlisted = Unlisted(
+        self._list_cleanup = ListCleanup(
             self.inventory, self.placement, self.migrations, self.memory, self.rebalancer.balancer
         )
         self.inventory_rows: tuple[TrackedRows[Any, Any], ...] = (
@@ -108,24 +108,24 @@ class ClusterState:
             RequestRows(cluster, self.inventory, self.placement),
             GroupRows(cluster, self.inventory, self.placement),
         )
-        self.collect = CollectRelay()
+        self.collect_relay = CollectRelay()
         self.written_row = b""
-        """The cluster's own row as it was written last; empty: it was not."""
-        self._judge_paused()
+        """The cluster's own row as last written; empty if there is none."""
+        self._update_paused()
 
     @property
-    def empty(self) -> bool:
-        """Nothing is known of the cluster that a record could not begin anew."""
+    def is_empty(self) -> bool:
+        """Whether the state equals that of a new cluster."""
         return (
             self.policy_record is None
             and not len(self.placement.pending)
-            and self.inventory.empty
+            and self.inventory.is_empty
             and not any(map(len, self.memory_rows))
         )
 
     @property
     def memory_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
-        """Rows of what is remembered beside nodes, pods and requests."""
+        """All rows besides nodes, pods and requests."""
         return (
             *self.memory.tracked_rows,
             *self.migrations.tracked_rows,
@@ -135,92 +135,79 @@ class ClusterState:
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[Any, Any], ...]:
-        """All rows but the cluster's own and its policy's, in the order in which they are written
-        and restored."""
+        """All rows besides the cluster's own and its policy's, in the order of writing and restoring."""
         return (*self.inventory_rows, *self.memory_rows, *self.request_rows)
 
-    def apply(self, message: Any, position: Position) -> Answer:
-        """Apply one record; answers with the messages that it causes."""
+    def apply(self, message: Any, position: Position) -> Result:
+        """Apply one record; return the messages that it causes, or a refusal."""
         if isinstance(message, ClockTick):
             with self.inventory.numbers.if_asked():
-                answer = self._tick(message, position)
+                result = self._apply_tick(message, position)
             self.placement.note_openings()
         else:
             self.inventory.numbers.begin()
-            answer = self._apply(message, position)
-            if self.inventory.opened and not isinstance(answer, Refusal):
-                answer = [*answer, *self.placement.use_openings(self._cause(position))]
-        said = self.migrations.take()
-        return [*answer, *said] if said and not isinstance(answer, Refusal) else answer
+            result = self._apply(message, position)
+            if self.inventory.opened and not isinstance(result, Refusal):
+                result = [*result, *self.placement.use_openings(self._cause(position))]
+        reports = self.migrations.take_messages()
+        return [*result, *reports] if reports and not isinstance(result, Refusal) else result
 
-    def _apply(self, message: Any, position: Position) -> Answer:
+    def _apply(self, message: Any, position: Position) -> Result:
         match message:
             case NodeMetric():
-                return self._metric(message)
+                return self._apply_metric(message)
             case SchedulingRequest():
-                return self._request(message, position)
+                return self._apply_request(message, position)
             case PodLifecycle():
-                return self._lifecycle(message, position)
+                return self._apply_lifecycle(message, position)
             case NodeState():
-                return self._node(message, position)
+                return self._apply_node(message, position)
             case ListBegin():
                 self.inventory.lists.begin(position.topic, message, self.inventory.numbers.sequence)
                 return []
             case ListEnd():
-                return self._list_end(message, position)
+                return self._apply_list_end(message, position)
             case CommandOutcome():
-                return self._outcome(message, position)
+                return self._apply_outcome(message, position)
             case PolicyRecord():
-                return self._policy(message, position)
+                return self._apply_policy(message, position)
             case MigrationRequest():
-                return self.migrations.request(message, self._cause(position)) or []
-            case WorkloadState():
-                return (
-                    self.migrations.workload(
-                        message, self.inventory.numbers.sequence, self.inventory.now_ms
-                    )
-                    or []
-                )
-            case DisruptionBudget():
-                return self.migrations.budget(message, self.inventory.numbers.sequence) or []
-            case NamespaceState():
-                return self.migrations.namespace(message, self.inventory.numbers.sequence) or []
-            case PriorityClassState():
-                return (
-                    self.migrations.priority_class(message, self.inventory.numbers.sequence) or []
-                )
+                return self.migrations.handle_request(message, self._cause(position)) or []
+            case WorkloadState() | DisruptionBudget() | NamespaceState() | PriorityClassState():
+                sequence, now_ms = self.inventory.numbers.sequence, self.inventory.now_ms
+                return self.migrations.apply_object(message, sequence, now_ms) or []
             case PersistentVolumeState() | PersistentVolumeClaimState():
-                return []  # nothing is decided by them; `unsupported` of a pod says what it requires
-        raise TypeError(f"{type(message).__name__} is no input of the cluster stage")
+                return []  # only producers need these, to set `unsupported` of pods
+        raise TypeError(f"{type(message).__name__} is not an input of the cluster stage")
 
     # --- inputs ---------------------------------------------------------------------------------
 
-    def _metric(self, metric: NodeMetric) -> Answer:
-        wrong = (
-            self._early(metric)
+    def _apply_metric(self, metric: NodeMetric) -> Result:
+        refusal = (
+            self._check_time(metric)
             or check_amounts(metric)
             or check_lifetime_columns(metric)
-            or self._foreign(metric)
+            or self._check_origin(metric)
         )
-        if wrong is not None:
-            # The record's key names the cluster alone.
-            return replace(wrong, reason=f"node {metric.node}: {wrong.reason}")
-        full = None if metric.removed else self._full(metric.node)
-        if full is not None:
-            return full
+        if refusal is not None:
+            # The record's key names only the cluster.
+            return replace(refusal, reason=f"node {metric.node}: {refusal.reason}")
+        refusal = None if metric.removed else self._check_node_limit(metric.node)
+        if refusal is not None:
+            return refusal
         self.inventory.apply_metric(metric)
         if metric.updated_at_ms is not None:
-            self.memory.moves.metric(metric.node, metric.updated_at_ms)
+            self.memory.moves.record_metric(metric.node, metric.updated_at_ms)
         return []
 
-    def _early(self, metric: NodeMetric) -> Refusal | None:
+    def _check_time(self, metric: NodeMetric) -> Refusal | None:
         if metric.updated_at_ms is None or self.now_ms is None:
             return None
         limit_ms = self.policy.metric_future_seconds * 1000
         return check_not_future(metric.updated_at_ms, self.now_ms, limit_ms, "updated_at_ms")
 
-    def _foreign(self, metric: NodeMetric) -> Refusal | None:
-        """Refuse what the node cannot have used, or an earlier node of its name has used."""
+    def _check_origin(self, metric: NodeMetric) -> Refusal | None:
+        """Refuse a metric of an earlier node with the same name, or above the node's capacity."""
         node = self.inventory.nodes.get(metric.node)
         if node is None or node.state is None or self.policy.compat == "koordinator":
             return None
@@ -228,62 +215,63 @@ class ClusterState:
         if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
             return Refusal(
                 "late",
-                f"updated_at_ms is {updated_ms}, before the node was created at {created_ms}: it is "
-                "of another node of its name",
+                f"updated_at_ms is {updated_ms}, before the node was created at {created_ms}: the metric "
+                "belongs to an earlier node with the same name",
             )
         return check_capacity(metric, node.installed)
 
-    def _request(self, request: SchedulingRequest, position: Position) -> Answer:
+    def _apply_request(self, request: SchedulingRequest, position: Position) -> Result:
         cause = self._cause(position)
         if request.withdrawn:
-            self.migrations.withdrawn(request.pod.uid, cause)
-        return self.placement.request(request, cause)
+            self.migrations.handle_withdrawn(request.pod.uid, cause)
+        return self.placement.handle_request(request, cause)
 
-    def _node(self, state: NodeState, position: Position) -> Answer:
-        full = None if state.event == "removed" else self._full(state.node)
-        if full is not None:
-            return full
+    def _apply_node(self, state: NodeState, position: Position) -> Result:
+        refusal = None if state.event == "removed" else self._check_node_limit(state.node)
+        if refusal is not None:
+            return refusal
         self.inventory.apply_node(state)
         if state.event == "removed":
-            self.memory.moves.node_gone(state.node)
-            self.rebalancer.balancer.node_gone(state.node)
-            self.migrations.nodes_gone(self._cause(position))
+            self.memory.moves.remove_node(state.node)
+            self.rebalancer.balancer.remove_node(state.node)
+            self.migrations.handle_nodes_gone(self._cause(position))
         return []
 
-    def _full(self, node: str) -> Refusal | None:
+    def _check_node_limit(self, node: str) -> Refusal | None:
         if node in self.inventory.nodes or len(self.inventory.nodes) < NODES_MAX:
             return None
-        return Refusal("limit", f"node {node} would be one more than {NODES_MAX} in the cluster")
+        return Refusal("limit", f"node {node} exceeds the limit of {NODES_MAX} nodes per cluster")
 
-    def _lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Answer:
+    def _apply_lifecycle(self, lifecycle: PodLifecycle, position: Position) -> Result:
         pod = lifecycle.pod
         change = pod_change(self.inventory, lifecycle)
         if pod.node is not None and not change.over:
-            # Only then it takes room, and a node that was not named before may come with it.
             if change.before is None and len(self.inventory.where) >= PODS_MAX:
-                return Refusal("limit", f"pod {pod.name} would be one more than {PODS_MAX}")
-            full = self._full(pod.node)
-            if full is not None:
-                return full
-        beyond = None if change.over else find_exceeded_limit(pod)
-        if beyond is not None:
-            return Refusal("limit", f"pod {pod.namespace}/{pod.name} is not taken in: {beyond}")
+                text = f"pod {pod.name} exceeds the limit of {PODS_MAX} pods per cluster"
+                return Refusal("limit", text)
+            # The pod may be the first record that names its node.
+            refusal = self._check_node_limit(pod.node)
+            if refusal is not None:
+                return refusal
+        exceeded = None if change.over else find_exceeded_limit(pod)
+        if exceeded is not None:
+            return Refusal("limit", f"pod {pod.namespace}/{pod.name} is refused: {exceeded}")
         cause = self._cause(position)
-        self.migrations.pod_changed(change, cause)
-        decisions = self._settle(lifecycle, change, cause)
+        self.migrations.handle_pod_change(change, cause)
+        decisions = self._update_request(lifecycle, change, cause)
         observe(self.inventory, lifecycle)
         self.memory.pod_changed(
             pod, self.inventory.now_ms, arrived=change.arrived, over=change.over
         )
         return decisions
 
-    def _settle(
+    def _update_request(
         self, lifecycle: PodLifecycle, change: PodChange, cause: Cause
     ) -> list[OutputMessage]:
-        """What a pod's change means for its request."""
+        """End or mark the pod's request after a change of the pod."""
         pod = change.after
         if lifecycle.event == "deleted":
-            return self.placement.gone(pod.uid, cause, "the pod was deleted")
+            return self.placement.withdraw(pod.uid, cause, "the pod was deleted")
         before = change.before
         if (
             pod.node is not None
@@ -294,39 +282,39 @@ class ClusterState:
         ):
             return self.placement.report_rejection(pod, pod.node, cause)
         if change.over:
-            return self.placement.gone(pod.uid, cause, "the pod has finished")
+            return self.placement.withdraw(pod.uid, cause, "the pod has finished")
         if pod.node is not None:
-            return self.placement.bound(pod.uid, pod.node, cause)
+            return self.placement.handle_bound(pod.uid, pod.node, cause)
         list_id = self.inventory.lists.resolve_id("pod-lifecycle", lifecycle.list_id)
         if list_id is not None:
-            self.placement.listed(pod.uid, list_id)
+            self.placement.mark_listed(pod.uid, list_id)
         return []
 
-    def _outcome(self, outcome: CommandOutcome, position: Position) -> Answer:
-        self.migrations.outcome(outcome, self._cause(position))
+    def _apply_outcome(self, outcome: CommandOutcome, position: Position) -> Result:
+        self.migrations.handle_outcome(outcome, self._cause(position))
         if outcome.command == "bind" and outcome.pod_gone:
-            self.migrations.gone(outcome.pod.uid, self._cause(position))
-        found = self.inventory.held(outcome.pod.uid)
-        expected = found is not None and found[1].expires_at_ms is not None
-        decisions = self.placement.outcome(outcome, self._cause(position))
-        now_held = self.inventory.held(outcome.pod.uid)
-        if expected and now_held is not None and now_held[1].expires_at_ms is None:
-            node, held = now_held
-            self.memory.arrived(held.pod, node.name, self.inventory.now_ms)
+            self.migrations.handle_gone(outcome.pod.uid, self._cause(position))
+        before = self.inventory.held(outcome.pod.uid)
+        was_reserved = before is not None and before[1].expires_at_ms is not None
+        decisions = self.placement.handle_outcome(outcome, self._cause(position))
+        after = self.inventory.held(outcome.pod.uid)
+        if was_reserved and after is not None and after[1].expires_at_ms is None:
+            node, held = after
+            self.memory.record_arrival(held.pod, node.name, self.inventory.now_ms)
         return decisions
 
-    def _list_end(self, end: ListEnd, position: Position) -> Answer:
+    def _apply_list_end(self, end: ListEnd, position: Position) -> Result:
         ended = self.inventory.lists.end(position.topic, end)
         if ended is None:
             return []
         list_id, begin = ended
         if position.topic == "node-state":
-            self._unlisted.remove_nodes(self._cause(position))
+            self._list_cleanup.remove_nodes(self._cause(position))
             return []
         self.migrations.end_list(list_id, begin, end.kinds)
-        return self._unlisted.remove_pods(self._cause(position))
+        return self._list_cleanup.remove_pods(self._cause(position))
 
-    def _policy(self, record: PolicyRecord, position: Position) -> Answer:
+    def _apply_policy(self, record: PolicyRecord, position: Position) -> Result:
         try:
             policy = read_policy(record.document, KNOWN)
         except PolicyError as error:
@@ -334,64 +322,60 @@ class ClusterState:
         self.policy_record = record
         self.policy_changed = True
         self.set_policy(policy)
-        return self.collect.relay(policy.collect, self._cause(position))
+        return self.collect_relay.send(policy.collect, self._cause(position))
 
-    def _tick(self, tick: ClockTick, position: Position) -> Answer:
+    def _apply_tick(self, tick: ClockTick, position: Position) -> Result:
         passed_ms = 0 if self.now_ms is None else max(0, tick.now_ms - self.now_ms)
         self.advance(tick.now_ms)
         cause = self._cause(position)
         self.inventory.renew_fleet()
-        self._unlisted.remove_nodes(cause)
-        gone = self._unlisted.remove_pods(cause)
+        self._list_cleanup.remove_nodes(cause)
+        gone = self._list_cleanup.remove_pods(cause)
         self.inventory.forget_gone()
         outcomes = self.memory.tick(tick.now_ms, cause.as_of)
-        # Pods that wait come before pods that would rather be elsewhere.
-        share = 0.5 if self.rebalancer.takes_long(tick.now_ms) else 1.0
+        # Waiting pods are placed before a round moves other pods.
+        share = 0.5 if self.rebalancer.is_large_round_due(tick.now_ms) else 1.0
         decisions = self.placement.tick(cause, share)
         rounds = self.rebalancer.tick(cause)
         self.migrations.tick(cause, passed_ms)
         collect = []
         if self.policy_record is not None:
-            collect = self.collect.tick(self.policy.collect, cause)
+            collect = self.collect_relay.tick(self.policy.collect, cause)
         return [*gone, *decisions, *rounds, *outcomes, *collect]
 
     # --- state ----------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
-        """By which the cluster decides."""
         return self.inventory.policy
 
     @property
     def now_ms(self) -> int | None:
-        """The log's time; None before its first tick."""
+        """Log time; None before the first clock tick."""
         context = self.inventory.context
         return context.now_ms if context.begun else None
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy from now on; the same policy costs nothing."""
+        """Apply a policy; an unchanged policy costs nothing."""
         if policy.digest != self.policy.digest:
             self.inventory.set_policy(policy)
-            self.placement.policy_changed()
+            self.placement.apply_policy()
             self.memory.set_policy(policy, self.inventory.now_ms)
             self.migrations.set_policy(policy)
             self.rebalancer.set_policy(policy)
-        self._judge_paused()
+        self._update_paused()
 
     def advance(self, now_ms: int) -> None:
-        """It is later now."""
+        """Set log time, without any decision."""
         self.inventory.advance(now_ms)
-        self._judge_paused()
+        self._update_paused()
 
     def skip_to(self, now_ms: int) -> None:
-        """It is later now, and nothing is decided.
-
-        As if the state had been put together from its rows now.
-        """
+        """Set log time after a failed tick, as restoring the state at that time would."""
         self.advance(now_ms)
         self.placement.pending.release_delayed(now_ms)
 
-    def _judge_paused(self) -> None:
+    def _update_paused(self) -> None:
         paused = self.policy_record is not None and self.policy_record.paused
         if paused != self.inventory.context.paused:
             self.inventory.pause(paused)

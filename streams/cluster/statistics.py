@@ -1,7 +1,6 @@
-"""Clusters in figures, for metrics: what they said, how many nodes are unknown or hot, who waits.
+"""Figures and counts of clusters, for metrics.
 
-Walks over the nodes once, which takes about two milliseconds for 5,000 of them: for a look every
-few seconds, not for every batch.
+Computing the figures takes about two milliseconds for 5,000 nodes, so it is not done for every batch.
 """
 
 from typing import Any
@@ -9,26 +8,25 @@ from typing import Any
 from schemas.messages.migrations import LIVE
 from schemas.messages.moves import MOVE_COUNTS
 from streams.cluster.state import ClusterState
-from streams.migration.registry import live
+from streams.migration.registry import is_live
 from streams.stage.records import OutputMessage
 from streams.stage.statistics import ClusterFigures, Counts
 
-#: Class of reason of a decision that needs none: placed, withdrawn, expired.
+#: The pod was placed or withdrawn, or its reservation expired.
 NO_REASON = "none"
-#: Refused whatever nodes there are: what the pod needs is not supported, or too many wait already.
+#: The pod was refused: it needs something unsupported, or too many requests wait.
 UNPLACEABLE = "unplaceable"
-#: Withdrawn because the kubelet of its node rejected it after its binding.
+#: The kubelet rejected the pod after its binding.
 REJECTED = "rejected"
-#: Waiting though no filter refused a node: there are none, the cluster is paused, or a binding
-#: failed.
+#: The pod waits though no filter refused a node: there are no nodes, the cluster is paused, or a
+#: binding failed.
 POSTPONED = "postponed"
 
 
-def reason_class(decision: dict[str, Any]) -> str:
-    """Why a pod has no node, as one of few words: the filter that refused most nodes, or one of
-    above.
+def classify_reason(decision: dict[str, Any]) -> str:
+    """Return a label for the reason of a decision: the filter that refused most nodes, or one of above.
 
-    Of filters that refused as many, the first by name.
+    Among filters that refused equally many nodes, the first by name is returned.
     """
     if decision["outcome"] == "refused":
         return UNPLACEABLE
@@ -42,21 +40,20 @@ def reason_class(decision: dict[str, Any]) -> str:
     return min(refused_by.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def round_class(made: dict[str, Any]) -> str:
-    """What a round came to, as one of few words."""
-    if made["gate"]:
+def classify_round(fields: dict[str, Any]) -> str:
+    """Return a label for the result of a round."""
+    if fields["gate"]:
         return "stopped"
-    if any(pool["leaving"] for pool in made["pools"]):
+    if any(pool["leaving"] for pool in fields["pools"]):
         return "moves"
-    return "hot" if any(pool["hot"] for pool in made["pools"]) else "calm"
+    return "hot" if any(pool["hot"] for pool in fields["pools"]) else "calm"
 
 
-def count_said(counts: Counts, message: OutputMessage) -> None:
-    """Count what a cluster has said."""
+def count_output(counts: Counts, message: OutputMessage) -> None:
     fields = message.fields
     match message.topic, fields.get("kind"):
         case "placement-decisions", _:
-            counts.decided[fields["outcome"], reason_class(fields)] += 1
+            counts.decided[fields["outcome"], classify_reason(fields)] += 1
         case "eviction-commands", _:
             mode = "observe" if fields["dry_run"] else "enforce"
             counts.commands[fields["cluster"], fields["trigger"], mode] += 1
@@ -65,22 +62,21 @@ def count_said(counts: Counts, message: OutputMessage) -> None:
                 reason = fields["reason"] or "Complete"
                 counts.migrations[fields["cluster"], fields["phase"], reason] += 1
         case "status", "round":
-            counts.rounds[round_class(fields)] += 1
+            counts.rounds[classify_round(fields)] += 1
         case "status", "move":
             for name in MOVE_COUNTS:
                 if name == "all" or fields.get(name):
                     counts.moves[fields["cluster"], name] += 1
 
 
-def policy_words(state: ClusterState) -> str:
-    """The policy of a cluster in a few words."""
+def describe_policy(state: ClusterState) -> str:
     record = state.policy_record
     paused = ", paused" if record is not None and record.paused else ""
     return f"{state.policy.digest} ({state.policy.mode}{paused})"
 
 
-def figures_of(state: ClusterState) -> ClusterFigures:
-    """One cluster as it is now."""
+def compute_figures(state: ClusterState) -> ClusterFigures:
+    """Return the figures of one cluster."""
     now_ms = state.now_ms
     nodes = stale = estimated = 0
     newest_ms: int | None = None
@@ -92,11 +88,11 @@ def figures_of(state: ClusterState) -> ClusterFigures:
             nodes += 1
             expired = node.usage.is_expired(state.inventory.now_ms)
             stale += expired
-            # Not `node.missing`: after a start nodes have no places until something is decided.
+            # Not `node.missing`: after a start nodes have no rows until something is decided.
             estimated += bool(state.inventory.freshness.find_missing(node, fresh=not expired))
     age_ms = None
     if now_ms is not None and newest_ms is not None:
-        # A metric may be ahead of the log's time by as much as the policy allows.
+        # A metric may be ahead of log time by as much as the policy allows.
         age_ms = max(0, now_ms - newest_ms)
     return ClusterFigures(
         cluster=state.cluster,
@@ -105,7 +101,7 @@ def figures_of(state: ClusterState) -> ClusterFigures:
         pods=len(state.inventory.where),
         pending_requests=len(state.placement.pending),
         hot_nodes=state.rebalancer.balancer.hot_nodes,
-        migrations=sum(map(live, state.migrations.lifecycle.registry)),
+        migrations=sum(map(is_live, state.migrations.lifecycle.registry)),
         nodes_by_estimates=estimated,
         newest_metric_age_ms=age_ms,
     )

@@ -1,8 +1,6 @@
-"""State of a cluster to table rows and back.
+"""Converts the state of a cluster to table rows and back.
 
-Rows are packed snapshots: one a node, one a node's pods, one a waiting request, one a cluster. A
-state that is put together from its rows goes on exactly as the one that they were made from: the
-same records give the same decisions, byte for byte.
+A restored state makes the same decisions from the same records as the original state, byte for byte.
 """
 
 from collections import defaultdict
@@ -23,25 +21,29 @@ RowsByKind = dict[str, list[tuple[str, bytes]]]
 
 
 def rows_by_cluster(rows: Iterable[tuple[str, bytes]]) -> dict[str, RowsByKind]:
-    """The rows of each cluster, by their keys; raises DamagedTable."""
-    found: dict[str, RowsByKind] = defaultdict(lambda: defaultdict(list))
+    """Return the rows of each cluster by kind.
+
+    Raises:
+        DamagedTable: a key cannot be read.
+    """
+    by_cluster: dict[str, RowsByKind] = defaultdict(lambda: defaultdict(list))
     for key, value in rows:
         try:
             _, cluster, kind, _ = parse_row_key(key)
         except ValueError as error:
             raise DamagedTable(key, str(error)) from None
-        found[cluster][kind].append((key, value))
-    return found
+        by_cluster[cluster][kind].append((key, value))
+    return by_cluster
 
 
 def read_rows(rows: RowsByKind, kind: str) -> Iterator[Any]:
-    """The rows of a kind, each read when it is its turn: all at once would take twice the memory."""
+    """Decode the rows of a kind one by one: all at once would take twice the memory."""
     for key, value in rows.get(kind, ()):
         yield read_row(key, value)
 
 
 def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
-    """Rows of a cluster of this partition that have changed since the last call."""
+    """Yield the rows of a cluster that have changed since the last call."""
     key = partial(row_key, partition, state.cluster)
     for tracked in state.tracked_rows:
         for name, row in tracked.changed_rows():
@@ -57,7 +59,7 @@ def changed_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
 
 
 def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
-    """Rows of an empty cluster that is forgotten: nothing is left of it."""
+    """Yield the deletions of the last rows of an empty cluster."""
     state.inventory.forget_metrics()
     yield from changed_rows(state, partition)
     for kind in ("fleet_usage", "migration_state", "clusters"):
@@ -65,19 +67,19 @@ def last_rows(state: ClusterState, partition: int) -> Iterator[RowChange]:
 
 
 def settle(state: ClusterState) -> None:
-    """Where rows are not kept: note all that has changed as written, and make no rows of it."""
+    """Mark all changes as written, if rows are not kept."""
     state.policy_changed = False
     for tracked in state.tracked_rows:
         tracked.settle()
 
 
 def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
-    """Put a cluster's state together.
+    """Restore the state of a cluster.
 
     Args:
-        cluster: its name.
-        now_ms: the log's time; none: before its clock ticked first.
-        rows: all rows of the cluster, its own one among them.
+        cluster: name of the cluster.
+        now_ms: log time; None before the first clock tick.
+        rows: all rows of the cluster, including its own row.
 
     Raises:
         DamagedTable: a row cannot be read.
@@ -99,12 +101,12 @@ def restore(cluster: str, now_ms: int | None, rows: RowsByKind) -> ClusterState:
         state.advance(now_ms)
     for tracked in state.memory_rows:
         tracked.restore(read_rows(rows, tracked.kind))
-    state.rebalancer.restored(own.last_round_at_ms, own.round_ticks_ahead, own.hot_nodes)
-    state.collect.at_ms = own.collect_relayed_at_ms
+    state.rebalancer.restore(own.last_round_at_ms, own.round_ticks_ahead, own.hot_nodes)
+    state.collect_relay.sent_at_ms = own.collect_relayed_at_ms
     for tracked in state.request_rows:
         tracked.restore(read_rows(rows, tracked.kind))
     state.placement.pending.sequence = own.requests_seen
-    # What was restored later may have touched what was restored before.
+    # Restoring later rows may have changed nodes and pods that were restored before.
     for tracked in state.inventory_rows:
         tracked.changed.clear()
     inventory.opened.clear()
@@ -119,7 +121,7 @@ def _cluster_row(state: ClusterState) -> ClusterRow:
         lists=dict(state.inventory.lists.begun),
         endings=dict(state.inventory.lists.ending),
         last_round_at_ms=state.rebalancer.last_round_ms,
-        round_ticks_ahead=state.rebalancer.ticks_ahead,
+        round_ticks_ahead=state.rebalancer.preparation_ticks,
         hot_nodes=state.rebalancer.balancer.hot_nodes,
-        collect_relayed_at_ms=state.collect.at_ms,
+        collect_relayed_at_ms=state.collect_relay.sent_at_ms,
     )

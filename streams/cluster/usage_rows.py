@@ -1,4 +1,4 @@
-"""Rows of usage of pods over their lifetimes, and of what the pods of a cluster use of their requests."""
+"""Rows of usage per pod over its lifetime, and of the usage of all pods of the cluster."""
 
 from collections.abc import Iterable
 
@@ -13,8 +13,8 @@ from streams.stage.tracked_rows import TrackedRows
 class PodUsageRows(TrackedRows[str, PodUsageRow]):
     """Rows of kind `pod_usage` of one cluster, by node.
 
-    A row is written when a metric has extended the lifetimes, once in a window: with all pods of the
-    node, and with those that have gone since the window before.
+    A row is written when a metric has extended the lifetimes, once per window. It has all pods of the
+    node, and the pods that have gone since the window before.
     """
 
     def __init__(self, cluster: str, inventory: Inventory) -> None:
@@ -23,7 +23,7 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
         self.changed = inventory.changed_lifetimes
 
     def row(self, key: str) -> PodUsageRow | None:
-        """Return the row of a node; None: no metric has extended its lifetimes."""
+        """Return the row of a node; None before a metric has extended its lifetimes."""
         node = self._inventory.nodes.get(key)
         statistics = None if node is None else node.statistics
         if statistics is None or statistics.extended_at_ms is None:
@@ -31,9 +31,9 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
         uids = sorted(uid for uid in statistics.lifetimes if uid != SYSTEM)
         keys = [*uids, *([SYSTEM] if SYSTEM in statistics.lifetimes else [])]
         lifetimes = [statistics.lifetimes[key] for key in keys]
-        usages = [each.usage for each in lifetimes]
-        # Of all of them, or of none.
-        recents = [each.recent for each in lifetimes if each.recent]
+        usages = [lifetime.usage for lifetime in lifetimes]
+        # Either all lifetimes have recent usage, or none has.
+        recents = [lifetime.recent for lifetime in lifetimes if lifetime.recent]
         return PodUsageRow(
             cluster=self._cluster,
             node=key,
@@ -41,7 +41,7 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
             whole=statistics.whole,
             reported=statistics.reported,
             uids=tuple(uids),
-            minutes=tuple(each.minutes for each in lifetimes),
+            minutes=tuple(lifetime.minutes for lifetime in lifetimes),
             usage={
                 name: UsageColumns(
                     mean=tuple(usage[2 * index] for usage in usages),
@@ -55,26 +55,26 @@ class PodUsageRows(TrackedRows[str, PodUsageRow]):
         )
 
     def take(self, row: PodUsageRow) -> None:
-        """Take over a row, unless the policy uses other resources."""
+        """Restore a row, unless the policy uses other resources now."""
         node = self._inventory.nodes.get(row.node)
         statistics = None if node is None else node.statistics
         if node is None or statistics is None or set(row.usage) != set(statistics.fleet.resources):
             return
         columns = [row.usage[name] for name in statistics.fleet.resources]
-        usages = [part for each in columns for part in (each.mean, each.deviation)]
+        usages = [values for column in columns for values in (column.mean, column.deviation)]
         recents = [
-            part
-            for each in columns
-            if each.recent
-            for part in (each.recent, each.recent_root, each.lasting_ppm)
+            values
+            for column in columns
+            if column.recent
+            for values in (column.recent, column.recent_root, column.lasting_ppm)
         ]
         lifetimes = {
             key: Lifetime(
-                row.minutes[place],
-                tuple([part[place] for part in usages]),
-                tuple([part[place] for part in recents]),
+                row.minutes[index],
+                tuple([values[index] for values in usages]),
+                tuple([values[index] for values in recents]),
             )
-            for place, key in enumerate([*row.uids, SYSTEM][: len(row.minutes)])
+            for index, key in enumerate([*row.uids, SYSTEM][: len(row.minutes)])
         }
         statistics.restore(
             node.held.values(),
@@ -93,7 +93,7 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
         self._cluster, self._inventory = cluster, inventory
 
     def row(self, key: str) -> FleetUsageRow | None:
-        """Return the row; None: the figures are priors, or no plugin uses them."""
+        """Return the row; None if the figures are priors, or if no plugin uses them."""
         fleet = self._inventory.fleet
         if fleet is None or fleet.renewed_at_ms is None:
             return None
@@ -104,19 +104,16 @@ class FleetUsageRows(TrackedRows[str, FleetUsageRow]):
         )
 
     def note_changed(self) -> None:
-        """The row, if it has changed since the last call."""
         if self._inventory.fleet_changed:
             self.changed[""] = None
         self._inventory.fleet_changed = False
 
     def take(self, row: FleetUsageRow) -> None:
-        """Take over the row as it was written."""
         fleet = self._inventory.fleet
         if fleet is not None:
             fleet.figures = decode_fleet_usage(row.resources, fleet.args)
             fleet.renewed_at_ms = row.renewed_at_ms
 
     def restore(self, rows: Iterable[FleetUsageRow]) -> None:
-        """Take over the row; while nothing is kept only."""
         super().restore(rows)
         self._inventory.fleet_changed = False

@@ -25,7 +25,7 @@ class Freshness:
         self._expected: dict[str, int] = {}
         """Time of the valid entry of each node; others in the heap are void."""
 
-    def judge_anew(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
+    def apply_policy(self, *, filtered: bool, scored: bool, at_risk: tuple[str, ...]) -> None:
         """Start again under another policy.
 
         Args:

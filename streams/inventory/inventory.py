@@ -119,22 +119,22 @@ class Inventory:
         """The longest window of means."""
         if parts != self._policy_parts:
             self._policy_parts = parts
-            self._judge_anew(policy)
+            self._apply_policy(policy)
 
-    def _judge_anew(self, policy: Policy) -> None:
+    def _apply_policy(self, policy: Policy) -> None:
         self.estimator = Estimator(policy.load_aware, policy.compat)
         self.in_force = compute_filter_thresholds(policy, self.history, self.now_ms)
         """Thresholds of the filter as they are now."""
         self.estimator.thresholds = self.in_force.thresholds
         by_risk = policy.plugins.scores(OVERUTILIZATION_RISK)
-        self.freshness.judge_anew(
+        self.freshness.apply_policy(
             filtered=policy.plugins.filters(LOAD_AWARE),
             scored=policy.plugins.scores(LOAD_AWARE),
             at_risk=tuple(each.name for each in policy.overutilization_risk.resources)
             if by_risk
             else (),
         )
-        self.index.judge_anew(self.nodes.values())
+        self.index.apply_policy(self.nodes.values())
         self._set_fleet(policy)
         for node in self.nodes.values():
             if node.set_estimator(self.estimator):
@@ -307,7 +307,7 @@ class Inventory:
             self._forget_metric(name)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Nothing is left but old metrics of nodes that Kubernetes has not named."""
         return not (self.where or self.lists.begun or self.lists.ending or self.cordoned) and all(
             node.state is None and node.usage.is_expired(self.now_ms)

@@ -35,7 +35,7 @@ class Change:
 class NodeWatcher(Protocol):
     """Keeps arrays over the nodes."""
 
-    def judge_anew(self) -> None:
+    def apply_policy(self) -> None:
         """Start again under another policy: no node has a place, and all will get one."""
         ...
 
@@ -77,7 +77,7 @@ class NodeIndex:
         """Position after the newest change."""
         return self.log_start + len(self.log)
 
-    def judge_anew(self, nodes: Iterable[Node]) -> None:
+    def apply_policy(self, nodes: Iterable[Node]) -> None:
         """Take all places back under another policy; `nodes`: all nodes."""
         for node in nodes:
             node.row = -1
@@ -85,7 +85,7 @@ class NodeIndex:
         self.generation += 1
         self.version += 1
         if self.watcher is not None:
-            self.watcher.judge_anew()
+            self.watcher.apply_policy()
 
     def layout(self, nodes: Iterable[Node]) -> None:
         """Give places to exactly these nodes."""

@@ -5,21 +5,21 @@
     nodes being drained ────┘                                        │  ▲         and their outcomes
                                              room for the replacement, the replacement's own life
 
-`Migrations` is the whole of it for one cluster, as a fold: what it answers depends on the records
-applied and on their order, time is that of the log's ticks, and everything that a later answer
-depends on is in a row. Not guaranteed: that a pod leaves. A command may be refused, a budget may
-stay exhausted; then the migration fails at its deadline and says why.
+`Migrations` handles the migrations of one cluster as a fold: results depend only on the applied records
+and their order, time is log time, and all state is in rows. It does not guarantee that a pod leaves. A
+command may be refused, or a budget may stay exhausted: then the migration fails at its deadline and
+reports the reason.
 
-migrations    the whole of it: proposals, requests, outcomes and time in
-lifecycle     where migrations are changed and reported
-registry      all migrations, with what limits count
-proposal      what a round, a user or a drain proposes
-requests      users' requests
-drains        nodes that are being emptied
-gates         what holds a migration back: limits, budgets, protections
-arbitration   which waiting migrations may begin
-execution     room, budget, rate, command
-reservations  room for a replacement
-tracking      outcomes, pods that leave, replacements, deadlines
-move_events   what the memory of moves is told
+migrations         entry point: proposals, requests, outcomes and ticks
+lifecycle          changes and reports migrations
+registry           all migrations, and the numbers that limits count
+proposal           a pod that a round, a user or a drain wants to move
+requests           users' requests
+drains             nodes that are being emptied
+gates              what stops or delays a migration: limits, budgets, protections
+arbitration        which waiting migrations may begin
+execution          reserves room and sends eviction commands
+replacement_rooms  room for replacement pods
+tracking           outcomes, pods that leave, replacements, deadlines
+move_events        passes moves to the history of moves
 """

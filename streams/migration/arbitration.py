@@ -1,8 +1,13 @@
-"""Which of the waiting migrations may begin, and in which order they are asked.
+"""Which of the waiting migrations may begin, and in which order they are checked.
 
-Four stable sorts, one after the other, so that the last one counts most: newest migration first;
-the pods' own order of eviction; pods of one Job side by side; Jobs of which most is moving already
-first. Then each is let through unless a gate holds it back. Source: docs/reference/upstream.md M9, M10.
+The order results from four stable sorts, of which the last counts most:
+
+1. newest migration first,
+2. the order of eviction of the pods,
+3. pods of one Job next to each other,
+4. Jobs with most migrations under way first.
+
+A migration begins unless a gate stops it. Source: docs/reference/upstream.md M9, M10.
 """
 
 from schemas.messages.migrations import MigrationRow
@@ -15,12 +20,12 @@ from streams.rebalance.costs import eviction_keys
 from streams.stage.budget import Budget
 from streams.stage.cause import Cause
 
-#: Most waiting migrations that one tick asks: a twentieth of a second.
+#: Most waiting migrations that one tick checks: a twentieth of a second.
 ARBITRATED_PER_TICK_MAX = 800
 
 
-def proposed_again(row: MigrationRow, pod: Pod) -> Proposal:
-    """What a migration was wanted for, of the pod as it is now."""
+def rebuild_proposal(row: MigrationRow, pod: Pod) -> Proposal:
+    """Return the proposal of a waiting migration, with the current state of its pod."""
     return Proposal(
         pod=pod,
         node=row.source_node,
@@ -34,43 +39,41 @@ def proposed_again(row: MigrationRow, pod: Pod) -> Proposal:
 
 
 class Arbitration:
-    """Lets waiting migrations of a cluster begin."""
-
     def __init__(self, lifecycle: MigrationLifecycle) -> None:
         self.lifecycle = lifecycle
 
     def run(self, cause: Cause) -> None:
-        """Ask the waiting migrations in order.
-
-        Where there are too many for one tick, the budget chooses.
-        """
+        """Check the waiting migrations in order; if there are too many for one tick, check some."""
         waiting = []
         for row in self.lifecycle.registry:
-            found = self.lifecycle.inventory.held(row.pod.uid)
-            if row.phase == "Pending" and not row.paused and found is not None:
-                waiting.append((row, found[1]))
-        ended: dict[str, Gate] = {}
-        ordered = self._ordered(waiting)
+            node_and_held = self.lifecycle.inventory.held(row.pod.uid)
+            if row.phase == "Pending" and not row.paused and node_and_held is not None:
+                waiting.append((row, node_and_held[1]))
+        full: dict[str, Gate] = {}
+        ordered = self._sort(waiting)
         sizes = [self.lifecycle.gates.effort] * len(ordered)
-        for place in Budget(ARBITRATED_PER_TICK_MAX, cause.now_ms).choose(sizes):
-            self._ask(*ordered[place], ended, cause)
+        for index in Budget(ARBITRATED_PER_TICK_MAX, cause.now_ms).choose(sizes):
+            self._arbitrate(*ordered[index], full, cause)
 
-    def _ask(self, row: MigrationRow, held: Held, ended: dict[str, Gate], cause: Cause) -> None:
-        """Ask one.
+    def _arbitrate(
+        self, row: MigrationRow, held: Held, full: dict[str, Gate], cause: Cause
+    ) -> None:
+        """Let a migration begin, fail or wait.
 
-        `ended` holds nodes, or "" for all, of which no further one may begin at this tick.
+        `full` has the gates of nodes from which no further pod may leave at this tick; "" stands for
+        all nodes.
         """
         lifecycle = self.lifecycle
-        gate = lifecycle.gates.forbidden(held, row.source_node, cause.now_ms)
+        gate = lifecycle.gates.check_lasting(held, row.source_node, cause.now_ms)
         if gate is not None:
             lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", gate.text)
             return
-        known = ended.get("") or ended.get(row.source_node)
-        if known is not None and not lifecycle.gates.protections.insists(held.pod):
-            self._hold_back(row, known, cause)
+        full_gate = full.get("") or full.get(row.source_node)
+        if full_gate is not None and not lifecycle.gates.protections.has_evict_annotation(held.pod):
+            self._hold_back(row, full_gate, cause)
             return
-        proposal = proposed_again(row, held.pod)
-        gate = lifecycle.gates.held_back(held.pod, proposal, cause.now_ms, waiting_too=False)
+        proposal = rebuild_proposal(row, held.pod)
+        gate = lifecycle.gates.check_temporary(held.pod, proposal, cause.now_ms, waiting_too=False)
         if gate is None:
             progress = lifecycle.progress
             progress.passed += 1
@@ -80,17 +83,17 @@ class Arbitration:
             )  # fmt: skip
         else:
             if gate.scope == "round":
-                ended[""] = gate
+                full[""] = gate
             elif gate.scope == "node":
-                ended[row.source_node] = gate
+                full[row.source_node] = gate
             self._hold_back(row, gate, cause)
 
     def _hold_back(self, row: MigrationRow, gate: Gate, cause: Cause) -> None:
-        # Numbers in the text change all the time; the row is written when the gate changes.
+        # Numbers in the text change often; the row is written only when the gate changes.
         if gate.name != row.gate:
             self.lifecycle.advance(row, cause, gate=gate.name, message=gate.text)
 
-    def _ordered(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
+    def _sort(self, waiting: list[tuple[MigrationRow, Held]]) -> list[tuple[MigrationRow, Held]]:
         order = sorted(waiting, key=lambda item: -item[0].created_at_ms)
         order.sort(key=lambda item: _pod_key(item[1]))
         jobs = [_job(held.pod) for _, held in order]
@@ -106,11 +109,10 @@ class Arbitration:
 
 
 def _pod_key(held: Held) -> tuple[int, ...]:
-    """The pods' order of eviction; usage is a matter of the round that wanted them."""
     return (*eviction_keys(held.pod, held.demand), -(held.pod.created_at_ms or 0))
 
 
 def _job(pod: Pod) -> str:
-    """uid of the Job that a pod belongs to; empty: none."""
+    """Return the uid of the Job that a pod belongs to, or an empty text."""
     owner = pod.controller
     return owner.uid if owner is not None and owner.kind == "Job" else ""

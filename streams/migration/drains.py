@@ -1,19 +1,19 @@
 """Nodes that are being emptied on a user's request.
 
-Such a node takes no new pods from us, and every pod of it that may be evicted gets a migration,
-which is arbitrated like all others. The drain is finished when no such pod is left; the node stays
-cordoned until the drain is taken back, or the node goes.
+Such a node gets no new pods from loadstream, and every pod on it that may be evicted gets a migration,
+which is arbitrated like all others. The drain is finished when no such pod is left. The node stays
+cordoned until an undrain request comes or the node is removed.
 
-If evictions are dry, a drain is dry too: the node stays open, each pod gets one dry migration, and
-then the drain is over. A drain that began before waits until evictions are carried out again.
+If evictions are dry, a drain is dry too: the node is not cordoned, each pod gets one dry migration, and
+then the drain ends. A drain that began before waits until evictions are carried out again.
 """
 
 from schemas.messages.migrations import PROTECTED_NAMED_MAX, DrainRow
 from streams.inventory.node import Node
-from streams.migration.gates.checks import pool_of
+from streams.migration.gates.checks import find_pool
 from streams.migration.lifecycle import MigrationLifecycle
 from streams.migration.proposal import Proposal
-from streams.migration.registry import MIGRATIONS_MAX, commanded, live
+from streams.migration.registry import MIGRATIONS_MAX, is_commanded, is_live
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 from streams.stage.budget import Budget
@@ -38,38 +38,38 @@ class Drains(TrackedRows[str, DrainRow]):
         self.lifecycle = lifecycle
 
     def begin(self, row: DrainRow, cause: Cause) -> str | None:
-        """Drain a node; answers why not."""
+        """Drain a node; return why it cannot be drained, else None."""
         node = self.lifecycle.inventory.nodes.get(row.node)
         if node is None or node.state is None:
             return f"node {row.node} is not known"
         if row.node not in self.rows and len(self.rows) >= DRAINS_MAX:
-            return f"node {row.node} would be one more than {DRAINS_MAX} that are drained"
+            return f"{DRAINS_MAX} nodes are being drained, which is the limit"
         before = self.rows.get(row.node)
         if self.lifecycle.policy.is_dry_for("drain") and (before is None or before.dry_run):
             row = row.model_copy(update={"dry_run": True})
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
-        left, protected = self._pods(row, node, cause.now_ms)
+        left, protected = self._split_pods(row, node, cause.now_ms)
         self._report(row, "Draining", len(left), protected, cause)
         return None
 
     def end(self, name: str, cause: Cause) -> str | None:
-        """Take a drain back; answers why not."""
+        """End a drain on request; return why it cannot be ended, else None."""
         row = self.rows.get(name)
         if row is None:
             return f"node {name} is not being drained"
         self._remove(name)
-        for migration in self.lifecycle.registry.at_node(name):
-            if migration.trigger == "drain" and live(migration) and not commanded(migration):
-                text = f"the drain of {name} was taken back"
+        for migration in self.lifecycle.registry.list_by_node(name):
+            if migration.trigger == "drain" and is_live(migration) and not is_commanded(migration):
+                text = f"the drain of {name} was cancelled"
                 self.lifecycle.finish(migration, cause, "Aborted", "Undrained", text)
         node = self.lifecycle.inventory.nodes.get(name)
-        left, protected = ([], []) if node is None else self._pods(row, node, cause.now_ms)
+        left, protected = ([], []) if node is None else self._split_pods(row, node, cause.now_ms)
         self._report(row, "Undrained", len(left), protected, cause)
         return None
 
-    def forget_gone(self, cause: Cause) -> None:
-        """End the drains of nodes that are gone: a later node of the name is another one."""
+    def remove_gone(self, cause: Cause) -> None:
+        """End the drains of nodes that are gone; a later node with the same name is another node."""
         for name in sorted(self.rows):
             node = self.lifecycle.inventory.nodes.get(name)
             if node is None or node.state is None:
@@ -81,20 +81,20 @@ class Drains(TrackedRows[str, DrainRow]):
                     self._report(row, "Undrained", 0, [], cause)
 
     def tick(self, cause: Cause) -> None:
-        """Begin the migrations that are missing; report which nodes are empty.
+        """Create missing migrations, and report which nodes are empty.
 
-        Where the nodes have too many pods for one tick, the budget chooses.
+        If the nodes have too many pods for one tick, some nodes wait for a later tick.
         """
         begun = 0
-        self.forget_gone(cause)
+        self.remove_gone(cause)
         nodes = [self.lifecycle.inventory.nodes[name] for name in sorted(self.rows)]
         sizes = [(1 + len(node.held)) * self.lifecycle.gates.effort for node in nodes]
         for place in Budget(PODS_PER_TICK_MAX, cause.now_ms).choose(sizes):
             node = nodes[place]
             row = self.rows[node.name]
-            left, protected = self._pods(row, node, cause.now_ms)
+            left, protected = self._split_pods(row, node, cause.now_ms)
             if row.dry_run:
-                begun = self._note(row, left, protected, begun, cause)
+                begun = self._continue_dry(row, left, protected, begun, cause)
                 continue
             for held in () if self.lifecycle.policy.is_dry_for("drain") else left:
                 if begun < DRAINED_PER_TICK_MAX and len(self.lifecycle.registry) < MIGRATIONS_MAX:
@@ -105,7 +105,7 @@ class Drains(TrackedRows[str, DrainRow]):
                 phase = "Draining" if left else "Drained"
                 self._report(row, phase, len(left), protected, cause)
 
-    def _note(
+    def _continue_dry(
         self,
         row: DrainRow,
         left: list[Held],
@@ -113,9 +113,9 @@ class Drains(TrackedRows[str, DrainRow]):
         begun: int,
         cause: Cause,
     ) -> int:
-        """Take a dry drain further, in the order of uids.
+        """Create further migrations of a dry drain; return the new value of `begun`.
 
-        Answers how many migrations have begun.
+        Pods are handled in the order of uids; `row.noted` is the last one.
         """
         todo = sorted((held for held in left if held.pod.uid > (row.noted or "")), key=_uid)
         for held in todo:
@@ -124,19 +124,20 @@ class Drains(TrackedRows[str, DrainRow]):
             begun += self._migrate(row, held, cause)
             row = row.model_copy(update={"noted": held.pod.uid})
             self.put(row)
-        if not any(each.trigger == "drain" for each in self.lifecycle.registry.at_node(row.node)):
+        migrations = self.lifecycle.registry.list_by_node(row.node)
+        if not any(migration.trigger == "drain" for migration in migrations):
             self._remove(row.node)
             self._report(row, "Drained", len(left), staying, cause)
         return begun
 
     def _migrate(self, row: DrainRow, held: Held, cause: Cause) -> bool:
         terminating = held.pod.deleting_at_ms is not None
-        if terminating or self.lifecycle.registry.of_pod(held.pod.uid) is not None:
+        if terminating or self.lifecycle.registry.find_by_pod(held.pod.uid) is not None:
             return False
         proposal = Proposal(
             pod=held.pod,
             node=row.node,
-            pool=pool_of(self.lifecycle.policy, self.lifecycle.inventory.nodes.get(row.node)),
+            pool=find_pool(self.lifecycle.policy, self.lifecycle.inventory.nodes.get(row.node)),
             reason=f"node {row.node} is being drained{f': {row.reason}' if row.reason else ''}",
             trigger="drain",
             mode=row.mode,
@@ -144,33 +145,33 @@ class Drains(TrackedRows[str, DrainRow]):
             ignore_windows=row.ignore_windows,
             dry_run=row.dry_run,
         )
-        mode = self.lifecycle.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.choose_mode(held, row.mode)
         if isinstance(mode, Gate):
             return False
         self.lifecycle.create(proposal, mode, cause)
         return True
 
-    def _pods(
+    def _split_pods(
         self, row: DrainRow, node: Node, now_ms: int
     ) -> tuple[list[Held], list[tuple[Held, str]]]:
-        """Pods that are to leave, and those that stay with the reason."""
+        """Return the pods that must leave, and those that stay with the reason."""
         leaving, staying = [], []
         for held in node.held.values():
             if held.for_replacement or held.pod.node is None:
                 continue
-            moving = self.lifecycle.registry.of_pod(held.pod.uid) is not None
-            gate = None if moving else self._stays(row, held, now_ms)
+            moving = self.lifecycle.registry.find_by_pod(held.pod.uid) is not None
+            gate = None if moving else self._find_protection(row, held, now_ms)
             if gate is None or held.pod.deleting_at_ms is not None:
                 leaving.append(held)
             else:
                 staying.append((held, gate.text))
         return leaving, staying
 
-    def _stays(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
-        gate = self.lifecycle.gates.forbidden(held, row.node, now_ms)
+    def _find_protection(self, row: DrainRow, held: Held, now_ms: int) -> Gate | None:
+        gate = self.lifecycle.gates.check_lasting(held, row.node, now_ms)
         if gate is not None:
             return gate
-        mode = self.lifecycle.gates.mode_of(held, row.mode)
+        mode = self.lifecycle.gates.choose_mode(held, row.mode)
         return mode if isinstance(mode, Gate) else None
 
     def _report(
@@ -185,15 +186,15 @@ class Drains(TrackedRows[str, DrainRow]):
             "pods_left": left,
             "pods_protected": len(staying),
             "protected": [
-                {"pod": reference_fields(held.pod), "reason": why[:_REASON_MAX]}
-                for held, why in staying[:PROTECTED_NAMED_MAX]
+                {"pod": reference_fields(held.pod), "reason": reason[:_REASON_MAX]}
+                for held, reason in staying[:PROTECTED_NAMED_MAX]
             ],
             "dry_run": row.dry_run,
             "request_id": row.request_id,
             "happened_at_ms": cause.now_ms,
             "as_of": cause.as_of,
         }
-        self.lifecycle.said.append(OutputMessage("status", fields))
+        self.lifecycle.messages.append(OutputMessage("status", fields))
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -202,7 +203,6 @@ class Drains(TrackedRows[str, DrainRow]):
         self.lifecycle.inventory.cordon(name, cordoned=False)
 
     def take(self, row: DrainRow) -> None:
-        """Take over a row as it was written."""
         self.put(row)
         self.lifecycle.inventory.cordon(row.node, cordoned=not row.dry_run)
 

@@ -1,12 +1,12 @@
-"""From a migration that may begin to its eviction command, and to another one if that failed.
+"""Reserves room for migrations that have passed arbitration, and sends their eviction commands.
 
-    Running ──▶ room held (ReservationFirst) ──▶ budget and rate allow it ──▶ command
-                     ▲                                                          │
-                     └──── back-off ◀── refused, failed, not carried out ◀──────┘
+    Running ──▶ room reserved (ReservationFirst) ──▶ budget and rate allow it ──▶ command
+                     ▲                                                              │
+                     └──── back-off ◀──── refused, failed, no outcome ◀─────────────┘
 
-A command may be carried out until its migration's deadline, so a migration has one command at a
-time. A dry migration asks for the same room and takes the same tokens; it holds no room, because
-pods that are really placed need it.
+A command may be carried out until its migration's deadline, so a migration has one command at a time.
+A dry migration checks for the same room and takes the same tokens. It reserves no room, because pods
+that are really placed need it.
 """
 
 import json
@@ -18,7 +18,7 @@ from schemas.messages.pods import Pod
 from schemas.policy import OVERUTILIZATION_RISK, Policy
 from schemas.policy.sections.migration import DeleteOptions
 from streams.migration.lifecycle import MigrationLifecycle, command_id, condition
-from streams.migration.registry import commanded
+from streams.migration.registry import is_commanded
 from streams.placement.pending import backoff_ms
 from streams.pods.held import Held
 from streams.stage.budget import Budget
@@ -26,54 +26,54 @@ from streams.stage.cause import Cause, reference_fields
 from streams.stage.records import OutputMessage
 
 EvictionPolicy = Literal["Eviction", "Delete", "SoftEviction"]
-#: Label of a pod that says how it is to be evicted.
+#: Label of a pod with the way to evict it.
 EVICT_POLICY_LABEL = "koordinator.sh/evict-policy"
 _POLICIES: dict[str, EvictionPolicy] = {
     "Eviction": "Eviction",
     "Delete": "Delete",
     "SoftEviction": "SoftEviction",
 }
-#: A dry command counts as under way for this long if its outcome is not reported.
+#: A dry command without an outcome counts as under way for this long.
 DRY_LASTS_MS = 60_000
 #: Gate of migrations for which no node has room.
 UNSCHEDULABLE = "Unschedulable"
-#: Most migrations that one tick tries to take further: each may ask all nodes for room.
+#: Most migrations that one tick executes: each may have to rank all nodes.
 STEPS_PER_TICK_MAX = 400
-#: Most commands that one tick decides, each with its reports and rows: a twentieth of a second.
+#: Most commands that one tick sends, each with its reports and rows: a twentieth of a second.
 COMMANDS_PER_TICK_MAX = 100
 
 
 class Execution:
-    """Carries out the migrations of a cluster."""
-
     def __init__(self, lifecycle: MigrationLifecycle) -> None:
         self.lifecycle = lifecycle
         self._commands = 0
-        """Commands of this tick."""
+        """Number of commands of this tick."""
 
     def run(self, cause: Cause) -> None:
-        """Take every migration that has begun as far as it may go now, in the order of its passing.
+        """Execute running migrations in the order in which they passed arbitration.
 
-        Where there are too many for one tick, the budget chooses.
+        If there are too many for one tick, some wait for a later tick.
         """
         ready = []
         for row in sorted(self.lifecycle.registry, key=lambda row: row.turn):
             if row.phase != "Running" or row.paused or row.retry_at_ms > cause.now_ms:
                 continue
-            if commanded(row):
+            if is_commanded(row):
                 continue
-            found = self.lifecycle.inventory.held(row.pod.uid)
-            # What is over may have to wait for a later tick to end.
-            if found is not None and found[0].state is not None and cause.now_ms < row.deadline_ms:
-                ready.append((row, found[1]))
+            node_and_held = self.lifecycle.inventory.held(row.pod.uid)
+            if node_and_held is None or node_and_held[0].state is None:
+                continue
+            # `tracking` ends a limited number of expired migrations per tick.
+            if cause.now_ms < row.deadline_ms:
+                ready.append((row, node_and_held[1]))
         self._commands = 0
-        for place in Budget(STEPS_PER_TICK_MAX, cause.now_ms).choose([1] * len(ready)):
-            self._step(*ready[place], cause)
+        for index in Budget(STEPS_PER_TICK_MAX, cause.now_ms).choose([1] * len(ready)):
+            self._step(*ready[index], cause)
             if self._commands >= COMMANDS_PER_TICK_MAX:
                 break
 
     def shorten_backoffs(self, policy: Policy) -> None:
-        """No command waits for longer than a policy says from now on."""
+        """Shorten back-offs to a policy's limit."""
         context, registry = self.lifecycle.inventory.context, self.lifecycle.registry
         if not context.begun:
             return
@@ -86,11 +86,13 @@ class Execution:
 
     def _step(self, row: MigrationRow, held: Held, cause: Cause) -> None:
         lifecycle = self.lifecycle
-        why = lifecycle.gates.protections.verdict(held)
-        if why is not None:
-            lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", why)
+        protection = lifecycle.gates.protections.explain(held)
+        if protection is not None:
+            lifecycle.finish(row, cause, "Failed", "ForbiddenMigratePod", protection)
             return
-        closed = lifecycle.gates.closed(row.pool, row.source_node, row.pod.namespace, cause.now_ms)
+        closed = lifecycle.gates.check_windows(
+            row.pool, row.source_node, row.pod.namespace, cause.now_ms
+        )
         if closed is not None and not row.ignore_windows:
             self._wait(row, "MaintenanceWindow", closed, cause)
             return
@@ -99,13 +101,15 @@ class Execution:
             if with_room is None:
                 return
             row = with_room
-        replicas = lifecycle.workloads.of(held.pod)
-        gate = lifecycle.gates.exhausted(held.pod, replicas, cause.now_ms, waiting_too=False)
-        too_fast = lifecycle.limiters.too_fast(cause.now_ms)
+        replicas = lifecycle.workloads.find_replicas(held.pod)
+        gate = lifecycle.gates.check_rates_and_budgets(
+            held.pod, replicas, cause.now_ms, waiting_too=False
+        )
+        rate_limit = lifecycle.limiters.explain_rate(cause.now_ms)
         if gate is not None:
             self._wait(row, gate.name, gate.text, cause)
-        elif too_fast is not None:
-            self._wait(row, "EvictQPS", too_fast, cause)
+        elif rate_limit is not None:
+            self._wait(row, "EvictQPS", rate_limit, cause)
         else:
             lifecycle.limiters.spend(held.pod, replicas, cause.now_ms)
             self._commands += 1
@@ -118,44 +122,44 @@ class Execution:
     # --- room -------------------------------------------------------------------------------------
 
     def _reserve(self, row: MigrationRow, pod: Pod, cause: Cause) -> MigrationRow | None:
-        """The migration with room for its replacement; None: there is none."""
-        lifecycle, held_room, planned = self.lifecycle, self.lifecycle.held_room, row.target_node
-        never = lifecycle.gates.unreservable(pod)
-        if never is not None:
+        """Reserve room for the replacement; return the changed migration, or None without room."""
+        lifecycle, rooms, planned = self.lifecycle, self.lifecycle.rooms, row.target_node
+        gate = lifecycle.gates.check_reservable(pod)
+        if gate is not None:
             failed = condition(
-                "ReservationCreated", False, cause, "FailedCreateReservation", never.text
+                "ReservationCreated", False, cause, "FailedCreateReservation", gate.text
             )
-            lifecycle.finish(row, cause, "Failed", "FailedCreateReservation", never.text, failed)
+            lifecycle.finish(row, cause, "Failed", "FailedCreateReservation", gate.text, failed)
             return None
-        if held_room.lost(row):
-            held_room.give_back(row)
+        if rooms.is_lost(row):
+            rooms.release(row)
             node = row.target_node
             row = lifecycle.advance(
                 row, cause,
                 condition("ReservationScheduled", False, cause, "MissingReservation",
-                          f"the room on {node} is lost"),
+                          f"the reservation on {node} is lost"),
                 reserved=None, target_node=None,
             )  # fmt: skip
         dry = row.dry_run or lifecycle.policy.is_dry_for(row.trigger)
         if row.reserved is not None:
             if not dry:
                 return row
-            held_room.give_back(row)
+            rooms.release(row)
             row = lifecycle.advance(row, cause, reserved=None)
-        node = held_room.find(pod, row.source_node, row.target_node)
-        if self._by_risk(row) and (node is None or node != planned):
+        node = rooms.find_node(pod, row.source_node, row.target_node)
+        if self._is_by_risk(row) and (node is None or node != planned):
             self._give_up(row, planned, cause)
             return None
         if node is None:
-            text = f"no node but {row.source_node} takes the pod"
+            text = f"no node besides {row.source_node} accepts the pod"
             lifecycle.advance(
                 row, cause, condition("ReservationScheduled", False, cause, "Unschedulable", text),
                 reason="Unschedulable", message=text, gate=UNSCHEDULABLE,
             )  # fmt: skip
             return None
-        reserved = None if dry else held_room.hold(pod, row, node, cause.now_ms)
-        text = f"{'dry: there is room' if dry else 'room is held'} on {node}"
-        # What waits with room, as a dry one does without, goes on saying what it waits for.
+        reserved = None if dry else rooms.reserve(pod, row, node, cause.now_ms)
+        text = f"{'dry run: there is room' if dry else 'room is reserved'} on {node}"
+        # A migration that waits at a later gate keeps the message of this gate.
         waits = row.gate not in ("", UNSCHEDULABLE)
         row = lifecycle.advance(
             row, cause, condition("ReservationCreated", True, cause, message=text),
@@ -165,15 +169,16 @@ class Execution:
             row, cause, condition("ReservationScheduled", True, cause, message=text)
         )
 
-    def _by_risk(self, row: MigrationRow) -> bool:
-        """A round wanted it for what the move to its target gains."""
+    def _is_by_risk(self, row: MigrationRow) -> bool:
         named = row.trigger == "rebalance" and row.pool == OVERUTILIZATION_RISK
         return named and self.lifecycle.policy.plugins.balances(OVERUTILIZATION_RISK)
 
     def _give_up(self, row: MigrationRow, planned: str | None, cause: Cause) -> None:
-        """End a move by risk whose planned target does not take the pod: it was wanted for what it
-        gains there, and somewhere else it may gain nothing."""
-        text = f"{planned or 'its planned target'} does not take the pod any more; the next round plans anew"
+        """End a move by risk whose planned target refuses the pod; elsewhere it may gain nothing."""
+        text = (
+            f"{planned or 'the planned target'} no longer accepts the pod; the next round makes "
+            "another plan"
+        )
         failed = condition("ReservationScheduled", False, cause, "Unschedulable", text)
         self.lifecycle.finish(row, cause, "Failed", "Unschedulable", text, failed)
 
@@ -194,7 +199,7 @@ class Execution:
             "cluster": lifecycle.cluster,
             "pod": reference_fields(pod),
             "node": row.source_node,
-            "reason": row.cause or f"asked for by a {row.trigger}",
+            "reason": row.cause or f"requested by a {row.trigger}",
             "dry_run": dry,
             "policy": policy,
             "decided_at_ms": cause.now_ms,
@@ -203,37 +208,38 @@ class Execution:
             "attempt": attempt,
             "trigger": row.trigger,
             "retry_until_ms": row.deadline_ms,
-            "annotations": {SOFT_EVICTION_ANNOTATION: _soft(row, cause)} if soft else {},
+            "annotations": {SOFT_EVICTION_ANNOTATION: _build_annotation(row, cause)}
+            if soft
+            else {},
             "as_of": cause.as_of,
             **_delete_options(args.default_delete_options),
         }
         lifecycle.budgets.charge(pod)
-        lifecycle.said.append(OutputMessage("eviction-commands", fields))
+        lifecycle.messages.append(OutputMessage("eviction-commands", fields))
         if dry and row.attempts and not row.dry_run:
-            lifecycle.turns_dry(row)
-        text = f"{'dry ' if dry else ''}command {attempt} is out"
+            lifecycle.record_dry_turn(row)
+        text = f"{'dry ' if dry else ''}eviction command {attempt} was sent"
         row = lifecycle.advance(
             row, cause, condition("Eviction", False, cause, "Evicting", text),
             reason="Evicting", message=text, gate="", attempts=attempt, command_dry=dry,
             command_id=command, command_expires_at_ms=end_ms, dry_run=dry,
         )  # fmt: skip
-        lifecycle.commanded(row, replicas)
+        lifecycle.record_command(row, replicas)
 
 
-def _delete_options(given: DeleteOptions | None) -> dict[str, Any]:
-    """What a command says of the policy's options."""
-    if given is None:
+def _delete_options(policy: DeleteOptions | None) -> dict[str, Any]:
+    if policy is None:
         return {}
-    preconditions = given.preconditions
+    preconditions = policy.preconditions
     options = {
-        "propagation_policy": given.propagation_policy,
-        "orphan_dependents": given.orphan_dependents,
+        "propagation_policy": policy.propagation_policy,
+        "orphan_dependents": policy.orphan_dependents,
         "resource_version": None if preconditions is None else preconditions.resource_version,
-        "server_dry_run": bool(given.dry_run),
-        "ignore_store_read_error": given.ignore_store_read_error_with_cluster_breaking_potential,
+        "server_dry_run": bool(policy.dry_run),
+        "ignore_store_read_error": policy.ignore_store_read_error_with_cluster_breaking_potential,
     }
     fields = {
-        "grace_period_s": given.grace_period_seconds,
+        "grace_period_s": policy.grace_period_seconds,
         "delete_options": _without_none(options),
     }
     return _without_none(fields)
@@ -243,8 +249,8 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _soft(row: MigrationRow, cause: Cause) -> str:
-    """What the annotation of a soft eviction says; no wall clock, so a replay says the same."""
+def _build_annotation(row: MigrationRow, cause: Cause) -> str:
+    """Return the annotation of a soft eviction; its time is log time, so that replays are equal."""
     annotation = {
         "timestamp": cause.now_ms // 1000,
         "initiator": "loadstream",

@@ -1,6 +1,6 @@
-"""Where migrations are changed: one place, so that every change is in a row and reported once.
+"""Changes and reports migrations. All changes are made here, so each one is stored and reported once.
 
-A report is published when a phase, a reason, a condition or a pause has changed, and when a waiting
+A migration is reported when its phase, reason, conditions or pause have changed, and when a waiting
 migration begins to wait for something else.
 """
 
@@ -24,58 +24,55 @@ from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.migration.gates.budgets import Budgets
 from streams.migration.gates.checks import Gates
-from streams.migration.gates.named import NamespaceRows, PriorityClasses
+from streams.migration.gates.named_objects import NamespaceRows, PriorityClasses
 from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Workloads
 from streams.migration.move_events import MoveEvents
 from streams.migration.proposal import Proposal
 from streams.migration.registry import Registry
-from streams.migration.reservations import HeldRoom
+from streams.migration.replacement_rooms import ReplacementRooms
 from streams.stage.cause import Cause, reference
 from streams.stage.records import OutputMessage
 from streams.stage.tracked_rows import TrackedRows
 
 _REPORTED = set(Migration.model_fields)
-#: What is reported as soon as it changes.
+#: A change of these fields is reported.
 _REPORTED_AT_ONCE = frozenset(
     ("phase", "reason", "paused", "conditions", "replacement", "command_id")
 )
-#: Steps whose words name the node with the room: they are others for another node.
+#: Conditions whose message names the reserved node, and which change with it.
 _OF_ROOM = ("ReservationCreated", "ReservationScheduled")
-#: What a migration waits for as it begins.
+#: First message of a migration.
 WAITS = "waiting for arbitration"
 _TEXT_MAX = 2_000
-#: Longest time that a migration may take, whatever it is given; 0, which upstream takes for no end,
-#: too.
+#: Longest time that a migration may take. It also replaces 0, which upstream reads as no deadline.
 TTL_MAX_MS = 7 * 86_400_000
 
 
 def migration_id(cause: Cause, uid: str) -> str:
-    """Id of the migration of a pod that an input causes."""
     return f"m-{cause.decision_id(uid)}"
 
 
 def command_id(row: MigrationRow, attempt: int) -> str:
-    """Id of one of the commands of a migration."""
     text = f"{row.migration_id}\0{attempt}"
     return f"e-{blake2b(text.encode(), digest_size=12).hexdigest()}"
 
 
 class MigrationLifecycle:
-    """The migrations of one cluster, and everything that they depend on."""
+    """The migrations of one cluster, with the state that they depend on."""
 
     def __init__(
         self,
         cluster: str,
         inventory: Inventory,
-        held_room: HeldRoom,
+        rooms: ReplacementRooms,
         move_events: MoveEvents,
     ) -> None:
         policy = inventory.policy
         self.cluster = cluster
         self.inventory = inventory
-        self.held_room = held_room
+        self.rooms = rooms
         self.registry = Registry()
         self.workloads = Workloads(cluster, inventory.owners)
         self.budgets = Budgets(cluster)
@@ -88,43 +85,41 @@ class MigrationLifecycle:
             self.workloads,
             self.budgets,
             self.limiters,
-            held_room,
+            rooms,
             Protections(policy, self.namespaces, self.classes),
         )
-        self.said: list[OutputMessage] = []
-        """What is to be said, in order."""
+        self.messages: list[OutputMessage] = []
+        """Messages to publish, in order."""
         self._move_events = move_events
         self._events: list[Callable[[], None]] = []
-        """What the memory of moves is to be told, in order."""
-        self.progress = Progress(cluster)
+        """Calls of `move_events` that are delayed until the record is applied."""
+        self.progress = MigrationProgress(cluster)
 
     @property
     def policy(self) -> Policy:
-        """By which pods leave."""
         return self.inventory.policy
 
     def set_policy(self, policy: Policy) -> None:
-        """Decide by another policy."""
         self.limiters.set_policy(policy)
         self.gates.set_policy(policy)
 
-    def take(self) -> list[OutputMessage]:
-        """Return what is to be said since the last call, and tell the memory of moves.
+    def take_messages(self) -> list[OutputMessage]:
+        """Return the messages since the last call, and update the history of moves.
 
-        Told earlier, it would show in later steps of the same record.
+        The history is updated last, so that it does not affect later steps of the same record.
         """
-        said, self.said = self.said, []
+        messages, self.messages = self.messages, []
         events, self._events = self._events, []
         for event in events:
             event()
-        return said
+        return messages
 
     # --- a migration's life -----------------------------------------------------------------------
 
-    def new(
+    def build_row(
         self, proposal: Proposal, mode: Mode, cause: Cause, *, phase: Phase = "Pending"
     ) -> MigrationRow:
-        """A migration as it begins; it stands nowhere yet."""
+        """Return the row of a new migration, without storing it."""
         pod = proposal.pod
         ttl_ms = proposal.ttl_ms or self.policy.migration.default_job_ttl_ms or TTL_MAX_MS
         ttl_ms = min(ttl_ms, TTL_MAX_MS)
@@ -152,10 +147,10 @@ class MigrationLifecycle:
         )
 
     def create(self, proposal: Proposal, mode: Mode, cause: Cause) -> MigrationRow:
-        """Take in a migration, which waits for arbitration."""
-        row = self.new(proposal, mode, cause).model_copy(update={"message": WAITS})
+        """Store and report a new migration, which waits for arbitration."""
+        row = self.build_row(proposal, mode, cause).model_copy(update={"message": WAITS})
         self.progress.created += 1
-        self.progress.note()
+        self.progress.mark_changed()
         self.registry.put(row)
         self.report(row, cause)
         return row
@@ -167,10 +162,7 @@ class MigrationLifecycle:
         *steps: Condition | None,
         **fields: Any,
     ) -> MigrationRow:
-        """Change a migration, and how its steps stand.
-
-        Report it if its phase, reason, pause, a condition or its gate is another one now.
-        """
+        """Change fields and conditions of a migration, and report it if one of them is reported."""
         conditions = row.conditions
         for step in steps:
             conditions = _with(conditions, step)
@@ -189,12 +181,14 @@ class MigrationLifecycle:
         if news or changed.get("gate"):
             self.report(after, cause)
         if "conditions" in changed and _evicted(after) and not _evicted(row):
-            self._events.append(partial(self._move_events.evicted, after, _eviction_ms(row)))
+            self._events.append(
+                partial(self._move_events.record_eviction, after, _eviction_ms(row))
+            )
         return after
 
-    def commanded(self, row: MigrationRow, replicas: int) -> None:
-        """A command of a migration is out; its owner has this many pods."""
-        self._events.append(partial(self._move_events.commanded, row, replicas))
+    def record_command(self, row: MigrationRow, replicas: int) -> None:
+        """Record that a command was sent for a pod whose owner has this many pods."""
+        self._events.append(partial(self._move_events.record_command, row, replicas))
 
     def finish(
         self,
@@ -205,8 +199,8 @@ class MigrationLifecycle:
         message: str,
         condition: Condition | None = None,
     ) -> None:
-        """End a migration; it is forgotten when none of its commands can still be carried out."""
-        self.held_room.give_back(row)
+        """End a migration; it stays in the registry while its command may still be carried out."""
+        self.rooms.release(row)
         after = self.advance(
             row, cause, condition,
             phase=phase, reason=reason, message=message, reserved=None, gate="", paused=False,
@@ -214,25 +208,28 @@ class MigrationLifecycle:
         if after.command_expires_at_ms is None:
             self.forget(after)
 
-    def turns_dry(self, row: MigrationRow) -> None:
-        """After a command that was meant, a migration is only taken note of."""
-        found = self.inventory.held(row.pod.uid)
-        replicas = None if found is None else self.workloads.of(found[1].pod)
+    def record_dry_turn(self, row: MigrationRow) -> None:
+        """Record that a migration became dry after a command that was not."""
+        node_and_held = self.inventory.held(row.pod.uid)
+        replicas = (
+            None if node_and_held is None else self.workloads.find_replicas(node_and_held[1].pod)
+        )
         count = 1 if replicas is None else replicas.count
-        self._events.append(partial(self._move_events.turned_dry, row, count))
+        self._events.append(partial(self._move_events.record_dry_turn, row, count))
 
     def forget(self, row: MigrationRow) -> None:
-        """A migration can have no further effect."""
+        """Remove a migration that can have no further effect."""
         if row.attempts and not _evicted(row):
             if row.evicted_at_ms is None:
-                self._events.append(partial(self._move_events.abandoned, row))
+                self._events.append(partial(self._move_events.record_stay, row))
             else:
-                self._events.append(partial(self._move_events.evicted, row, _eviction_ms(row)))
+                self._events.append(
+                    partial(self._move_events.record_eviction, row, _eviction_ms(row))
+                )
         self.budgets.discharge(row.pod.uid, gone=row.evicted_at_ms is not None)
         self.registry.forget(row)
 
     def report(self, row: MigrationRow, cause: Cause) -> None:
-        """Report the state of a migration."""
         fields = row.model_dump(include=_REPORTED, exclude_none=True)
         fields |= {
             "schema_version": 1,
@@ -241,15 +238,14 @@ class MigrationLifecycle:
             "happened_at_ms": cause.now_ms,
             "as_of": cause.as_of,
         }
-        self.said.append(OutputMessage("status", fields))
+        self.messages.append(OutputMessage("status", fields))
 
 
 def condition(
-    of: ConditionType, status: bool, cause: Cause, reason: Reason = "", message: str = ""
+    kind: ConditionType, status: bool, cause: Cause, reason: Reason = "", message: str = ""
 ) -> Condition:
-    """How a step stands now."""
     return Condition(
-        type=of,
+        type=kind,
         status=status,
         reason=reason,
         message=message[:_TEXT_MAX],
@@ -258,17 +254,17 @@ def condition(
 
 
 def _eviction_ms(row: MigrationRow) -> int:
-    """When the newest command left, of a pod that is not known to be gone."""
-    times = [each.changed_at_ms for each in row.conditions if each.type == "Eviction"]
+    """Return the time of the last command, before the pod is known to be gone."""
+    times = [item.changed_at_ms for item in row.conditions if item.type == "Eviction"]
     return times[0] if times else row.created_at_ms
 
 
 def _evicted(row: MigrationRow) -> bool:
-    return any(each.type == "Eviction" and each.status for each in row.conditions)
+    return any(item.type == "Eviction" and item.status for item in row.conditions)
 
 
 def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Condition, ...]:
-    """Conditions with one of them as it is now; one that says the same keeps its time and words."""
+    """Replace one condition; a condition with the same status and reason keeps its time and message."""
     if new is None:
         return conditions
     for index, old in enumerate(conditions):
@@ -280,25 +276,23 @@ def _with(conditions: tuple[Condition, ...], new: Condition | None) -> tuple[Con
     return (*conditions, new)
 
 
-class Progress(TrackedRows[str, MigrationStateRow]):
-    """One row; it is the cluster's own, so its key is empty."""
+class MigrationProgress(TrackedRows[str, MigrationStateRow]):
+    """Counters of one cluster, in a single row with an empty key."""
 
     def __init__(self, cluster: str) -> None:
         super().__init__("migration_state")
         self.cluster = cluster
         self.arbitrated_at_ms = 0
-        """The log's time at which arbitration ran last."""
+        """Log time of the last arbitration."""
         self.created = 0
-        """How many migrations have been created."""
+        """Number of migrations that were created."""
         self.passed = 0
-        """How many have passed arbitration."""
+        """Number of migrations that passed arbitration."""
 
-    def note(self) -> None:
-        """Something of it has changed."""
+    def mark_changed(self) -> None:
         self.changed[""] = None
 
     def row(self, key: str) -> MigrationStateRow:
-        """The row as it is now."""
         return MigrationStateRow(
             cluster=self.cluster,
             arbitrated_at_ms=self.arbitrated_at_ms,
@@ -307,6 +301,5 @@ class Progress(TrackedRows[str, MigrationStateRow]):
         )
 
     def take(self, row: MigrationStateRow) -> None:
-        """Take over the row as it was written."""
         self.arbitrated_at_ms = row.arbitrated_at_ms
         self.created, self.passed = row.created, row.passed

@@ -1,4 +1,7 @@
-"""Hands what migrations report to the memory of moves: a pod must leave, has left, or stays."""
+"""Passes migrations of rounds to the history of moves: a pod must leave, has left, or stays.
+
+Migrations that users and drains request are not moves.
+"""
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.moves import FollowedEvictionRow
@@ -9,25 +12,23 @@ from streams.pods.held import Held
 
 
 class MoveEvents:
-    """The moves among the migrations of one cluster; those of users and drains are none."""
-
     def __init__(self, inventory: Inventory, memory: MoveMemory) -> None:
         self._inventory, self._memory = inventory, memory
 
-    def commanded(self, row: MigrationRow, replicas: int) -> None:
-        """The first command of a migration is the move; further ones repeat it."""
+    def record_command(self, row: MigrationRow, replicas: int) -> None:
+        """Record a move at the first command; further commands repeat it."""
         if row.trigger == "rebalance" and row.attempts == 1:
             self._left(row, replicas, dry_run=row.dry_run)
 
-    def turned_dry(self, row: MigrationRow, replicas: int) -> None:
-        """The pod is only said to leave, from the first command on."""
+    def record_dry_turn(self, row: MigrationRow, replicas: int) -> None:
+        """Replace the recorded move by a dry one."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
-            moves.stayed(row.owner, row.source_node, now_ms, dry_run=False)
+            moves.cancel_departure(row.owner, row.source_node, now_ms, dry_run=False)
             self._left(row, replicas, dry_run=True)
 
     def _left(self, row: MigrationRow, replicas: int, *, dry_run: bool) -> None:
-        self._memory.moves.left(
+        self._memory.moves.record_departure(
             row.owner,
             row.source_node,
             self._inventory.now_ms,
@@ -36,8 +37,8 @@ class MoveEvents:
             replicas=replicas,
         )
 
-    def evicted(self, row: MigrationRow, commanded_at_ms: int) -> None:
-        """Follow the eviction of a pod that has left; a dry eviction is not followed."""
+    def record_eviction(self, row: MigrationRow, commanded_at_ms: int) -> None:
+        """Start following the effect of an eviction, unless it is dry."""
         if row.trigger != "rebalance" or row.command_id is None or row.dry_run:
             return
         followed = self._memory.followed
@@ -55,29 +56,32 @@ class MoveEvents:
                 source_hot_before=row.source_hot_before,
             )
         )
-        # An owner replaces a pod while that one still terminates: the replacement may be there.
-        found = None if row.replacement is None else self._inventory.held(row.replacement.uid)
+        # The replacement may already be there: controllers replace pods that are still terminating.
+        replacement = None
         if row.mode == "EvictDirectly":
-            found = self._replacement(row, commanded_at_ms)
-        if found is not None and found[1].expires_at_ms is None:
-            followed.note_arrival(row.owner, found[1].pod, found[0].name)
+            replacement = self._find_replacement(row, commanded_at_ms)
+        elif row.replacement is not None:
+            replacement = self._inventory.held(row.replacement.uid)
+        if replacement is not None and replacement[1].expires_at_ms is None:
+            node, held = replacement
+            followed.note_arrival(row.owner, held.pod, node.name)
 
-    def _replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
-        """The first pod of the owner since a time that has a node and replaces no other pod."""
-        replacements, first = self._memory.followed.replacements_of(row.owner), None
+    def _find_replacement(self, row: MigrationRow, since_ms: int) -> tuple[Node, Held] | None:
+        """Return the owner's first pod since a time that has a node and replaces no other pod."""
+        replacements, first = self._memory.followed.list_replacements(row.owner), None
         for uid in self._inventory.owners.pods(row.owner):
-            found = self._inventory.held(uid)
-            if found is None or uid == row.pod.uid or uid in replacements:
+            node_and_held = self._inventory.held(uid)
+            if node_and_held is None or uid == row.pod.uid or uid in replacements:
                 continue
-            held = found[1]
-            here = held.expires_at_ms is None and held.pod.deleting_at_ms is None
+            held = node_and_held[1]
+            is_bound = held.expires_at_ms is None and held.pod.deleting_at_ms is None
             order = held.assigned_at_ms, uid
-            if here and order[0] >= since_ms and (first is None or order < first[0]):
-                first = order, found
+            if is_bound and order[0] >= since_ms and (first is None or order < first[0]):
+                first = order, node_and_held
         return None if first is None else first[1]
 
-    def abandoned(self, row: MigrationRow) -> None:
-        """The pod stays after all."""
+    def record_stay(self, row: MigrationRow) -> None:
+        """Take back the recorded move of a pod that was not evicted."""
         if row.trigger == "rebalance":
             moves, now_ms = self._memory.moves, self._inventory.now_ms
-            moves.stayed(row.owner, row.source_node, now_ms, dry_run=row.dry_run)
+            moves.cancel_departure(row.owner, row.source_node, now_ms, dry_run=row.dry_run)

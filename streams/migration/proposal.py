@@ -1,4 +1,4 @@
-"""The proposal to move a pod: of a round, of a user, or of the drain of a node."""
+"""The proposal to move a pod, from a round, a user or a drain."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,6 @@ from streams.rebalance.candidates import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A candidate as migrations see it, from a round, from a user, or from the drain of a node."""
-
     pod: Pod
     node: str
     pool: str
@@ -19,18 +17,17 @@ class Proposal:
     target: str | None = None
     watched: Watched = "node"
     mode: Mode | None = None
-    """How to migrate; none: as the policy says."""
+    """None for the policy's default."""
     ttl_ms: int | None = None
-    """How long it may take; none: as the policy says."""
+    """Time until the deadline; None for the policy's default."""
     ignore_windows: bool = False
     source_hot: bool = False
-    """The node that it leaves is above its high thresholds."""
+    """Whether the source node is above its high thresholds."""
     dry_run: bool = False
-    """It is only to be taken note of, whatever the policy says."""
+    """Whether the migration is dry even if the policy's evictions are not."""
 
 
-def proposal_of(candidate: Candidate) -> Proposal:
-    """The proposal of a round."""
+def build_proposal(candidate: Candidate) -> Proposal:
     return Proposal(
         pod=candidate.held.pod,
         node=candidate.node,

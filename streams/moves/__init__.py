@@ -1,9 +1,9 @@
-"""What is remembered of moves: where pods must not return, and which owners loop.
+"""Earlier moves: nodes to which pods must not return, and owners whose pods move in loops.
 
-memory     all of it for one cluster
+memory     the state of one cluster
 history    recent moves per owner, and owners that are frozen
-loops      whether moves end where they began
+loops      detects moves that end where they began
 cooldown   nodes that moves left, until they have cooled
-followed   evictions that are followed, and their outcomes
-deadlines  when to look again, and waits that double
+followed   evictions whose effect is measured
+deadlines  a queue of names by time, and waits that double
 """

@@ -1,68 +1,63 @@
-"""When to look at what again, and waits that double."""
+"""A queue of names by time, and waits that double."""
 
 import heapq
 
-#: Entries that no longer count which the heap may hold beyond its size.
+#: Most stale entries of the heap, beyond the number of names.
 _SLACK = 64
 
 
 class Deadlines:
-    """Names and the time at which to look at each.
+    """Names with the time at which the caller checks them.
 
-    It only says when to look. The caller decides by its own state, so entries that are out of date
-    do no harm, and a set of deadlines that is made anew from rows causes the same.
+    The caller decides by its own state what to do, so early deadlines are harmless.
     """
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, str]] = []
         self._newest: dict[str, int] = {}
-        """The entry of each name that counts."""
+        """The current time of each name; other entries of the heap are stale."""
 
     def __len__(self) -> int:
-        """How many entries there are, those that no longer count among them."""
+        """Number of entries, including stale ones."""
         return len(self._entries)
 
-    def expect(self, at_ms: int, name: str) -> None:
-        """Look at it then, and no more at a time that was named before."""
+    def set(self, at_ms: int, name: str) -> None:
+        """Set the deadline of a name in place of an earlier one."""
         self._newest[name] = at_ms
         heapq.heappush(self._entries, (at_ms, name))
         if len(self._entries) > 2 * len(self._newest) + _SLACK:
             self._entries = [(at_ms, name) for name, at_ms in self._newest.items()]
             heapq.heapify(self._entries)
 
-    def due(self, now_ms: int) -> list[str]:
-        """What is to be looked at now, each name once, in order of names."""
-        if not self._entries or self._entries[0][0] > now_ms:
-            return []
-        found: dict[str, None] = {}
+    def pop_due(self, now_ms: int) -> list[str]:
+        """Remove and return the names whose deadline has passed, sorted."""
+        due = []
         while self._entries and self._entries[0][0] <= now_ms:
             at_ms, name = heapq.heappop(self._entries)
             if self._newest.get(name) == at_ms:
                 del self._newest[name]
-                found[name] = None
-        return sorted(found)
+                due.append(name)
+        return sorted(due)
 
-    def forget(self, name: str) -> None:
-        """Expect nothing of a name."""
+    def drop(self, name: str) -> None:
         self._newest.pop(name, None)
 
-    def earliest(self) -> str:
-        """The name whose time is first, of equal ones the first by name; there must be one."""
+    def find_earliest(self) -> str:
+        """Return the name with the earliest deadline, the first by name among equals."""
         while self._newest.get(self._entries[0][1]) != self._entries[0][0]:
             heapq.heappop(self._entries)
         return self._entries[0][1]
 
     def clear(self) -> None:
-        """Expect nothing."""
         self._entries.clear()
         self._newest.clear()
 
 
 def doubling_ms(first_s: int, most_s: int, times: int) -> int:
-    """Length of the wait number `times`, counted from 1."""
+    """Return the length of wait number `times`, counted from 1."""
     return int(min(first_s * 2 ** min(max(times, 1) - 1, 40), most_s)) * 1000
 
 
 def seconds(duration_ms: int) -> int:
-    """Whole seconds, rounded up: what is not over yet is never reported as 0."""
+    """Return whole seconds, rounded up, so that a remaining time is not reported as 0."""
     return -(-duration_ms // 1000)

@@ -36,13 +36,13 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
 
     def follow(self, row: FollowedEvictionRow) -> None:
         """Follow a pod's eviction; a command is followed once."""
-        earlier = self.replacements_of(row.owner).get(row.pod.uid)
+        earlier = self.list_replacements(row.owner).get(row.pod.uid)
         if earlier is not None:
             self.put(earlier.model_copy(update={"moved_again": True}))
         if row.command_id not in self.rows:
             self.put(row)
 
-    def replacements_of(self, owner: str) -> dict[str, FollowedEvictionRow]:
+    def list_replacements(self, owner: str) -> dict[str, FollowedEvictionRow]:
         """Return an owner's followed evictions by uid of the replacement."""
         rows = self._of_owner(owner)
         return {row.replacement.uid: row for row in rows if row.replacement is not None}
@@ -50,7 +50,7 @@ class FollowedEvictions(TrackedRows[str, FollowedEvictionRow]):
     def note_arrival(self, owner: str, pod: Pod, node: str) -> None:
         """Note a new pod of an owner on a node."""
         waiting = [row for row in self._of_owner(owner) if row.replacement is None]
-        if not waiting or pod.uid in self.replacements_of(owner):
+        if not waiting or pod.uid in self.list_replacements(owner):
             return
         row = min(waiting, key=_age)
         if row.pod.uid == pod.uid:

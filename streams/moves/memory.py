@@ -1,8 +1,4 @@
-"""Everything that is remembered of moves in one cluster, and its rows.
-
-The cluster hands on what happens, and asks before it moves a pod or places one. A memory whose
-`tables` are restored goes on exactly as the one that the rows were made from, whatever their order.
-"""
+"""The state about moves of one cluster, and its rows."""
 
 from typing import Any
 
@@ -25,38 +21,35 @@ class MoveMemory:
             self.moves,
             self.followed,
         )
-        """What is kept in rows, in the order in which they are written."""
+        """All rows, in the order of writing and restoring."""
 
     def set_policy(self, policy: Policy, now_ms: int) -> None:
-        """Judge by another policy from now on; one with shorter waits shortens those under way."""
+        """Apply a policy; freezes are shortened to its limit."""
         self.moves.set_policy(policy)
         self.moves.shorten_waits(now_ms)
         self.followed.set_policy(policy)
 
-    def arrived(self, pod: Pod, node: str, now_ms: int) -> None:
-        """A pod that was not there before has got a node.
-
-        Costs nothing where nothing is remembered.
-        """
+    def record_arrival(self, pod: Pod, node: str, now_ms: int) -> None:
+        """Record a pod that has got a node."""
         if not self.moves and not self.followed:
             return
         owner = pod.owner_key
-        self.moves.arrived(owner, node, now_ms)
+        self.moves.record_arrival(owner, node, now_ms)
         self.followed.note_arrival(owner, pod, node)
 
     def pod_changed(self, pod: Pod, now_ms: int, *, arrived: bool, over: bool) -> None:
-        """A record of a pod came.
+        """Handle a record of a pod.
 
         Args:
-            pod: as it is now.
-            now_ms: the log's time.
-            arrived: it has got its node only now.
-            over: it is deleted, or runs no longer.
+            pod: the pod's new state.
+            now_ms: log time.
+            arrived: whether the record is the first one with its node.
+            over: whether the pod was deleted or has finished.
         """
         if pod.node is not None and arrived and not over:
-            self.arrived(pod, pod.node, now_ms)
+            self.record_arrival(pod, pod.node, now_ms)
 
     def tick(self, now_ms: int, as_of: dict[str, Any]) -> list[OutputMessage]:
-        """Time has passed: what is over is forgotten; return the outcomes of moves that were followed."""
+        """Drop old rows; return the outcomes of moves that were followed for long enough."""
         self.moves.tick(now_ms)
         return self.followed.tick(now_ms, as_of)

@@ -2,26 +2,26 @@
 
 request ─▶ cluster/placement ─▶ placer ─▶ ranking ─▶ filters, scores
                │                   └─▶ exclusions
-               ├─▶ explain ─▶ decision, and its room is taken
-               └─▶ pending ─▶ tried again when something changes
+               ├─▶ explain ─▶ decision, and a reservation on the node
+               └─▶ pending ─▶ another attempt after a change or a back-off
 
-`streams.cluster.placement` decides about requests, since it joins this package and migrations: a
-replacement gets the room that a migration holds for it.
+`streams.cluster.placement` handles requests, because it combines this package with migrations: a
+replacement pod gets the room that a migration holds for it.
 
-pending            requests that wait for a node, by kind
-placer             the best node for a kind of pod; looks only at nodes that have changed
-ranking            what all filters and scores say of all nodes, for one kind of pod
-exact_ranking      the same where the only score is fine enough to decide as it is
-normalize          raw scores stretched to 0..100
-avoided_nodes      nodes that pods are placed on last
-least_overloaded   the score where the load filter has given way
-exclusions         nodes that one owner's pods must stay away from
+pending            requests that wait for a node, grouped by kind of pod
+placer             chooses the best node for a kind of pod; recomputes changed nodes only
+ranking            results of all filters and scores for one kind of pod
+exact_ranking      the ranking of a policy with a single exact score
+normalize          stretches raw scores to 0..100
+avoided_nodes      filter PreferNoSchedule: nodes that are used last
+least_overloaded   the score without the load filter
+exclusions         nodes that one pod must stay away from
 excluded_requests  pods that wait alone because of exclusions
-reservations       when reservations end
-unplaceable        pods that are not to be placed, whatever nodes there are
+reservations       expiry of reservations
+unplaceable        pods that no node can take
 explain            decisions as messages
-plugin             what a filter or a score is
-registry           finds plugins; a policy enables, orders and weighs them
+plugin             base classes of filters and scores
+registry           finds plugins by name
 columns            columns of values that many nodes share
-filters, scores    the plugins, one a module
+filters, scores    the plugins, one per module
 """

@@ -1,8 +1,8 @@
-"""Filter PreferNoSchedule: nodes on which pods are placed last, and to which none is moved.
+"""Filter PreferNoSchedule: nodes on which pods are placed last, and to which no pod is moved.
 
 These are nodes with a taint of effect PreferNoSchedule that the pod does not tolerate, and nodes that
-an autoscaler is about to remove. It gives way: where no other node takes a pod, the placer ranks
-without it. It is no plugin of policies; the placer adds it to TaintToleration in our own mode.
+an autoscaler is about to remove. If no other node accepts a pod, the placer ranks without this filter.
+Policies cannot name it: the placer adds it to TaintToleration unless `compat` is koordinator.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.columns import Interned
 from streams.placement.filters.taints import Tolerations
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) had a taint that asks for other nodes"
-#: Taints of nodes that are about to be removed: no toleration makes them better places.
+#: Taints of nodes that are about to be removed. Tolerations of these taints do not count.
 LEAVING = frozenset(
     {
         "DeletionCandidateOfClusterAutoscaler",
@@ -27,41 +27,34 @@ LEAVING = frozenset(
 )
 
 
-def avoiding(taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    """The taints of a node because of which other nodes are better."""
+def select_avoided(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """Return the taints that make other nodes preferable."""
     return tuple(
         taint for taint in taints if taint.effect == "PreferNoSchedule" or taint.key in LEAVING
     )
 
 
-class PreferNoSchedule(OneReason):
-    """Refuses nodes that pods should avoid."""
-
+class PreferNoSchedule(SingleReasonFilter):
     name = "PreferNoSchedule"
-    the_reason = REASON
+    single_reason = REASON
     watches = Change.STATE
 
     def __init__(self) -> None:
         self._taints = Interned[tuple[Taint, ...]](())
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows."""
         self._taints.relayout(source)
 
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
-        """Take over the node's taints."""
-        self._taints.put(row, () if node.state is None else avoiding(node.state.taints))
+        self._taints.put(row, () if node.state is None else select_avoided(node.state.taints))
 
     def prepare(self, kind: Kind) -> Tolerations:
-        """The tolerations of the kind."""
         return Tolerations(kind.pod.tolerations)
 
     def mask(self, prepared: Tolerations) -> BoolArray | None:
-        """Which nodes need not be avoided; None if none need be."""
         return self._taints.where(lambda taints: not _is_avoided(taints, prepared))
 
     def reason(self, prepared: Tolerations, row: int) -> str | None:
-        """Why this node is refused; None if it passes."""
         return REASON if _is_avoided(self._taints.value(row), prepared) else None
 
 

@@ -1,10 +1,10 @@
-"""Columns of values that many nodes share, and columns that are built when first asked for.
+"""Columns of values that many nodes share, and columns that are built on first use.
 
 Thousands of nodes have few distinct taints and few distinct values of a label. `Interned` gives
-each distinct value a small number and keeps one number a row, so that a requirement is evaluated
-once per distinct value and spread over the rows by one numpy operation. `OnDemand` keeps the
-columns of the labels and resources that pods ask for, and lets go of those that nobody has asked
-for lately: what a cluster's users write into their pods must not make a worker grow for ever.
+each distinct value a small number and stores one number per row. A requirement is evaluated once
+per distinct value, and one numpy operation spreads the result over the rows. `LazyColumns` keeps
+columns of the labels and resources that pods name. It drops the least recently used columns, so
+that names which users invent do not grow the worker's memory without limit.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -19,23 +19,18 @@ Column = TypeVar("Column")
 
 
 class Interned(Generic[Value]):
-    """One value a row, each distinct value kept once and forgotten with the last row that has it."""
+    """One value per row. Each distinct value is stored once, and dropped with its last row."""
 
     def __init__(self, default: Value, values: Iterable[Value] = ()) -> None:
-        """Start with one row for each value.
-
-        Args:
-            default: value of a row that is new.
-            values: those of the rows that there are, in their order.
-        """
+        """Start with one row per value; `default` is the value of later rows."""
         self._default = default
         self._id_of: dict[Value, int] = {}
         self._values: list[Value] = []
-        """By id; that of a free id means nothing."""
+        """Values by id; entries of free ids are stale."""
         self._counts: list[int] = []
-        """Rows that have the value, by id."""
+        """Number of rows by id."""
         self._free: list[int] = []
-        """Ids that no row has."""
+        """Ids without rows."""
         self._ids: IntArray = np.array(self._ids_of(values), dtype=np.int64)
         """Shape (nodes,)."""
         self._count()
@@ -45,15 +40,12 @@ class Interned(Generic[Value]):
         return len(self._id_of)
 
     def __contains__(self, value: object) -> bool:
-        """Whether some row has a value."""
         return value in self._id_of
 
     def value(self, row: int) -> Value:
-        """The value of one row."""
         return self._values[self._ids.item(row)]
 
     def put(self, row: int, value: Value) -> None:
-        """Give one row a value."""
         old = self._ids.item(row)
         new = self._id_of.get(value)
         if new == old:
@@ -67,7 +59,7 @@ class Interned(Generic[Value]):
         self._ids[row] = new
 
     def relayout(self, source: IntArray) -> None:
-        """Move rows as `Plugin.relayout` does; rows that are new have the default value."""
+        """Move rows as `Plugin.relayout` does; new rows get the default value."""
         known = source >= 0
         ids = np.zeros(source.size, dtype=np.int64)
         ids[known] = self._ids[source[known]]
@@ -79,32 +71,26 @@ class Interned(Generic[Value]):
             self._forget(old)
 
     def where(self, test: Callable[[Value], bool]) -> BoolArray | None:
-        """The rows whose value passes a test, called once per distinct value; None if all pass.
+        """Return a mask of the rows whose value passes; None if all pass.
 
-        Returns:
-            Shape (nodes,), the caller's own.
+        The test is called once per distinct value.
         """
         passing = [i for value, i in self._id_of.items() if test(value)]
         return None if len(passing) == len(self._id_of) else self._rows(passing)
 
-    def holding(self, values: Iterable[Value]) -> BoolArray:
-        """The rows that have one of these values, at a cost that does not grow with the distinct
-        ones.
-
-        Returns:
-            Shape (nodes,), the caller's own.
-        """
+    def rows_with(self, values: Iterable[Value]) -> BoolArray:
+        """Return a mask of the rows that have one of these values."""
         return self._rows([self._id_of[value] for value in values if value in self._id_of])
 
     def map(self, number_of: Callable[[Value], int]) -> IntArray:
-        """A number for each row, computed once per distinct value; shape (nodes,)."""
+        """Return a number per row, computed once per distinct value; shape (nodes,)."""
         numbers = np.zeros(len(self._values), dtype=np.int64)
         for value, i in self._id_of.items():
             numbers[i] = number_of(value)
         return numbers.take(self._ids)
 
     def groups(self, rows: IntArray) -> Iterable[tuple[Value, IntArray]]:
-        """The distinct values of some rows, each with those of them that have it."""
+        """Yield each distinct value of some rows, with the rows that have it."""
         ids = self._ids[rows]
         order = np.argsort(ids, kind="stable")
         numbers, begins = np.unique(ids[order], return_index=True)
@@ -151,14 +137,14 @@ class Interned(Generic[Value]):
         self._free.append(old)
 
 
-class Census(dict[str, int]):
-    """Names that rows have, such as keys of labels, with how many rows have each.
+class NameCounts(dict[str, int]):
+    """Number of rows per name, for example per label key.
 
-    What no row has needs no column: the answer is the same for every row.
+    A name that no row has needs no column.
     """
 
-    def change(self, before: Collection[str] | None, after: Collection[str]) -> None:
-        """A row has other names than before; None: it is new."""
+    def replace(self, before: Collection[str] | None, after: Collection[str]) -> None:
+        """Count a row's new names instead of its old ones; `before` is None for a new row."""
         if before is not None and _names(before) == _names(after):
             return
         for name in after:
@@ -166,7 +152,7 @@ class Census(dict[str, int]):
         self._drop(before or ())
 
     def relayout(self, names: Sequence[Collection[str] | None], source: IntArray) -> None:
-        """Rows move as `Plugin.relayout` says; names are those of the rows before."""
+        """Drop rows as `Plugin.relayout` does; `names` are those of the old rows."""
         gone = np.ones(len(names), dtype=np.bool_)
         gone[source[source >= 0]] = False
         for row in np.flatnonzero(gone).tolist():
@@ -183,30 +169,18 @@ def _names(names: Collection[str]) -> Collection[str]:
     return names.keys() if isinstance(names, dict) else names
 
 
-class OnDemand(dict[str, Column], Generic[Column]):
-    """Columns by name, built when first asked for.
+class LazyColumns(dict[str, Column], Generic[Column]):
+    """Columns by name, built on first use.
 
-    At most `limit` are kept; the one that was asked for longest ago goes first and is built again
-    when it is asked for again, so the limit bounds memory and the cost of a change, never an
-    answer.
+    At most `limit` columns are kept. The least recently used one is dropped first, and is built
+    again on its next use.
     """
 
     def __init__(self, limit: int) -> None:
-        """Start empty.
-
-        Args:
-            limit: most columns kept, at least 1.
-        """
         super().__init__()
         self._limit = limit
 
-    def ask(self, name: str, build: Callable[[str], Column]) -> Column:
-        """The column of a name.
-
-        Args:
-            name: of a label or a resource.
-            build: makes the column from what is known of all rows, if it is not kept.
-        """
+    def get_or_build(self, name: str, build: Callable[[str], Column]) -> Column:
         column = self.pop(name, None)
         if column is None:
             column = build(name)

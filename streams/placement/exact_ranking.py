@@ -1,10 +1,9 @@
-"""The ranking of a policy whose only score is exact: nodes are chosen by its merits.
+"""The ranking of a policy whose only score is exact: nodes are ranked by its merits.
 
-Whole numbers from 0 to 100 must be made again for all nodes whenever the best node changes, which
-happens with each placement. A single score needs no common measure with other scores. So merits
-decide, and raw scores are computed and stretched only for nodes that a decision names. The best
-node is the same in both ways, since it alone gets 100. Among the next best, merits distinguish
-nodes that would be equal in whole numbers.
+Scores from 0 to 100 must be recomputed for all nodes whenever the best node changes, which happens
+with each placement. A single score needs no common scale with other scores. So nodes are ranked by
+merits, and scores are computed only for the nodes that a decision names. The best node is the same
+in both ways, because it alone scores 100. Merits also distinguish runners-up whose scores are equal.
 """
 
 from math import inf
@@ -20,15 +19,15 @@ from streams.stage.arrays import FloatArray
 
 
 class ExactRanking(Ranking):
-    """Totals are merits; below all of them where a filter refuses."""
+    """A ranking whose totals are merits; -inf for nodes that a filter refuses."""
 
     _refused = -inf
     _low: float | None
-    """Lowest total of the nodes that pass; none: it is not known."""
+    """Lowest total of the nodes that pass; None if it has to be computed."""
 
     def _score(self) -> tuple[ExactScore, Any, int]:
         ((plugin, prepared, weight),) = self._scores
-        assert isinstance(plugin, ExactScore)  # noqa: S101 - else the ranking is another one
+        assert isinstance(plugin, ExactScore)  # noqa: S101 - the placer uses `Ranking` otherwise
         return plugin, prepared, weight
 
     def _total(self, passes: NDArray[np.bool_] | None, left: int) -> NDArray[Any]:
@@ -50,13 +49,11 @@ class ExactRanking(Ranking):
         return False
 
     def total(self, row: int) -> int:
-        """Weighted score of a node as a whole number; `REFUSED` where refused."""
         if not self.passes(row):
             return REFUSED
         return sum(term.score * term.weight for term in self.terms(row))
 
     def terms(self, row: int) -> tuple[Term, ...]:
-        """What the score gave one node."""
         plugin, prepared, weight = self._score()
         best = self.best()
         if best is None:

@@ -1,28 +1,25 @@
-"""Pods that wait alone, because every node that would take their kind is forbidden for their owner.
+"""Pods that wait alone, because every node that accepts their kind is excluded for the pod itself.
 
-Their kind is not to blame, so they do not hold up its group. They are looked at in each tick, which
-costs little, and join the group as soon as their owner may go where their kind can: when a node has
-cooled, or another one has room. That they still wait is reported at the steps of their back-off
-only.
+Other pods of the kind can be placed, so these pods do not delay the group. Each tick rechecks them.
+They join the group when a node that is not excluded accepts their kind, for example because a node
+has cooled. A decision reports that they still wait whenever their back-off ends.
 """
 
 from schemas.policy import Policy
 from streams.placement import explain
-from streams.placement.exclusions import Excluded, Exclusions
-from streams.placement.pending import PendingRequests, Waiting, backoff_ms
+from streams.placement.exclusions import ExcludedNodes, Exclusions
+from streams.placement.pending import PendingRequests, WaitingRequest, backoff_ms
 from streams.placement.placer import UNITS_PER_KIND, Placer
 from streams.placement.ranking import Ranking
 from streams.stage.budget import Budget, rotate
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Terms of anti-affinity that are looked at for one unit.
+#: Terms of anti-affinity that are evaluated for one unit of the budget.
 TERMS_PER_UNIT = 50
 
 
 class ExcludedRequests:
-    """Requests of one cluster that wait because of their owners."""
-
     def __init__(
         self,
         exclusions: Exclusions,
@@ -36,34 +33,39 @@ class ExcludedRequests:
         self._changed = changed_requests
 
     def wait(
-        self, waiting: Waiting, ranking: Ranking, excluded: Excluded, policy: Policy, cause: Cause
+        self,
+        waiting: WaitingRequest,
+        ranking: Ranking,
+        excluded: ExcludedNodes,
+        policy: Policy,
+        cause: Cause,
     ) -> OutputMessage:
-        """Let a pod wait alone, or go on waiting."""
+        """Let a pod wait alone for its next back-off."""
         waiting.excluded = True
         waiting.attempt += 1
         alone_ms = backoff_ms(policy, waiting.attempt)
         waiting.not_before_ms = cause.now_ms + alone_ms
         self._pending.add(waiting, cause.now_ms)
         self._changed[waiting.request.pod.uid] = None
-        return explain.waiting(
+        return explain.build_waiting(
             cause,
             waiting.request.pod,
-            explain.refusals(self._placer, ranking, excluded),
+            explain.count_refusals(self._placer, ranking, excluded),
             attempt=waiting.attempt,
             retry_after_ms=alone_ms,
         )
 
-    def look(self, policy: Policy, budget: Budget, cause: Cause) -> list[OutputMessage]:
-        """Let pods join their groups that need not wait alone any more, for half of what is left."""
+    def recheck(self, policy: Policy, budget: Budget, cause: Cause) -> list[OutputMessage]:
+        """Let pods that need not wait alone any more join their groups; use half of the budget left."""
         decisions: list[OutputMessage] = []
         half = budget.left // 2
-        looked_at = self._pending.excluded(half // UNITS_PER_KIND)
-        for waiting in rotate(looked_at, cause.now_ms):
+        candidates = self._pending.list_excluded(half // UNITS_PER_KIND)
+        for waiting in rotate(candidates, cause.now_ms):
             if budget.left <= half:
                 break
             budget.spend(self._placer.count_units(waiting.kind))
             self._placer.inventory.lay_out()
-            excluded = self.exclusions.of(waiting.request.pod, cause.now_ms)
+            excluded = self.exclusions.find(waiting.request.pod, cause.now_ms)
             budget.spend(0 if excluded is None else excluded.terms // TERMS_PER_UNIT)
             ranking = self._placer.rank_to_place(waiting.kind, excluded)
             if excluded is None or ranking.best() is None or excluded.best(ranking) is not None:

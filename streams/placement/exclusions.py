@@ -1,10 +1,11 @@
-"""Nodes that one pod must stay away from, on top of what holds for its kind.
+"""Nodes that one pod must stay away from, in addition to those that refuse its kind.
 
-Pods of one kind share a ranking, and their owner, namespace and most labels are no part of the kind.
-So the nodes that are forbidden for a pod are left out after the ranking, which is not computed again
-for this: the best node that is not forbidden is taken. They are those that its owner's pods left
-while they were hot, and those of pods whose required anti-affinity selects it. A cluster without
-either costs nothing.
+Pods of one kind share a ranking. A pod's owner, namespace and most labels are not part of its kind.
+So nodes that are excluded for one pod are removed from the ranking's result, and the best of the
+other nodes is used. Two sorts of nodes are excluded:
+
+- nodes that pods of the same owner left while the nodes were hot,
+- nodes of pods whose required anti-affinity selects the pod.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -16,34 +17,33 @@ from streams.moves.history import Moves
 from streams.placement.ranking import Ranking
 from streams.pods.anti_affinity import HeldTerm
 
-#: What decisions name as the filter that refuses such nodes, after all others, and why it does.
+#: Filter and reason that decisions report for excluded nodes.
 MOVES = "RecentMoves", "node(s) left by this owner while hot"
 ANTI_AFFINITY = "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"
-#: Label of nodes that tells each node from all others.
+#: The node label whose value is unique to each node.
 _HOSTNAME = "kubernetes.io/hostname"
 
 _NO_ROWS: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Excluded:
+class ExcludedNodes:
     """Rows of nodes that a pod must not be placed on."""
 
     left: frozenset[int] = _NO_ROWS
-    """Left by pods of its owner."""
+    """Nodes that pods of its owner left."""
     repelling: frozenset[int] = _NO_ROWS
-    """Their pods keep it away."""
+    """Nodes with pods whose anti-affinity selects the pod."""
 
     terms: int = 0
-    """How many terms of anti-affinity were looked at."""
+    """Number of anti-affinity terms that were evaluated."""
     rows: frozenset[int] = field(init=False)
-    """All of them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", self.left | self.repelling)
 
     def best(self, ranking: Ranking) -> int | None:
-        """Row with the highest total of those that are left; None: there is none."""
+        """Return the row with the highest total that is not excluded; None if there is none."""
         row = ranking.best()
         if row is None or row not in self.rows:
             return row
@@ -51,7 +51,7 @@ class Excluded:
         return others[0] if others else None
 
     def list_refusals(self, ranking: Ranking) -> Iterator[tuple[str, str, int]]:
-        """Filter, reason, and how many nodes are refused by nothing else."""
+        """Yield filter, reason, and the number of nodes that no other filter refuses."""
         repelling = sum(ranking.passes(row) for row in self.repelling)
         if repelling:
             yield *ANTI_AFFINITY, repelling
@@ -61,28 +61,26 @@ class Excluded:
 
 
 class Exclusions:
-    """What the memory of moves and the pods that are held forbid, in terms of the placer's rows."""
-
     def __init__(self, moves: Moves, inventory: Inventory) -> None:
         self.moves = moves
         self._inventory = inventory
 
-    def of(self, pod: Pod, now_ms: int) -> Excluded | None:
-        """The nodes that a pod must stay away from; None: there are none.
+    def find(self, pod: Pod, now_ms: int) -> ExcludedNodes | None:
+        """Return the nodes that a pod must stay away from; None if there are none.
 
-        Rows are the placer's as it is laid out: call `Inventory.lay_out` before.
+        Rows are valid until the next layout; call `Inventory.lay_out` before.
         """
-        names = self.moves.avoided(pod, now_ms)
+        names = self.moves.find_avoided(pod, now_ms)
         terms = self._inventory.anti_affinity.find_terms(pod)
         if not names and not terms:
             return None
         repelling = frozenset(self._find_repelling(terms))
-        found = Excluded(frozenset(self._rows(names)), repelling, len(terms))
+        found = ExcludedNodes(frozenset(self._rows(names)), repelling, len(terms))
         return found if found.rows else None
 
     def list_names(self, pod: Pod, now_ms: int) -> Collection[str]:
-        """The names of these nodes, of those that have a place."""
-        found, nodes = self.of(pod, now_ms), self._inventory.index.nodes
+        """Return the names of the excluded nodes that have a row."""
+        found, nodes = self.find(pod, now_ms), self._inventory.index.nodes
         return () if found is None else {nodes[row].name for row in found.rows}
 
     def _rows(self, names: Iterable[str]) -> Iterator[int]:

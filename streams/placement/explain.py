@@ -1,6 +1,6 @@
-"""Decisions as messages of `placement-decisions`: what was decided, from what, and why.
+"""Decisions as messages of topic `placement-decisions`: the outcome, its inputs and its reasons.
 
-Ids are derived from the input that caused the decision, so a replay gives the same ones.
+Ids are derived from the input that caused the decision, so a replay produces the same ids.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.messages.decisions import RUNNERS_UP_MAX
 from schemas.messages.pods import Pod
-from streams.placement.exclusions import Excluded
+from streams.placement.exclusions import ExcludedNodes
 from streams.placement.placer import Placer
 from streams.placement.ranking import Ranking
 from streams.pods.kind import Kind
@@ -23,7 +23,7 @@ REASONS_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Why no node takes a kind of pod."""
+    """Why no node accepts a kind of pod."""
 
     nodes: int
     stale_nodes: int
@@ -32,18 +32,18 @@ class Refusals:
     """Reasons and nodes refused for them, most nodes first."""
     load_thresholds: dict[str, Any] | None = None
     missing: Mapping[MissingUsage, int] = field(default_factory=dict)
-    """Number of nodes whose metrics lack something that counts for the pods."""
+    """Number of nodes by the usage that their metrics lack."""
 
     @property
     def message(self) -> str:
         """One line, as in "3 nodes: cpu usage exceed threshold; 2 nodes: nodeMetric expired"."""
         if not self.nodes:
-            return "there are no nodes"
+            return "the cluster has no nodes"
         note = describe_missing(self.missing)
-        said = self._counted()
-        return f"{said} ({note})" if note else said
+        reasons = self._describe_reasons()
+        return f"{reasons} ({note})" if note else reasons
 
-    def _counted(self) -> str:
+    def _describe_reasons(self) -> str:
         counts = [(nodes, reason.removeprefix("node(s) ")) for reason, nodes in self.reasons]
         others = sum(self.refused_by.values()) - sum(nodes for nodes, _ in counts)
         if others:
@@ -53,8 +53,10 @@ class Refusals:
         )
 
 
-def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None) -> Refusals:
-    """Count why every node is refused, or is forbidden for the pod's owner."""
+def count_refusals(
+    placer: Placer, ranking: Ranking, excluded: ExcludedNodes | None = None
+) -> Refusals:
+    """Count the reasons why nodes are refused or excluded."""
     reasons = dict(ranking.reasons())
     if excluded is not None:
         reasons |= {reason: nodes for _, reason, nodes in excluded.list_refusals(ranking)}
@@ -65,44 +67,42 @@ def refusals(placer: Placer, ranking: Ranking, excluded: Excluded | None = None)
         refused_by=_refused_by(ranking, excluded),
         reasons=tuple(counts[:REASONS_MAX]),
         load_thresholds=placer.inventory.in_force.reported,
-        missing=missing_for(placer, ranking.kind),
+        missing=count_missing(placer, ranking.kind),
     )
 
 
-def missing_for(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
-    """Return what metrics lack of what counts for a kind of pods, with the number of nodes."""
-    whose = get_pods_bit(prod=kind.prod, daemon=kind.daemon)
-    found: dict[MissingUsage, int] = {}
-    for each, nodes in sorted(placer.inventory.freshness.missing.items()):
-        if nodes and each.pods & whose:
-            key = each._replace(pods=whose)
-            found[key] = found.get(key, 0) + nodes
-    return found
+def count_missing(placer: Placer, kind: Kind) -> dict[MissingUsage, int]:
+    """Return the usage that metrics lack and a kind of pods needs, with the number of nodes."""
+    pods_bit = get_pods_bit(prod=kind.prod, daemon=kind.daemon)
+    counts: dict[MissingUsage, int] = {}
+    for usage, nodes in sorted(placer.inventory.freshness.missing.items()):
+        if nodes and usage.pods & pods_bit:
+            key = usage._replace(pods=pods_bit)
+            counts[key] = counts.get(key, 0) + nodes
+    return counts
 
 
 def describe_missing(missing: Mapping[MissingUsage, int]) -> str:
-    """The same in words."""
     texts = []
-    for each, count in missing.items():
+    for usage, count in missing.items():
         nodes = f"{count} {'node' if count == 1 else 'nodes'}"
-        if each.instead:
-            texts.append(f"{each.what} is not recorded on {nodes}, judged by {each.instead}")
+        if usage.instead:
+            texts.append(f"{usage.what} is not recorded on {nodes}, judged by {usage.instead}")
         else:
-            texts.append(f"{each.what} usage is unknown on {nodes}")
+            texts.append(f"{usage.what} usage is unknown on {nodes}")
     return "; ".join(texts)
 
 
 def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
-    """Fields of a decision; None: nothing is missing."""
     by_estimates = {
-        each.what: nodes for each, nodes in missing.items() if each.instead == ESTIMATES
+        usage.what: nodes for usage, nodes in missing.items() if usage.instead == ESTIMATES
     }
     replaced = {
-        f"{each.what}: {each.instead}": nodes
-        for each, nodes in missing.items()
-        if each.instead not in ("", ESTIMATES)
+        f"{usage.what}: {usage.instead}": nodes
+        for usage, nodes in missing.items()
+        if usage.instead not in ("", ESTIMATES)
     }
-    unknown = {each.what: nodes for each, nodes in missing.items() if not each.instead}
+    unknown = {usage.what: nodes for usage, nodes in missing.items() if not usage.instead}
     return {
         "judged_by_estimates": by_estimates or None,
         "judged_by_other_statistics": replaced or None,
@@ -110,7 +110,7 @@ def _missing_fields(missing: Mapping[MissingUsage, int]) -> dict[str, Any]:
     }
 
 
-def placed(
+def build_placed(
     cause: Cause,
     pod: Pod,
     row: int,
@@ -119,16 +119,18 @@ def placed(
     *,
     attempt: int,
     expires_at_ms: int,
-    excluded: Excluded | None = None,
+    excluded: ExcludedNodes | None = None,
 ) -> OutputMessage:
-    """A node was found; call before the room is taken, while the ranking is as it decided."""
+    """Build the decision for a pod; call before its room is reserved, which changes the ranking."""
     without = {row} if excluded is None else {row, *excluded.rows}
     others = ranking.runners_up(RUNNERS_UP_MAX, without)
-    missing = missing_for(placer, ranking.kind)
+    missing = count_missing(placer, ranking.kind)
     notes = [describe_missing(missing)] if missing else []
     if ranking.strict is not None:
-        why = refusals(placer, ranking.strict).message
-        notes.insert(0, f"no node passes every filter ({why}); placed on the best that may take it")
+        refusals = count_refusals(placer, ranking.strict).message
+        notes.insert(
+            0, f"no node passes every filter ({refusals}); placed on the best node that remains"
+        )
     return _decision(
         cause,
         pod,
@@ -147,17 +149,16 @@ def placed(
     )
 
 
-def waiting(
+def build_waiting(
     cause: Cause,
     pod: Pod,
-    why: Refusals | None,
+    refusals: Refusals | None,
     *,
     attempt: int,
     retry_after_ms: int,
     note: str = "",
 ) -> OutputMessage:
-    """No node now; it will be tried again."""
-    if why is None:
+    if refusals is None:
         return _decision(
             cause, pod, "waiting", note, attempt=attempt, retry_after_ms=retry_after_ms
         )
@@ -165,19 +166,19 @@ def waiting(
         cause,
         pod,
         "waiting",
-        note or why.message,
+        note or refusals.message,
         attempt=attempt,
-        nodes=why.nodes,
-        stale_nodes=why.stale_nodes,
-        refused_by=why.refused_by,
-        reasons=[{"reason": reason, "nodes": nodes} for reason, nodes in why.reasons],
+        nodes=refusals.nodes,
+        stale_nodes=refusals.stale_nodes,
+        refused_by=refusals.refused_by,
+        reasons=[{"reason": reason, "nodes": nodes} for reason, nodes in refusals.reasons],
         retry_after_ms=retry_after_ms,
-        load_thresholds=why.load_thresholds,
-        **_missing_fields(why.missing),
+        load_thresholds=refusals.load_thresholds,
+        **_missing_fields(refusals.missing),
     )
 
 
-def ended(
+def build_ended(
     cause: Cause,
     pod: Pod,
     outcome: str,
@@ -186,12 +187,12 @@ def ended(
     node: str | None = None,
     rejected: str | None = None,
 ) -> OutputMessage:
-    """refused, withdrawn or expired, in words."""
+    """Build a decision with the outcome refused, withdrawn or expired."""
     return _decision(cause, pod, outcome, message, node=node, rejected=rejected)
 
 
 def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any) -> OutputMessage:
-    """A `PlacementDecision`; fields that are None are left out."""
+    """Build the fields of a `PlacementDecision`, without those that are None."""
     return OutputMessage(
         "placement-decisions",
         {
@@ -214,7 +215,7 @@ def _decision(cause: Cause, pod: Pod, outcome: str, message: str, **fields: Any)
     )
 
 
-def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str, int]:
+def _refused_by(ranking: Ranking, excluded: ExcludedNodes | None = None) -> dict[str, int]:
     counts = ranking.refused_by_name
     if excluded is not None:
         counts |= {name: nodes for name, _, nodes in excluded.list_refusals(ranking)}
@@ -222,7 +223,7 @@ def _refused_by(ranking: Ranking, excluded: Excluded | None = None) -> dict[str,
 
 
 def _node_score(placer: Placer, ranking: Ranking, row: int) -> dict[str, object]:
-    """Content of a `NodeScore`, of a node that passes: its total is the sum of its terms."""
+    """Build the fields of a `NodeScore`."""
     terms = ranking.terms(row)
     return {
         "node": placer.index.nodes[row].name,

@@ -1,7 +1,8 @@
-"""The score where the load filter has given way: the node that is least beyond its threshold is best.
+"""The score when the load filter refuses every node: prefers the node least above its thresholds.
 
-The scores of the policy say where a pod adds least risk, and to a node that is overloaded already a pod
-adds little. It is no plugin of policies; the placer uses it with the figures of the filter.
+The scores of the policy prefer the node where a pod adds least risk, and a pod adds little risk to a
+node that is already overloaded. Policies cannot name this score: the placer uses it with the figures
+of the load filter.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from streams.stage.arrays import FloatArray
 
 
 class LeastOverloaded(ExactScore):
-    """Prefers nodes by what is left below the threshold of the filter, as a share of it."""
+    """Prefers nodes by the share of the filter's threshold that is left."""
 
     name = LOAD_AWARE
 
@@ -26,26 +27,20 @@ class LeastOverloaded(ExactScore):
         """The filter has the figures."""
 
     def prepare(self, kind: Kind) -> Prepared:
-        """What the filter needs to know of the kind."""
         return self._filter.prepare(kind)
 
     def merits(self, prepared: Prepared) -> FloatArray:
-        """What is left on all nodes, float64."""
         rows = range(self._filter.size)
         return np.array([self._filter.spare(prepared, row) for row in rows], dtype=np.float64)
 
     def merit(self, prepared: Prepared, row: int) -> float:
-        """The same of one node."""
         return self._filter.spare(prepared, row)
 
     def scores(self, prepared: Prepared) -> FloatArray:
-        """Raw scores are the merits."""
         return self.merits(prepared)
 
     def score(self, prepared: Prepared, row: int) -> float:
-        """The same of one node."""
         return self.merit(prepared, row)
 
     def raw_of(self, merit: float) -> float:
-        """The same."""
         return merit

@@ -1,8 +1,8 @@
-"""Normalised scores: raw figures of any size stretched to 0..100 over the nodes that pass.
+"""Normalised scores: raw figures of any size are stretched to 0..100 over the nodes that pass.
 
-The best node gets 100 and the worst 0; when all are equal, every node gets 100. Of all nodes at
-once and of one alone it is the same arithmetic in the same order, so both give the same whole
-number. Source: docs/reference/upstream.md R5.
+The best node gets 100 and the worst 0; if all are equal, every node gets 100. The functions for all
+nodes and for one node use the same arithmetic in the same order, so that results are equal.
+Source: docs/reference/upstream.md R5.
 """
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from streams.stage.arrays import FloatArray
 
 
-def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> tuple[float, float]:
-    """Lowest and highest raw score of the nodes that pass."""
+def find_bounds(
+    raw: FloatArray, passes: NDArray[np.bool_] | None, left: int
+) -> tuple[float, float]:
+    """Return the lowest and highest raw score of the `left` nodes that pass."""
     if not left:
         return 0.0, 0.0
     if passes is None or left == raw.size:
@@ -22,10 +24,9 @@ def bounds_of(raw: FloatArray, passes: NDArray[np.bool_] | None, left: int) -> t
 
 
 def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
-    """Raw scores to 0..100; 100 for all when all are equal."""
     if high <= low:
         return np.full(raw.size, 100, dtype=np.int32)
-    # Divided first: the best node gets 100 and not 99.99, which would be cut off to 99.
+    # Divide first: otherwise the best node may get 99.99, which is truncated to 99.
     stretched = raw - low
     stretched /= high - low
     stretched *= 100.0
@@ -35,7 +36,6 @@ def stretch_all(raw: FloatArray, low: float, high: float) -> NDArray[np.int32]:
 
 
 def stretch(raw: float, low: float, high: float) -> int:
-    """The same of one raw score."""
     if high <= low:
         return 100
     stretched = (raw - low) / (high - low) * 100.0

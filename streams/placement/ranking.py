@@ -1,8 +1,7 @@
-"""What all filters and scores say of all nodes, for one kind of pod.
+"""Results of all filters and scores on all nodes, for one kind of pod.
 
-A ranking is computed once over all nodes and then follows the log of changed rows: each changed row
-is asked about alone. Both ways give the same figures, so a ranking is at any time what computing it
-anew would give.
+A ranking is computed once for all nodes. Afterwards it reads the log of changed rows and recomputes
+these rows only. The result equals that of a new ranking.
 """
 
 from collections import Counter
@@ -14,48 +13,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.inventory.node_index import Change, NodeIndex
-from streams.placement.normalize import bounds_of, stretch, stretch_all
+from streams.placement.normalize import find_bounds, stretch, stretch_all
 from streams.placement.plugin import Filter, Score
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, FloatArray
 
-#: A ranking with more changed rows than this share of all nodes is computed anew: of 5,000 nodes,
-#: asking about 50 of them takes as long.
-_ANEW_SHARE = 1 / 100
+#: With more changed rows than this share of all nodes, all rows are recomputed: for 5,000 nodes this
+#: takes as long as 50 single rows.
+_RECOMPUTE_SHARE = 1 / 100
 #: Total of a node that some filter refuses.
 REFUSED = -1
-#: In place of a row: it is not known.
+#: In place of a row: it has to be computed.
 _UNKNOWN = -1
 _NO_TOTALS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 _NO_REASONS: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
-#: Everything about a node, as a plain number.
+#: All changes of a node, as a plain int.
 _ALL = int(Change.ALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What one score gave one node."""
+    """One score of one node."""
 
     plugin: str
     score: int
     weight: int
 
 
-class _Asked(NamedTuple):
+class _RelevantFilter(NamedTuple):
     """A filter that may refuse pods of the kind."""
 
     number: int
-    """Its place among all filters, from 1."""
+    """Position among all filters, from 1."""
     reason: Callable[[Any, int], str | None]
     prepared: Any
     watches: int
 
 
 class Ranking:
-    """What all filters and scores say of all nodes for one kind of pod."""
-
     _refused: float = REFUSED
-    """In `totals`, of a node that some filter refuses."""
+    """Total of a node that some filter refuses."""
 
     def __init__(
         self,
@@ -68,24 +65,24 @@ class Ranking:
         self.kind = kind
         self._filters = [(plugin, plugin.prepare(kind)) for plugin in filters]
         self._scores = [(plugin, plugin.prepare(kind), weight) for plugin, weight in scores]
-        self._asked: list[list[_Asked]] | None = None
-        """Filters that may refuse this kind, by what has changed of a node; none before a change."""
+        self._relevant_filters: list[list[_RelevantFilter]] | None = None
+        """Filters that may refuse this kind, by the change of a node; None before the first change."""
         self.strict: Ranking | None = None
-        """The ranking by all filters, if some have given way in this one."""
+        """The ranking by all filters, if this one is without some of them."""
         self.generation = -1
         self.position = 0
-        """How far in the log of changes this ranking is."""
+        """Position in the log of changes up to which this ranking is current."""
         self.totals: NDArray[Any] = _NO_TOTALS
-        """Weighted total per node, `_refused` where refused; shape (nodes,)."""
+        """Weighted total per node, or `_refused`; shape (nodes,)."""
         self.refused_by: list[int] = []
-        """Nodes refused, per filter; a node counts for the first filter that refuses it."""
+        """Number of nodes per filter; a node counts for the first filter that refuses it."""
         self._best: int | None = _UNKNOWN
-        """Row with the highest total; `_UNKNOWN` since a change."""
+        """Row with the highest total; `_UNKNOWN` after a change."""
 
     # --- all rows -------------------------------------------------------------------------------
 
     def compute(self) -> None:
-        """Ask every plugin about every node."""
+        """Compute the results of all plugins for all nodes."""
         size = self._index.size
         passes: NDArray[np.bool_] | None = None
         masks: list[NDArray[np.bool_] | None] = []
@@ -108,7 +105,7 @@ class Ranking:
         self._raw: list[FloatArray | None] = []
         self._bounds: list[tuple[float, float]] = []
         self.totals = self._total(passes, left)
-        # One number of an array is read and written several times faster through its buffer.
+        # Single numbers of an array are read and written several times faster through its buffer.
         self._totals: Any = self.totals.data
         self._fixed_at = None if self._fixed is None else self._fixed.data
         self._raw_at: list[Any] = [None if raw is None else raw.data for raw in self._raw]
@@ -124,7 +121,7 @@ class Ranking:
             if plugin.normalised:
                 scores = np.ascontiguousarray(scores, dtype=np.float64)
                 self._raw.append(scores)
-                self._bounds.append(bounds_of(scores, passes, left))
+                self._bounds.append(find_bounds(scores, passes, left))
                 scores = stretch_all(scores, *self._bounds[-1])
             else:
                 self._raw.append(None)
@@ -143,7 +140,7 @@ class Ranking:
     # --- changed rows ---------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Take the changes since the last call into account."""
+        """Apply the changes of nodes since the last call."""
         index = self._index
         if self.generation != index.generation or self.position != index.log_end:
             self._best = _UNKNOWN
@@ -151,7 +148,7 @@ class Ranking:
             self.compute()
         else:
             rows = index.log[self.position - index.log_start :]
-            if len(rows) > max(8, index.size * _ANEW_SHARE):
+            if len(rows) > max(8, index.size * _RECOMPUTE_SHARE):
                 self.compute()
             elif len(rows) == 1:
                 self._revise(rows)
@@ -164,16 +161,17 @@ class Ranking:
         self.position = index.log_end
 
     def _revise(self, changes: Iterable[tuple[int, int]]) -> None:
-        """Ask about rows again; of each is known what about it has changed."""
+        """Recompute changed rows; `changes` are pairs of row and change."""
         refusals = self._refusals if self._refusals is not None else self._index_refusals()
-        asked = self._asked if self._asked is not None else self._index_filters()
+        asked = (
+            self._relevant_filters if self._relevant_filters is not None else self._index_filters()
+        )
         stretched = False
         for row, change in changes:
             before = refusals[row]
             after = 0
             reason = None
-            # A node that passed all filters passes those still that do not look at what has
-            # changed.
+            # If the node passed all filters, only filters that watch the change can refuse it now.
             for number, ask, prepared, _ in asked[_ALL if before else change]:
                 reason = ask(prepared, row)
                 if reason is not None:
@@ -186,13 +184,13 @@ class Ranking:
                 if after:
                     self.refused_by[after - 1] += 1
             if self._tally is not None:
-                self._retally(row, reason)
+                self._update_tally(row, reason)
             stretched |= self._rescore(row, refused=after > 0)
         if stretched:
             self._restretch()
 
     def _rescore(self, row: int, *, refused: bool) -> bool:
-        """Score one row; True if the bounds of a normalised score may have moved."""
+        """Score one row; return whether bounds of a normalised score may have moved."""
         moved = False
         fixed = total = 0
         was_in = self._totals[row] != REFUSED
@@ -219,16 +217,14 @@ class Ranking:
         return moved
 
     def _restretch(self) -> None:
-        """Bounds of a normalised score may have moved: if so every total is made again from the raw
-        scores."""
+        """Compute all totals from the raw scores again, if bounds of normalised scores have moved."""
         passes = self.totals != REFUSED
         left = int(np.count_nonzero(passes))
         bounds = [
-            before if raw is None else bounds_of(raw, passes, left)
+            before if raw is None else find_bounds(raw, passes, left)
             for raw, before in zip(self._raw, self._bounds, strict=True)
         ]
         if bounds == self._bounds:
-            # As a rule: of many nodes more than one is the best or the worst.
             return
         self._bounds = bounds
         assert self._fixed is not None  # noqa: S101 - there is a normalised score
@@ -243,20 +239,19 @@ class Ranking:
         self.totals = totals
         self._totals = totals.data
 
-    def _index_filters(self) -> list[list[_Asked]]:
-        """Which filters to ask about a node, by what about it has changed."""
-        asked = [
-            _Asked(number, plugin.reason, prepared, plugin.watches)
+    def _index_filters(self) -> list[list[_RelevantFilter]]:
+        relevant = [
+            _RelevantFilter(number, plugin.reason, prepared, plugin.watches)
             for number, (plugin, prepared) in enumerate(self._filters, start=1)
             if plugin.concerns(prepared)
         ]
-        self._asked = [
-            [each for each in asked if each.watches & change] for change in range(_ALL + 1)
+        self._relevant_filters = [
+            [item for item in relevant if item.watches & change] for change in range(_ALL + 1)
         ]
-        return self._asked
+        return self._relevant_filters
 
     def _index_refusals(self) -> bytearray:
-        """Which filter refuses each row, 1 for the first one; 0 for none."""
+        """Return the number of the first filter that refuses each row, from 1; 0 if the row passes."""
         index = np.zeros(self._index.size, dtype=np.uint8)
         assert self._masks is not None  # noqa: S101 - kept until they are turned into the index
         for number in range(len(self._masks), 0, -1):
@@ -270,14 +265,14 @@ class Ranking:
     # --- answers --------------------------------------------------------------------------------
 
     def best(self) -> int | None:
-        """Row with the highest total, the first by name among equals; None: every node is refused."""
+        """Return the row with the highest total, the first by name among equals; None if none passes."""
         if self._best == _UNKNOWN:
             row = int(self.totals.argmax()) if self.totals.size else None
             self._best = None if row is None or self._totals[row] == self._refused else row
         return self._best
 
     def runners_up(self, count: int, without: Collection[int]) -> list[int]:
-        """Rows of the best nodes but for some, best first."""
+        """Return the rows of the best nodes, best first, without the given rows."""
         if not count or self.totals.size <= len(without):
             return []
         totals = self.totals.copy()
@@ -293,13 +288,13 @@ class Ranking:
 
     @property
     def refused_by_name(self) -> dict[str, int]:
-        """Nodes refused, by the name of the first filter that refuses them; without zeros."""
+        """Number of nodes by the name of the first filter that refuses them, without zeros."""
         pairs = zip(self._filters, self.refused_by, strict=True)
         return {plugin.name: nodes for (plugin, _), nodes in pairs if nodes}
 
     @property
     def opened_by(self) -> int:
-        """Changes of a node that may let it take the kind, where it is refused now."""
+        """Changes after which a node that is refused now may accept the kind."""
         changes = Change.STATE
         for (plugin, _), nodes in zip(self._filters, self.refused_by, strict=True):
             if nodes:
@@ -307,35 +302,34 @@ class Ranking:
         return changes
 
     def count_units(self) -> int:
-        """What an attempt takes beyond the usual, in units of a budget."""
+        """Return the extra cost of computing all rows, in units of a budget."""
         return sum(plugin.count_units(prepared) for plugin, prepared in self._filters)
 
-    def find_refusing(self, row: int) -> Filter | None:
-        """The first filter that refuses a node as it is now, whether `sync` was called or not."""
+    def find_refusing_filter(self, row: int) -> Filter | None:
+        """Return the first filter that refuses a node; needs no `sync`."""
         for plugin, prepared in self._filters:
             if plugin.reason(prepared, row) is not None:
                 return plugin
         return None
 
     def passes(self, row: int) -> bool:
-        """Whether no filter refuses a node."""
         return bool(self._totals[row] != self._refused)
 
     def refused(self) -> BoolArray:
-        """Which nodes some filter refuses; shape (nodes,)."""
+        """Return which nodes some filter refuses; shape (nodes,)."""
         refused: BoolArray = self.totals == self._refused
         return refused
 
     def total(self, row: int) -> int:
-        """Weighted total of a node; `REFUSED` where refused."""
+        """Return the weighted total of a node, or `REFUSED`."""
         return int(self._totals[row])
 
     def terms(self, row: int) -> tuple[Term, ...]:
-        """What each score gave a node that passes."""
+        """Return the scores of a node that passes."""
         terms = []
         score: float
         fixed = self._fixed if self._fixed is not None else self.totals
-        # Then all of a total that is not stretched is of one score.
+        # With one such score, it is the fixed part of the total divided by its weight.
         only_fixed = sum(raw is None for raw in self._raw) == 1
         for index, (plugin, prepared, weight) in enumerate(self._scores):
             raw = self._raw[index]
@@ -349,7 +343,7 @@ class Ranking:
         return tuple(terms)
 
     def reasons(self) -> Counter[str]:
-        """Why nodes are refused: how many nodes for each reason. Cheap when asked again."""
+        """Return the number of refused nodes by reason."""
         if self._tally is None:
             refusals = self._refusals if self._refusals is not None else self._index_refusals()
             of_rows = np.frombuffer(refusals, dtype=np.uint8)
@@ -364,9 +358,9 @@ class Ranking:
                     self._tally[reason] += rows.size
         return self._tally
 
-    def _retally(self, row: int, reason: str | None) -> None:
+    def _update_tally(self, row: int, reason: str | None) -> None:
         tally = self._tally
-        assert tally is not None  # noqa: S101 - the caller looked
+        assert tally is not None  # noqa: S101 - the caller has checked
         before = self._reasons.item(row)
         if before == reason:
             return
@@ -380,5 +374,5 @@ class Ranking:
 
 
 def _refuse(totals: NDArray[np.int32], passes: NDArray[np.bool_]) -> None:
-    """Set the totals of nodes that do not pass to `REFUSED`, whose bits are all ones."""
+    # All bits of `REFUSED` are ones.
     totals |= passes.view(np.int8) - np.int8(1)

@@ -1,8 +1,7 @@
-"""The registry of filters and scores: a policy enables them by name, orders and weighs them.
+"""The registry of filters and scores, which a policy enables, orders and weighs by name.
 
-Every module of `filters` and `scores` is looked through, so that a new plugin is one module and
-nothing else. Which ones are enabled where a policy does not say, and in which order, is the
-policy's matter (`schemas.policy.sections.plugins`): what is cheap and refuses most comes first.
+It finds the plugins in all modules of `filters` and `scores`, so a new plugin needs one new module
+only. `schemas.policy.sections.plugins` has the defaults: cheap filters that refuse most come first.
 """
 
 import inspect
@@ -18,40 +17,36 @@ from streams.usage.estimate import Estimator
 
 
 def _classes(package: ModuleType) -> Iterator[type[Plugin]]:
-    """The plugins of a package, module by module in the order of names."""
-    for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
-        content = import_module(f"{package.__name__}.{module}")
-        for _, each in sorted(inspect.getmembers(content, inspect.isclass)):
-            own = each.__module__ == content.__name__
-            if own and issubclass(each, Plugin) and not inspect.isabstract(each):
-                yield each
+    for name in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        module = import_module(f"{package.__name__}.{name}")
+        for _, cls in sorted(inspect.getmembers(module, inspect.isclass)):
+            is_defined_here = cls.__module__ == module.__name__
+            if is_defined_here and issubclass(cls, Plugin) and not inspect.isabstract(cls):
+                yield cls
 
 
 def _order(names: Iterable[str], first: tuple[str, ...]) -> list[str]:
-    """Those that are built in, in that order, then the others by name."""
     return [*first, *sorted(set(names) - set(first))]
 
 
-_FILTERS = {each.name: each for each in _classes(filters) if issubclass(each, Filter)}
-_SCORES = {each.name: each for each in _classes(scores) if issubclass(each, Score)}
+_FILTERS = {cls.name: cls for cls in _classes(filters) if issubclass(cls, Filter)}
+_SCORES = {cls.name: cls for cls in _classes(scores) if issubclass(cls, Score)}
 
-#: How to make each filter.
+#: Factories of filters, built-in ones first.
 FILTERS: dict[str, Callable[[Policy, Estimator], Filter]] = {
     name: _FILTERS[name].build for name in _order(_FILTERS, BUILT_IN.filter)
 }
-#: How to make each score.
+#: Factories of scores, built-in ones first.
 SCORES: dict[str, Callable[[Policy, Estimator], Score]] = {
     name: _SCORES[name].build for name in _order(_SCORES, BUILT_IN.score)
 }
-#: What a policy may name.
+#: Names that a policy may use.
 KNOWN = KnownPlugins(tuple(FILTERS), tuple(SCORES), BUILT_IN.balance)
 
 
 def build_filters(policy: Policy, estimator: Estimator) -> list[Filter]:
-    """The filters that a policy enables, in its order."""
     return [FILTERS[item.name](policy, estimator) for item in policy.plugins.filter]
 
 
 def build_scores(policy: Policy, estimator: Estimator) -> list[tuple[Score, int]]:
-    """The scores that a policy enables, with their weights."""
     return [(SCORES[item.name](policy, estimator), item.weight) for item in policy.plugins.score]

@@ -1,17 +1,17 @@
-"""Pods that are not to be placed, whatever nodes there are."""
+"""Pods that must not be placed on any node."""
 
 from schemas.messages.pods import Pod
 from streams.placement.filters.unsupported import refusal
 from streams.pods.limits import find_exceeded_limit
 
 
-def unplaceable(pod: Pod) -> str | None:
-    """Why a pod must not be placed, in a sentence; None if a node may be looked for.
+def find_obstacle(pod: Pod) -> str | None:
+    """Return why a pod must not be placed; None if it may be.
 
-    A pod that has a node, or is on its way out, wants none: as for Kubernetes' own scheduler.
+    Like Kubernetes' scheduler, this refuses pods that are bound, have finished or are being deleted.
     """
     if pod.node is not None:
-        return f"the pod is bound to {pod.node} already"
+        return f"the pod is already bound to {pod.node}"
     if pod.has_finished:
         return "the pod has finished"
     if pod.deleting_at_ms is not None:

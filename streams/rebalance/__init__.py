@@ -1,17 +1,15 @@
-"""Rebalancing: from a cluster's inventory to "these pods should leave these nodes, in this order".
+"""Rebalancing: which pods should leave which nodes, and in which order.
 
-balancer     what the cluster stage calls
-candidates   a pod whose turn to leave has come, and what a round asks before it leaves
-inputs       what a round is given
-outcome      what a round has found and planned
+balancer     entry point: makes rounds for the cluster stage
+candidates   a pod that may leave, and the rules that may stop it
+inputs       inputs of a round
+outcome      results of a round
 thresholds   rounds by thresholds: LowNodeLoad
 risk         moves that lower the risk of overutilization most
-differences  where rounds by thresholds differ from Koordinator's
-columns      all nodes as arrays, packed when something changes
-node_arrays  one node's figures
-packed_pods  the pods of a node
-costs        keys by which pods are ordered for eviction, once a pod
-fit          which nodes may run a pod
-
-Everything is a function of the records applied: no clock but the log's, no order of a set.
+differences  deliberate differences from Koordinator's rounds
+columns      figures of all nodes as arrays
+node_arrays  figures of one node
+packed_pods  the pods of one node
+costs        sort keys of pods for eviction
+fit          which nodes can run a pod
 """

@@ -1,16 +1,14 @@
-"""Rounds of rebalancing over a cluster's inventory: what the cluster stage calls.
+"""Makes rebalance rounds over a cluster's inventory.
 
-    refresh(most)     at ticks: pack what has changed, a few nodes at a time
-    round(now_ms, …)  when one is due: which nodes are hot, which pods should leave, and where to
-    tables            counters and the history of usage, which outlive a round
+    refresh(most)     before a round: update the columns of changed nodes, a few at a time
+    round(now_ms, …)  when a round is due: find hot nodes, and the pods that should leave them
+    tracked_rows      counters of hot rounds, and the history of usage
 
-In a round `Rules` are asked about each pod in turn: what protects it, whether another try is worth it,
-which nodes are no target for it, and which gate stops it now. A gate's scope says whether it ends more
-than the pod's turn. Nothing is changed but the counters, the history, the number of hot nodes,
-and what the rules change.
+`Rules` say which pods may leave, to which nodes, and which gate stops them. A gate may stop one pod, all
+pods of a node, or the round. A round changes counters, history and `hot_nodes`; `Rules` create
+migrations.
 
-Not guaranteed: that a planned target is where the pod comes to stand; placement decides that when
-the replacement asks for a node, by the same view of usage.
+A planned target is not binding: placement chooses the node when the replacement requests one.
 """
 
 from typing import Any
@@ -21,45 +19,49 @@ from schemas.policy import LOW_NODE_LOAD, OVERUTILIZATION_RISK, Policy
 from streams.inventory.inventory import Inventory
 from streams.rebalance.candidates import Rules
 from streams.rebalance.columns import Columns
-from streams.rebalance.inputs import RoundInput, measured, selectors_of
+from streams.rebalance.inputs import RoundInput, find_measured, list_selectors
 from streams.rebalance.outcome import RoundOutcome
 from streams.rebalance.risk.moves import RiskMoves
 from streams.rebalance.risk.nodes import risk_resources
-from streams.rebalance.thresholds.counters import Counted, Watch, carry_over, counted_by
+from streams.rebalance.thresholds.counters import (
+    CounterKey,
+    CountingRule,
+    carry_over,
+    list_counting_rules,
+)
 from streams.rebalance.thresholds.history_table import UsageHistoryTable
 from streams.rebalance.thresholds.limits import PoolNodes, mean_percentages
-from streams.rebalance.thresholds.moving import note_round, watched_resources
+from streams.rebalance.thresholds.moving import record_means, watched_resources
 from streams.rebalance.thresholds.rounds import ThresholdRounds
 from streams.stage.budget import Budget
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most pods that one round checks, each by all gates that may keep it: some 80 ms.
+#: Most pods that one round checks, which takes some 80 ms.
 PODS_PER_ROUND_MAX = 1_500
 
 
 class Balancer:
-    """Finds hot nodes of one cluster and says which pods should leave them."""
-
     def __init__(self, cluster: str, policy: Policy, inventory: Inventory) -> None:
         self.cluster = cluster
         self.inventory = inventory
-        self._judged_by: object = None
-        self._packed_by: object = None
-        """What of the policy the columns depend on."""
+        self._rounds_key: object = None
+        """Parts of the policy that rounds depend on."""
+        self._columns_key: object = None
+        """Parts of the policy that columns depend on."""
         self.policy: Policy
         self.rounds: ThresholdRounds
         self.history: UsageHistoryTable
         self.risk_moves: RiskMoves | None = None
-        """None: the policy does not name them."""
+        """None unless the policy moves pods by risk."""
         self.hot_nodes = 0
-        """Nodes that the last round has found hot or at risk; one that was paused has found none."""
-        self._counts: dict[Watch, Counted] = {}
-        """What rounds count under the policy."""
+        """Nodes that the last round has found hot or at risk; 0 if it was paused."""
+        self._counts: dict[CounterKey, CountingRule] = {}
+        """How rounds count hot nodes under the policy."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Make rounds by another policy; counts begin anew where what is counted has changed."""
-        judged_by = (
+        """Apply a policy; counts of hot rounds are kept unless their meaning changes."""
+        rounds_key = (
             policy.compat,
             policy.rebalance.model_dump_json(),
             policy.moving_thresholds.model_dump_json(),
@@ -68,45 +70,44 @@ class Balancer:
             policy.plugins.balances(LOW_NODE_LOAD),
             risk_resources(policy),
         )
-        if judged_by != self._judged_by:
-            counts = counted_by(policy)
+        if rounds_key != self._rounds_key:
+            counts = list_counting_rules(policy)
             history = self.inventory.history
             rounds = ThresholdRounds(self.cluster, policy, history)
-            if self._judged_by is None:
+            if self._rounds_key is None:
                 self.history = UsageHistoryTable(self.cluster, history, rounds.pools)
             else:
                 before = self.rounds.counters
                 for row in carry_over(before, self._counts, counts):
                     rounds.counters.take(row)
-                # Those dropped since rows were written last are among the changed ones only.
+                # Counters that were dropped since the last write are only in `changed`.
                 rounds.counters.changed.update(dict.fromkeys((*before.rows, *before.changed)))
                 if policy.plugins.balance != self.policy.plugins.balance:
-                    self.hot_nodes = 0  # what was found by another strategy says nothing any more
+                    self.hot_nodes = 0  # the last round used another strategy
                 self.history.change_pools(rounds.pools)
             self.rounds, self._counts = rounds, counts
-        self._judged_by = judged_by
+        self._rounds_key = rounds_key
         self.policy = policy
         by_risk = policy.plugins.balances(OVERUTILIZATION_RISK)
         self.risk_moves = RiskMoves(policy) if by_risk else None
-        packed_by = (
+        columns_key = (
             self.rounds.universe,
-            selectors_of(policy),
+            list_selectors(policy),
             policy.descheduling.node_selector,
         )
-        if packed_by != self._packed_by:
-            columns = Columns(*packed_by)
-            if self._packed_by is not None:
+        if columns_key != self._columns_key:
+            columns = Columns(*columns_key)
+            if self._columns_key is not None:
                 columns.inherit(self.columns)
-            self._packed_by = packed_by
+            self._columns_key = columns_key
             self.columns: Columns = columns
 
     @property
     def tracked_rows(self) -> tuple[TrackedRows[str, Any], ...]:
-        """What is kept in rows, in the order in which they are written."""
         return (self.rounds.counters, self.history)
 
     def refresh(self, most: int | None = None) -> int:
-        """Pack at most `most` nodes that have changed, none: all; answers how many are left."""
+        """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
         return self.columns.refresh(self.inventory, most)
 
     def round(
@@ -115,9 +116,9 @@ class Balancer:
         """Make a round.
 
         Args:
-            now_ms: the log's time.
-            rules: what keeps pods; none: nothing does.
-            paused: nodes are only looked at, so that thresholds go on following the recent past.
+            now_ms: log time.
+            rules: which pods may leave; by default all.
+            paused: only record mean usage, for thresholds that follow the recent past.
         """
         inventory = self.inventory
         self.columns.refresh(inventory)
@@ -133,24 +134,23 @@ class Balancer:
         if self.policy.plugins.balances(LOW_NODE_LOAD):
             outcome = self.rounds.round(given)
         else:
-            why = f"plugins.balance does not enable {LOW_NODE_LOAD}"
-            outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else why)
+            text = f"plugins.balance does not enable {LOW_NODE_LOAD}"
+            outcome = RoundOutcome(now_ms, given.paused, "" if self.risk_moves else text)
         if self.risk_moves is not None:
-            # Last, since it goes by the sum over all nodes: what is planned before changes it.
+            # Last, because it uses the sum over all nodes, which includes moves that are planned.
             self.risk_moves.round(given, outcome)
         self.hot_nodes = len(outcome.hot_names)
-        note_round(self.policy, inventory.history, outcome, self._whole(now_ms))
+        record_means(self.policy, inventory.history, outcome, self._compute_means(now_ms))
         inventory.move_thresholds()
         return outcome
 
-    def node_gone(self, name: str) -> None:
-        """Kubernetes has removed a node."""
+    def remove_node(self, name: str) -> None:
         self.rounds.counters.remove_node(name)
 
-    def _whole(self, now_ms: int) -> dict[str, float]:
-        """Mean usage of all measured nodes in percent, for the filter's thresholds."""
+    def _compute_means(self, now_ms: int) -> dict[str, float]:
+        """Return the mean usage of all measured nodes in percent, for the thresholds of the filter."""
         names = sorted(watched_resources(self.policy))
-        fresh = measured(self.columns, self.policy.rebalance, now_ms, names)
+        fresh = find_measured(self.columns, self.policy.rebalance, now_ms, names)
         rows = np.flatnonzero(fresh)
         if not names or not rows.size:
             return {}

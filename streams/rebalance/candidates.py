@@ -1,6 +1,6 @@
-"""A pod whose turn to leave has come, and what a round asks before it leaves.
+"""A pod that may leave its node, and the rules that may stop it.
 
-Rounds make candidates; migrations and the memory of moves say which gate stops them.
+Rounds make candidates. `streams.cluster.round_rules` has the rules of migrations and earlier moves.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,69 +17,63 @@ Scope = Literal["pod", "node", "round"]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What stops a pod: the name of the gate, and a sentence with numbers."""
+    """A reason that stops a pod: a name, and a sentence with numbers."""
 
     name: str
     text: str
     scope: Scope = "pod"
-    """What it stops: this pod, every pod of its node, or every pod of the round."""
+    """Whether it stops this pod, every pod of its node, or every pod of the round."""
 
 
 class Candidate(NamedTuple):
-    """A pod whose turn to leave has come."""
+    """A pod that may leave its node."""
 
     held: Held
     node: str
     pool: str
     phase: Phase
     reason: str
-    """Why, as Koordinator words it: which usage exceeds which threshold."""
+    """The usage that exceeds a threshold, in Koordinator's words."""
     target: str | None
-    """Node that the plan moves it to; none: Koordinator's way, which plans none."""
+    """The planned target; None under Koordinator's rules, which plan none."""
     usage: Mapping[str, int]
-    """What was measured of it: millicores, bytes, pieces; it has one of `pods`."""
+    """Measured usage in millicores, bytes and pieces; `pods` is 1."""
     mode: Mode | None = None
-    """How it leaves; none: as the policy says."""
+    """How to migrate; None for the policy's default."""
     source_hot: bool = False
-    """The node that it leaves is above its high thresholds."""
+    """Whether the source node is above its high thresholds."""
 
 
 class Rules:
-    """What a round asks about pods; these rules stop none."""
+    """The rules of a round; this base class stops no pod."""
 
     leaving: Collection[str] = ()
-    """uids of pods that are on their way already: what they use counts as gone."""
+    """uids of pods that are already leaving; their usage counts as gone."""
 
     def explain_protection(self, held: Held) -> str | None:
-        """Why a pod may never be evicted; None: it may."""
+        """Return why a pod may never be evicted; None if it may be."""
         return None
 
     def list_avoided_nodes(self, held: Held) -> Collection[str]:
-        """Names of nodes that a pod's owner must stay away from."""
+        """Return the names of nodes that are excluded for the pod."""
         return ()
 
     def list_cooling_nodes(self) -> Collection[str]:
-        """Names of nodes that moves have left and that have not cooled."""
+        """Return the names of nodes that moves have left and that have not cooled."""
         return ()
 
     def explain_rest(self, held: Held, node: str, rest_ms: int) -> str | None:
-        """Why a pod that came by a move within a time is not moved on; None: it may be.
-
-        Args:
-            held: the pod.
-            node: that it is on.
-            rest_ms: how long ago it came at most.
-        """
+        """Return why a pod that a move brought within `rest_ms` is not moved again; None if it may be."""
         return None
 
     def find_refusing_nodes(self, held: Held) -> BoolArray | None:
-        """Rows of nodes that placement refuses a pod like this, shape (nodes,); None: none."""
+        """Return a mask of nodes that refuse a replacement of the pod, shape (nodes,); None if none does."""
         return None
 
     def hold_back(self, held: Held, node: str, pool: str) -> Gate | None:
-        """Asked before a target is looked for: what stops a pod of a node; None: nothing does."""
+        """Return the gate that stops a pod for any target; called before a target is chosen."""
         return None
 
     def gate(self, candidate: Candidate) -> Gate | None:
-        """Asked last, in order: what stops a pod that would leave; None: it leaves."""
+        """Start the candidate's migration, or return the gate that stops it."""
         return None

@@ -1,9 +1,8 @@
-"""Figures of all nodes as columns, brought up to date for the nodes that have changed.
+"""Figures of all nodes as columns: arrays whose last axis is the node's row.
 
-The inventory notes which nodes were touched; `refresh` packs those anew, all of them or a few at a
-time, so that the work may be spread over the ticks between two rounds. What a round then reads are
-arrays whose last axis is the node's row, rows in ascending order of node names. Nodes that
-Kubernetes has not named have no row.
+Rows are in ascending order of node names; nodes without a node-state record have no row. The inventory
+notes which nodes have changed. `refresh` updates them all, or a few at a time, so that the work can be
+spread over the ticks between two rounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from schemas.policy.selectors import LabelSelector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.avoided_nodes import avoiding
+from streams.placement.avoided_nodes import select_avoided
 from streams.placement.filters.fit import NodeResourcesFit
 from streams.placement.filters.node_affinity import NodeAffinity
 from streams.placement.filters.taints import TaintToleration
@@ -25,11 +24,11 @@ from streams.stage.arrays import BoolArray, IntArray
 
 
 class FreeAmounts(NodeResourcesFit):
-    """What requests leave free on each node, as placement's filter keeps it."""
+    """Allocatable less requests of each node, as placement's filter computes it."""
 
     def column(self, resource: str) -> IntArray:
-        """Free amounts of all nodes, shape (nodes,)."""
-        return self._columns.ask(resource, self._build)
+        """Return the free amounts of all nodes, shape (nodes,)."""
+        return self._columns.get_or_build(resource, self._build)
 
 
 class Columns:
@@ -44,34 +43,30 @@ class Columns:
         """Start without nodes.
 
         Args:
-            universe: resources and reading.
-            selectors: one a pool; None selects every node.
-            looked_at: nodes that rounds look at; None: all.
+            universe: resources and rules.
+            selectors: node selectors of the pools; None selects every node.
+            looked_at: selector of the nodes that rounds include; None for all nodes.
         """
         self.universe = universe
         self._selectors = (*selectors, looked_at)
         self.nodes: list[NodeFigures] = []
-        """By row."""
         self.names: NDArray[np.object_] = np.zeros(0, dtype=np.object_)
         """Names of the nodes, shape (nodes,)."""
         self._rows: dict[str, int] = {}
         self.ranked: dict[str, PackedPods] = {}
-        """Pods of nodes that have no row yet, by node."""
+        """Pods of the columns before, by node, until nodes get rows."""
         self._generation = -1
-        """Of which generation of the nodes' places this is."""
+        """Generation of the node index to which the rows belong."""
         self.capacity: IntArray
         """Shape (resources, nodes)."""
         self.usage: IntArray
         self.prod_usage: IntArray
         self.pending: IntArray
-        """Expected beyond the usage: pods that were placed lately."""
+        """Usage that pods are expected to add which were placed lately."""
         self.updated_ms: IntArray
         """Shape (nodes,): time of the metric, -1 without one."""
         self.known: BoolArray
-        """Shape (resources, nodes).
-
-        The metric says something of the resource, or the node has none of it.
-        """
+        """Shape (resources, nodes): the metric has the resource, or the node's capacity is 0."""
         self.schedulable: BoolArray
         self.members: BoolArray
         """Shape (pools, nodes): the pool's selector selects the node."""
@@ -82,16 +77,15 @@ class Columns:
         self._allocate(0)
 
     def inherit(self, before: "Columns") -> None:
-        """Take over pods that were ranked under another policy: a rank is of the pod alone."""
+        """Reuse the sort keys of pods, which do not depend on the policy."""
         if before.universe.differences == self.universe.differences:
-            self.ranked = {each.name: each.pods for each in before.nodes} | before.ranked
+            self.ranked = {figures.name: figures.pods for figures in before.nodes} | before.ranked
 
     def row(self, name: str) -> int | None:
-        """Row of a node."""
         return self._rows.get(name)
 
     def refresh(self, inventory: Inventory, most: int | None = None) -> int:
-        """Pack at most `most` nodes that have changed, None: all; answers how many are left."""
+        """Refresh at most `most` changed nodes, or all; return the number of nodes left."""
         index = inventory.lay_out()
         touched = inventory.touched
         if index.generation != self._generation:
@@ -107,19 +101,18 @@ class Columns:
                 rows.append(row)
         self._put(rows)
         for name in names:
-            del touched[name]  # not before: what cannot be packed is met again
+            del touched[name]  # last, so that an exception does not lose a change
         return len(touched)
 
     def _put(self, rows: list[int]) -> None:
-        """Write what was packed of some rows, all of them at once."""
         if not rows:
             return
-        packed = [self.nodes[row] for row in rows]
-        self.usage[:, rows] = np.array([each.usage for each in packed], dtype=np.int64).T
-        self.prod_usage[:, rows] = np.array([each.prod_usage for each in packed], dtype=np.int64).T
-        self.pending[:, rows] = np.array([each.pending for each in packed], dtype=np.int64).T
-        self.known[:, rows] = np.array([each.known for each in packed], dtype=np.bool_).T
-        self.updated_ms[rows] = [each.updated_ms for each in packed]
+        nodes = [self.nodes[row] for row in rows]
+        self.usage[:, rows] = np.array([node.usage for node in nodes], dtype=np.int64).T
+        self.prod_usage[:, rows] = np.array([node.prod_usage for node in nodes], dtype=np.int64).T
+        self.pending[:, rows] = np.array([node.pending for node in nodes], dtype=np.int64).T
+        self.known[:, rows] = np.array([node.known for node in nodes], dtype=np.bool_).T
+        self.updated_ms[rows] = [node.updated_ms for node in nodes]
 
     def _take(self, row: int, node: Node) -> None:
         figures = self.nodes[row]
@@ -130,7 +123,7 @@ class Columns:
             state is not None
             and not state.unschedulable
             and not node.cordoned
-            and not (self.universe.differences.avoided_nodes and avoiding(state.taints))
+            and not (self.universe.differences.avoided_nodes and select_avoided(state.taints))
         )
         if described:
             self._describe(row, node, figures)
@@ -139,21 +132,18 @@ class Columns:
         state = node.state
         labels: Mapping[str, str] = {} if state is None else state.labels
         self.capacity[:, row] = figures.capacity
-        selected = [each is None or each.matches(labels) for each in self._selectors]
+        selected = [selector is None or selector.matches(labels) for selector in self._selectors]
         self.members[:, row] = selected[:-1]
         self.looked_at[row] = selected[-1]
         self.affinity.refresh(row, node, 0)
         self.taints.refresh(row, node, 0)
 
     def _relayout(self, nodes: Sequence[Node], touched: dict[str, None]) -> None:
-        """Rows have moved.
-
-        Nodes that stay keep their figures, those that are new are packed next.
-        """
+        """Move rows; nodes that stay keep their figures, new nodes are refreshed next."""
         source = np.array([self._rows.get(node.name, -1) for node in nodes], dtype=np.int64)
         for row, node in enumerate(nodes):
             old = self._rows.get(node.name)
-            # A node that was removed and came back under its name is another object.
+            # A node that was removed and added again with the same name is another object.
             if old is None or self.nodes[old].node is not node:
                 source[row] = -1
                 touched[node.name] = None
@@ -178,7 +168,6 @@ class Columns:
         return NodeFigures(name, self.universe, self.ranked.get(name))
 
     def arrays(self) -> tuple[IntArray | BoolArray, ...]:
-        """All arrays, in a fixed order."""
         return (
             self.capacity,
             self.usage,

@@ -1,7 +1,7 @@
-"""What it costs to evict a pod, as Kubernetes orders pods by it: six keys, worked out once a pod.
+"""Sort keys of pods for eviction, in ascending order.
 
-Pods are evicted in ascending order of these keys; two more, usage and age, are known in a round
-only. Source: docs/reference/upstream.md B4.2, B5.2.
+These six keys depend only on the pod, so they are computed once per pod. Rounds add usage and age.
+Source: docs/reference/upstream.md B4.2, B5.2.
 """
 
 from collections.abc import Mapping
@@ -21,24 +21,24 @@ CLASS_RANKS = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
 _QOS_RANKS = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _KOORDINATOR_QOS_RANKS = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
-#: Most texts of quantities and containers that are remembered.
+#: Most cached results of `quality_of_service`.
 _REMEMBERED_MAX = 4_096
-#: Most containers of a pod whose class is remembered.
+#: Results for pods with more containers are not cached: they are few, and need most memory.
 _REMEMBERED_CONTAINERS_MAX = 16
 
-#: class, spec.priority, Kubernetes' quality of service, Koordinator's, deletion cost, eviction cost
+#: Priority class, spec.priority, Kubernetes' and Koordinator's quality of service, deletion cost,
+#: eviction cost.
 Keys = tuple[int, int, int, int, int, int]
 
 
 def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
-    """The six keys of a pod, the first of which counts most; lower ones are evicted first."""
+    """Return the six keys of a pod; the first one counts most."""
     quality = _QOS_RANKS[pod.qos_class or quality_of_service(pod)]
     return (
         CLASS_RANKS[priority_class(pod, demand)],
         pod.priority or 0,
         quality,
-        # BestEffort, Burstable and Guaranteed pods are BE, LS and LSR where no label says
-        # otherwise.
+        # Without a label BestEffort, Burstable and Guaranteed pods are BE, LS and LSR.
         _KOORDINATOR_QOS_RANKS.get(pod.labels.get(QOS_CLASS_LABEL, ""), quality),
         cost(pod.annotations.get(DELETION_COST_ANNOTATION)),
         cost(pod.annotations.get(EVICTION_COST_ANNOTATION)),
@@ -46,7 +46,7 @@ def eviction_keys(pod: Pod, demand: PodDemand) -> Keys:
 
 
 def packed(keys: Keys) -> tuple[int, int, int]:
-    """The six keys as three numbers of 64 bits that order pods in the same way."""
+    """Pack the six keys into three 64-bit numbers of the same order."""
     of_class, priority, quality, koordinator, deletion, eviction = keys
     return (
         (of_class << 32) + priority - _INT32_MIN,
@@ -56,11 +56,9 @@ def packed(keys: Keys) -> tuple[int, int, int]:
 
 
 def cost(text: str | None) -> int:
-    """The number that an annotation says: "0", or digits that do not begin with 0 after an optional
-    minus.
+    """Parse the number of an annotation; an invalid one is 0.
 
-    Kubernetes looks at the first character only, so "-05" is -5 and "007" is nothing, which counts
-    0.
+    Kubernetes checks only the first character for a leading zero, so "-05" is -5 and "007" is invalid.
     """
     if not text or not text.isascii():
         return 0
@@ -72,9 +70,11 @@ def cost(text: str | None) -> int:
 
 
 def quality_of_service(pod: Pod) -> str:
-    """Kubernetes' class of a pod, computed from its containers as ComputePodQOS does."""
-    containers = (*map(_asked, pod.containers), *map(_asked, pod.init_containers))
-    # Larger pods are few, and what is remembered of them would take most of the memory.
+    """Compute Kubernetes' quality of service of a pod from its containers, as ComputePodQOS does."""
+    containers = (
+        *map(_requests_and_limits, pod.containers),
+        *map(_requests_and_limits, pod.init_containers),
+    )
     quality = _quality if len(containers) <= _REMEMBERED_CONTAINERS_MAX else _quality.__wrapped__
     return quality(containers)
 
@@ -82,7 +82,7 @@ def quality_of_service(pod: Pod) -> str:
 _Amounts = tuple[tuple[str, str], ...]
 
 
-def _asked(container: Container) -> tuple[_Amounts, _Amounts]:
+def _requests_and_limits(container: Container) -> tuple[_Amounts, _Amounts]:
     return _native(container.requests), _native(container.limits)
 
 

@@ -1,7 +1,8 @@
-"""Where rounds by thresholds differ from Koordinator's on purpose, switched by `compat`.
+"""Deliberate differences between loadstream's rounds by thresholds and Koordinator's.
 
-One engine makes both kinds of rounds. Each field names one rule: true is ours, false is what
-Koordinator's LowNodeLoad does. Numbers such as X17 are those of docs/reference/upstream.md.
+One engine makes both kinds of rounds, and the policy's `compat` selects the rules. Each field is one
+rule: true for loadstream's, false for that of Koordinator's LowNodeLoad. Numbers such as X17 refer to
+docs/reference/upstream.md.
 """
 
 from dataclasses import dataclass
@@ -11,48 +12,44 @@ from schemas.policy import Compat
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Our rules. Without them a round is Koordinator's, as the golden cases have it."""
-
     live_usage: bool
-    """Usage is that of pods that are there and of host applications (X17); Koordinator counts every
-    pod that the metric names, and no host applications. Reserved room is not used yet."""
+    """Usage is that of existing pods and of host applications (X17), and reserved room counts as
+    expected, not as used. Koordinator counts every pod in the metric, and no host applications."""
     known_usage_only: bool
-    """Missing is not zero: the usage of the whole node stands in for parts that a metric lacks, a
-    node is not judged by a resource of which nothing is known, and a pod stays if its usage is not
-    known or it uses nothing of what is over."""
+    """Missing is not zero: the node's usage replaces missing parts of a metric, a node is not judged by
+    an unknown resource, and a pod stays if its usage is unknown or would not relieve the node."""
     unknown_without_capacity: bool
-    """Capacity 0 is unknown: a node that uses a resource of which it has none is not judged, and a
-    mean leaves out nodes without capacity. To Koordinator any usage of it is over, and 0 % in a mean."""
+    """A node that uses a resource with capacity 0 is not judged by it, and means leave out nodes without
+    capacity. To Koordinator such usage is over the threshold, and 0 % in means."""
     merged_capacity: bool
-    """The raw allocatable is merged over the allocatable (X21); Koordinator's takes its place."""
+    """Raw allocatable is merged into allocatable (X21); in Koordinator it replaces allocatable."""
     first_match_pools: bool
     """A node belongs to the first pool that selects it (X18); Koordinator's pools overlap."""
     thresholds_as_given: bool
-    """A resource without a threshold is not limited, and by deviation 0 is a threshold (X14, X15).
-    Koordinator fills in 100 %, in maps that pools share, and by deviation 0 switches off. Resources
-    without a weight weigh 1 to us, nothing to Koordinator."""
+    """A resource without a threshold is not limited, 0 is a threshold by deviation (X14, X15), and
+    resources without a weight weigh 1. Koordinator fills in 100 % in maps that pools share, 0 switches
+    thresholds by deviation off, and resources without a weight do not count."""
     consecutive_counts: bool
-    """A node acts after N hot rounds in a row until N calm ones (X10 to X13). Koordinator needs
-    N + 1 marks, which add up, and stops a fixed time after the node began to act."""
+    """Pods leave after N hot rounds in a row, until there were N calm ones (X10 to X13). Koordinator
+    needs N + 1 hot rounds, not in a row, and stops a fixed time after evictions began."""
     leaving_pods_are_gone: bool
-    """What pods use that leave already counts as gone from the start."""
+    """Usage of pods that are already leaving counts as gone."""
     planned_targets: bool
-    """Each move is planned onto one target with room, which it takes (X19). Koordinator has one
-    room for all targets; its nodeFit takes room for every pod that fits, evicted or not, and looks
-    at requests of 0, but not at the number of pods."""
+    """Each move is planned to one target, and uses its room (X19). Koordinator adds up the room of all
+    targets; its nodeFit uses room for every pod that fits, evicted or not, checks requests of 0, and
+    does not check the number of pods."""
     avoided_nodes: bool
-    """Nodes that ask for no more pods by a taint, or are about to be removed, are no targets."""
+    """Nodes with a taint PreferNoSchedule, or about to be removed, are no targets."""
     order_by_uid: bool
-    """Equal pods leave in the order of their uids, not in that in which they came; pods that prefer
-    no eviction come last where the policy says so."""
+    """Equal pods leave in the order of uids, not of arrival; pods that prefer no eviction come last if
+    the policy says so."""
     cooled_moves_end: bool
-    """A round says how any node stands, so that moves from a node that has cooled are given up."""
+    """Migrations from a node that has cooled are aborted."""
 
 
 LOADSTREAM = Differences(*[True] * 12)
 KOORDINATOR = Differences(*[False] * 12)
 
 
-def differences_of(compat: Compat) -> Differences:
-    """The rules of a policy's `compat`."""
+def get_differences(compat: Compat) -> Differences:
     return KOORDINATOR if compat == "koordinator" else LOADSTREAM

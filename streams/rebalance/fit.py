@@ -1,8 +1,7 @@
-"""nodeFit: where pods could run at all, once per group of pods that ask for the same.
+"""nodeFit: which targets can run a pod, computed once per group of equal pods.
 
-Required node affinity and node selector, taints, and requests against what is free, planned moves
-of the round included. Labels and taints are asked of all nodes at once by the filters that
-placement uses.
+Checks required node affinity, node selector and taints with placement's filters, and requests against
+free room, including moves that the round has planned.
 """
 
 from collections.abc import Mapping
@@ -21,47 +20,46 @@ Requests = tuple[tuple[str, int], ...]
 
 
 class TargetRoom:
-    """What requests leave free on the targets, less what the round's moves take."""
+    """Free room of the targets by requests, less the round's planned moves."""
 
     def __init__(self, columns: Columns, rows: IntArray) -> None:
         self._columns, self._rows = columns, rows
         self._amounts: dict[str, IntArray] = {}
 
     def of(self, resource: str) -> IntArray:
-        """Amounts of a resource, shape (targets,); moves change the array."""
+        """Return the free amounts of a resource, shape (targets,); planned moves change the array."""
         if resource not in self._amounts:
             self._amounts[resource] = self._columns.free.column(resource)[self._rows]
         return self._amounts[resource]
 
 
 class TargetGroup:
-    """Pods that may run on the same targets and request the same."""
+    """Pods with the same requests that the same targets accept."""
 
     def __init__(self, mask: BoolArray, requests: Requests, free: TargetRoom) -> None:
-        """`mask`: targets that affinity and taints allow, shape (targets,)."""
+        """`mask` has the targets that affinity and taints allow, shape (targets,)."""
         self.mask, self._requests, self._free = mask, requests, free
 
     def fitting(self) -> BoolArray:
-        """Targets that could run one more of the pods now, shape (targets,)."""
+        """Return the targets that can run one more of the pods, shape (targets,)."""
         able = self.mask.copy()
         for resource, amount in self._requests:
             able &= self._free.of(resource) >= amount
         return able
 
     def fits(self, position: int) -> bool:
-        """Whether one target could run one more of the pods now."""
         return bool(self.mask[position]) and all(
             self._free.of(resource).item(position) >= amount for resource, amount in self._requests
         )
 
     def take(self, position: int) -> None:
-        """One of the pods moves to a target."""
+        """Use the room of a target for one of the pods."""
         for resource, amount in self._requests:
             self._free.of(resource)[position] -= amount
 
 
 class Fit:
-    """Groups of pods that ask for the same, and the targets that could run them."""
+    """Groups of equal pods, and the targets that can run them."""
 
     def __init__(
         self,
@@ -72,15 +70,14 @@ class Fit:
         node_fit: bool = True,
         as_koordinator: bool = False,
     ) -> None:
-        """Look at targets.
+        """Start without groups.
 
         Args:
             columns: all nodes.
             rows: rows of the targets.
-            allowed: which of them take pods in each phase, shape (targets,).
-            node_fit: false: every pod fits everywhere.
-            as_koordinator: compare each request that a pod names, also of 0, and not the number of
-                pods.
+            allowed: targets of each phase, shape (targets,).
+            node_fit: False if every pod fits everywhere.
+            as_koordinator: compare requests of 0 too, and not the number of pods.
         """
         self._columns, self._rows = columns, rows
         self._allowed, self._node_fit, self._as_koordinator = allowed, node_fit, as_koordinator
@@ -88,10 +85,10 @@ class Fit:
         self._groups: dict[tuple[Phase, int, int, int, int], TargetGroup] = {}
         self._units = 0
         self._asked: list[Held] = []
-        """Keeps alive what the keys above are the ids of."""
+        """Keeps the objects alive whose ids are in the keys of `_groups`."""
 
     def group(self, held: Held, phase: Phase) -> TargetGroup:
-        """The group of a pod. Pods of one kind share the objects that say what they ask for."""
+        """Return the group of a pod; pods of one kind share the objects that the key identifies."""
         pod = held.pod
         key = (phase, 0, 0, 0, 0)
         if self._node_fit:
@@ -109,7 +106,7 @@ class Fit:
         return group
 
     def take_units(self) -> int:
-        """Units of 0.2 ms that unusual groups have taken since the last call."""
+        """Return the units of 0.2 ms that expensive groups have cost since the last call."""
         units, self._units = self._units, 0
         return units
 

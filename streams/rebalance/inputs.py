@@ -1,4 +1,4 @@
-"""What a round is given besides the policy, and which pods and nodes it looks at."""
+"""Inputs of a round besides the policy, and which pods and nodes it includes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,52 +16,49 @@ from streams.stage.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """State, time, and the rules to ask."""
-
     columns: Columns
     now_ms: int
     rules: Rules
     budget: Budget
-    """How many pods may still be checked."""
+    """Number of pods that may be checked."""
     reluctant_last: bool = False
-    """Pods that prefer no eviction come after all others of their node (noEvictionPolicy:
-    Preferred)."""
+    """Whether pods that prefer no eviction come last on their node (noEvictionPolicy Preferred)."""
     paused: bool = False
-    """Nodes are only looked at, for thresholds that follow the recent past."""
+    """Only mean usage is recorded, for thresholds that follow the recent past."""
 
 
 class PodFilter:
-    """Which pods a policy allows to be moved at all: namespaces and pod selectors."""
+    """The namespaces and pod selectors of a policy."""
 
     def __init__(self, args: LowNodeLoadArgs) -> None:
         self._namespaces = args.evictable_namespaces
         self._selectors: tuple[LabelSelector, ...] = tuple(
-            each.selector for each in args.pod_selectors if each.selector is not None
+            item.selector for item in args.pod_selectors if item.selector is not None
         )
 
         self.open = self._namespaces is None and not self._selectors
-        """It allows every pod."""
+        """Whether every pod passes."""
 
     def __call__(self, held: Held) -> tuple[str, str] | None:
-        """Gate and reason that keep a pod; None: it may be moved."""
+        """Return the gate and reason that stop a pod; None if it passes."""
         pod = held.pod
         if self._namespaces is not None and not self._namespaces.admits(pod.namespace):
-            return "namespaces", f"namespace {pod.namespace} is not among the evictable ones"
-        if self._selectors and not any(each.matches(pod.labels) for each in self._selectors):
-            return "selectors", "no pod selector of the policy matches its labels"
+            return "namespaces", f"namespace {pod.namespace} is not among evictableNamespaces"
+        if self._selectors and not any(
+            selector.matches(pod.labels) for selector in self._selectors
+        ):
+            return "selectors", "none of podSelectors matches the pod's labels"
         return None
 
 
-def selectors_of(policy: Policy) -> list[LabelSelector | None]:
-    """The node selectors of all pools, in their order."""
+def list_selectors(policy: Policy) -> list[LabelSelector | None]:
     return [pool.node_selector for pool in policy.rebalance.pools(policy.compat)]
 
 
-def measured(
+def find_measured(
     columns: Columns, args: LowNodeLoadArgs, now_ms: int, resources: Collection[str] = ()
 ) -> BoolArray:
-    """Nodes whose metric is young enough and says something of all of these resources, shape
-    (nodes,)."""
+    """Return a mask of nodes with a fresh metric that has all the resources, shape (nodes,)."""
     fresh: BoolArray = (columns.updated_ms >= 0) & (
         now_ms - columns.updated_ms < args.node_metric_expiration_seconds * 1_000
     )
@@ -70,8 +67,11 @@ def measured(
 
 
 def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
-    """Nodes of which one of these resources is known, shape (nodes,); by our rules it must also have
-    some of it. The number of pods is no figure of a metric."""
+    """Return a mask of nodes for which one of the resources is known, shape (nodes,).
+
+    By loadstream's rules the node must also have capacity. The number of pods does not count, since it
+    does not come from a metric.
+    """
     which = [columns.universe.index[name] for name in resources if name != "pods"]
     if not which:
         return np.ones(len(columns.nodes), dtype=np.bool_)
@@ -81,7 +81,7 @@ def find_judgeable(columns: Columns, resources: Collection[str]) -> BoolArray:
     return np.asarray(known.any(axis=0))
 
 
-def fresh_metric(resources: Collection[str], link: str = "and") -> str:
-    """What a round needs of a node to judge it."""
+def describe_fresh_metric(resources: Collection[str], link: str = "and") -> str:
+    """Return a phrase such as "a fresh metric with cpu and memory"."""
     named = [name for name in resources if name != "pods"]
     return f"a fresh metric with {f' {link} '.join(named)}" if named else "a fresh metric"

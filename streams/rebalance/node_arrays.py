@@ -1,17 +1,17 @@
-"""What a round needs to know of one node: capacity, usage, and its pods in packed arrays.
+"""Figures of one node for rounds: capacity, usage, and its pods in packed arrays.
 
-Made when something about the node has changed, never in a round; arrays over pods, which only
-rounds on a hot node look at, when they are asked for. Axes: resources are those of
-`Universe.resources`; pods are in ascending order of uids, or, to be Koordinator's equal, as they
-came.
+They are computed when the node has changed. Arrays over pods are needed for hot nodes only, so they are
+computed on first use. Resources are in the order of `Universe.resources`. Pods are in ascending order of
+uids, or under Koordinator's rules in the order of arrival.
 
-Two readings of the same metric exist (`differences`). By ours (docs/reference/upstream.md X17, X21) usage is
-that of the system part, of the pods that are still there and of host applications, and at least that
-of the whole node less what pods used that have left it lately: pods without a record are part of it.
-The raw allocatable is merged over the allocatable. A resource of which a metric says nothing at all is
-not known, nor is one that the node uses and has none of. By
-Koordinator's, usage is that of the system part and of every pod that the metric names, and the raw
-allocatable takes the place of the allocatable.
+`differences` selects how a metric is read:
+
+- loadstream (docs/reference/upstream.md X17, X21): usage is the sum over the system, existing pods and
+  host applications, and at least the usage of the whole node less that of pods that have left lately.
+  Raw allocatable is merged into allocatable. A resource is unknown if the metric does not have it, or
+  if the node uses it with capacity 0.
+- Koordinator: usage is the sum over the system and every pod in the metric. Raw allocatable replaces
+  allocatable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +31,9 @@ from streams.rebalance.differences import Differences
 from streams.rebalance.packed_pods import PackedPods
 from streams.stage.arrays import IntArray
 
-#: Amounts of a whole node end here, so that sums and differences of a few of them fit into 64 bits.
+#: Amounts of a node are cut off here, so that sums and differences of a few of them fit into 64 bits.
 TOTAL_MAX = 2**60
-#: A pod's usage where it was not measured.
+#: Usage of a pod that was not measured.
 UNMEASURED = -1
 
 Amounts = tuple[int, ...]
@@ -41,22 +41,22 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Universe:
-    """Which resources a policy looks at, and by which rules."""
+    """The resources and rules of a policy."""
 
     resources: tuple[str, ...]
     """Names in ascending order; `pods` is among them."""
     differences: Differences
     min_samples: int = 0
-    """Means of fewer samples say nothing."""
+    """Metrics with fewer samples are ignored."""
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position of each resource."""
+        """Position by name of the resource."""
         return {name: index for index, name in enumerate(self.resources)}
 
     @cached_property
     def pods(self) -> int:
-        """Position of the number of pods."""
+        """Position of `pods`."""
         return self.index["pods"]
 
 
@@ -83,7 +83,7 @@ class NodeFigures:
     )
 
     def __init__(self, name: str, universe: Universe, pods: PackedPods | None = None) -> None:
-        """`pods`: the node's as they were packed before, in the order of the universe's reading."""
+        """`pods` are those of the node as packed before, if the order of pods is the same."""
         self.name = name
         self.node: Node | None = None
         self.state: NodeState | None = None
@@ -91,32 +91,32 @@ class NodeFigures:
         self.capacity: Amounts = (0,) * len(universe.resources)
         self.usage = self.prod_usage = self.pending = self.capacity
         self.known: tuple[bool, ...] = (True,) * len(universe.resources)
-        """Whether the metric says anything of each resource, or the node has none of it."""
+        """Per resource: the metric has it, or the node's capacity is 0."""
         self.updated_ms = -1
-        """Time of the metric; -1: there is none that says anything of the node."""
+        """Time of the metric; -1 without a metric of the node."""
         self.pods = pods or PackedPods(())
         self.universe = universe
         self._measured: tuple[IntArray, list[bool]] | None = None
 
     @property
     def used(self) -> IntArray:
-        """Usage of each pod, shape (pods, resources); `UNMEASURED` where the metric lacks it."""
+        """Usage of each pod, shape (pods, resources), or `UNMEASURED`."""
         return self._of_pods()[0]
 
     @property
     def metered(self) -> list[bool]:
-        """Whether the metric says anything of each pod, even of other resources only."""
+        """Whether the metric has each pod, perhaps with other resources only."""
         return self._of_pods()[1]
 
     def take(self, node: Node, universe: Universe) -> bool:
-        """Take over a node as it is now; True if what Kubernetes says of it has changed."""
+        """Read the current state of a node; return whether its node-state record has changed."""
         described = self.state is not node.state
         self.node = node
         if described:
             self.state = node.state
             self.capacity = _capacity(node, universe)
         held = list(node.held.values())
-        self.pods = self.pods.renewed(held, by_uid=universe.differences.order_by_uid)
+        self.pods = self.pods.update(held, by_uid=universe.differences.order_by_uid)
         self.metric = node.usage.metric
         self._measured = None
         self._measure(node, universe)
@@ -140,7 +140,7 @@ class NodeFigures:
         live, prod = measured.live, measured.prod
         rules = universe.differences
         if not rules.live_usage:
-            # All that the metric names, also what it names twice (B2.1).
+            # All pods in the metric, including duplicates (B2.1).
             used = _sum((pod.usage for pod in metric.pods), resources)
             names = set(compress(pods.names, pods.prod))
             prod_pods = (pod for pod in metric.pods if (pod.namespace, pod.name) in names)
@@ -160,15 +160,15 @@ class NodeFigures:
         prod[universe.pods] = pods.prods
         pending = _pending(node, universe)
         if rules.known_usage_only:
-            self._complete(metric, usage, prod, [each.usage for each in node.gone])
+            self._complete(metric, usage, prod, [pod.usage for pod in node.gone])
         if rules.unknown_without_capacity and 0 in self.capacity:
-            # Impossible is not measured: what a node has none of cannot be used there.
+            # A node cannot use a resource that it does not have, so such a value is no measurement.
             self.known = tuple(
                 known and (bool(capacity) or not amount)
                 for known, capacity, amount in zip(self.known, self.capacity, usage, strict=True)
             )
         if rules.live_usage:
-            # Room that is only reserved is not used yet.
+            # Reserved room is not used yet.
             reserved = len(pods.names) - sum(pods.bound)
             usage[universe.pods] -= reserved
             pending[universe.pods] += reserved
@@ -177,14 +177,11 @@ class NodeFigures:
         self.usage, self.prod_usage, self.pending = tuple(usage), tuple(prod), tuple(pending)
 
     def _of_pods(self) -> tuple[IntArray, list[bool]]:
-        """Usage of each pod, and whether anything of it was measured.
-
-        Kept until the node is packed again.
-        """
+        """Return `used` and `metered`; cached until the node changes."""
         if self._measured is None:
             metric = self.metric if self.updated_ms >= 0 else None
             parts = () if metric is None else metric.pods
-            # To Koordinator a pod whose usage is empty is measured all the same (B4.2).
+            # To Koordinator a pod with empty usage is measured too (B4.2).
             empty_too = not self.universe.differences.known_usage_only
             reported = {
                 (pod.namespace, pod.name): pod.usage for pod in parts if pod.usage or empty_too
@@ -207,20 +204,20 @@ class NodeFigures:
         prod: list[int],
         gone: Sequence[Mapping[str, int]],
     ) -> None:
-        """Raise usage to that of the whole node, and note the resources that the metric lacks.
+        """Raise usage to that of the whole node, and note resources that the metric lacks.
 
         Args:
             metric: the metric.
-            usage: by resource, of the parts that are there; raised here.
-            prod: by resource, of the prod pods that are there; raised here.
-            gone: usage of pods that have left lately and are in the whole.
+            usage: sum of the metric's parts by resource; raised in place.
+            prod: usage of prod pods by resource; raised in place.
+            gone: usage of pods that have left lately, which the node's usage includes.
         """
         universe = self.universe
         whole, system = metric.usage or {}, metric.system_usage
         for index, name in enumerate(universe.resources):
             if name in whole and name != "pods":
-                left = whole[name] - sum([each.get(name, 0) for each in gone])
-                usage[index] = max(usage[index], min(left, TOTAL_MAX))
+                remaining = whole[name] - sum([pod.get(name, 0) for pod in gone])
+                usage[index] = max(usage[index], min(remaining, TOTAL_MAX))
         lacks_pods = not metric.pods and any(self.pods.bound)
         if not lacks_pods and all(name in system or name == "pods" for name in universe.resources):
             return
@@ -230,32 +227,36 @@ class NodeFigures:
         for index, name in enumerate(universe.resources):
             if lacks_pods and name in whole and name != "pods" and any(self.pods.prod):
                 prod[index] = max(0, usage[index] - system.get(name, 0))
-            named = name in whole or any(name in usage_of for usage_of in usages)
-            said = named or (name in system and not lacks_pods)
-            known.append(said or name == "pods" or not self.capacity[index])
+            is_measured = (
+                name in whole
+                or any(name in part for part in usages)
+                or (name in system and not lacks_pods)
+            )
+            known.append(is_measured or name == "pods" or not self.capacity[index])
         self.known = tuple(known)
 
 
 class _Measured:
-    """What a metric says of the pods that a node has, by resource."""
+    """Usage of a node's pods by its metric: sums per resource of all pods, and of prod pods."""
 
     __slots__ = ("live", "prod")
 
     def __init__(self, node: Node, pods: PackedPods, resources: tuple[str, ...]) -> None:
-        metric, known = node.usage.metric, node.usage.vectors
-        assert metric is not None and known is not None  # noqa: S101, PT018 - the caller looked
-        if all(name in known.resources or name == "pods" for name in resources):
-            # They were read when the node's pods were counted.
-            of_pods = known.pods
-            found = [of_pods.get(name) for name in pods.names]
-            rows = [each[0] for each in found if each is not None]
-            place = {name: index for index, name in enumerate(known.resources)}
-            self.live = _added(rows, place, resources)
-            if pods.prods == len(found):
+        metric, vectors = node.usage.metric, node.usage.vectors
+        assert metric is not None and vectors is not None  # noqa: S101, PT018 - the caller has checked
+        if all(name in vectors.resources or name == "pods" for name in resources):
+            # Usage has been read before, for estimation.
+            by_name = vectors.pods
+            entries = [by_name.get(name) for name in pods.names]
+            rows = [entry[0] for entry in entries if entry is not None]
+            index_of = {name: index for index, name in enumerate(vectors.resources)}
+            self.live = _sum_rows(rows, index_of, resources)
+            if pods.prods == len(entries):
                 self.prod = self.live.copy()
             else:
-                of_prod = [each[0] for each in compress(found, pods.prod) if each is not None]
-                self.prod = _added(of_prod, place, resources)
+                prod_entries = compress(entries, pods.prod)
+                prod_rows = [entry[0] for entry in prod_entries if entry is not None]
+                self.prod = _sum_rows(prod_rows, index_of, resources)
             return
         reported = {(pod.namespace, pod.name): pod.usage for pod in metric.pods if pod.usage}
         usages = [reported.get(name, _NOTHING) for name in pods.names]
@@ -263,10 +264,10 @@ class _Measured:
         self.prod = [_total(compress(usages, pods.prod), name) for name in resources]
 
 
-def _added(
-    rows: Sequence[Amounts], place: Mapping[str, int], resources: tuple[str, ...]
+def _sum_rows(
+    rows: Sequence[Amounts], index_of: Mapping[str, int], resources: tuple[str, ...]
 ) -> list[int]:
-    """Sums of rows over other resources; see `_total`."""
+    """Add up rows, and return the sums of other resources; limits are those of `_total`."""
     if not rows:
         return [0] * len(resources)
     sums = list(map(sum, zip(*rows, strict=True)))
@@ -275,7 +276,7 @@ def _added(
             min(sum(min(amount, AMOUNT_MAX) for amount in column), TOTAL_MAX)
             for column in zip(*rows, strict=True)
         ]
-    return [sums[place[name]] if name in place else 0 for name in resources]
+    return [sums[index_of[name]] if name in index_of else 0 for name in resources]
 
 
 def _capacity(node: Node, universe: Universe) -> Amounts:
@@ -287,7 +288,7 @@ def _capacity(node: Node, universe: Universe) -> Amounts:
 
 
 def _total(usages: Iterable[Mapping[str, int]], name: str) -> int:
-    """What pods use of a resource in all, at most `TOTAL_MAX`; of each at most `AMOUNT_MAX`."""
+    """Add up usage of a resource, at most `AMOUNT_MAX` per pod and `TOTAL_MAX` in total."""
     amounts = [usage.get(name, 0) for usage in usages]
     total = sum(amounts)
     if total > AMOUNT_MAX:
@@ -304,6 +305,6 @@ def _sum(usages: Iterable[dict[str, int]], resources: tuple[str, ...]) -> list[i
 
 
 def _pending(node: Node, universe: Universe) -> list[int]:
-    """What pods that the metric does not know well yet are expected to add (A4.3)."""
+    """Return the usage that recently placed pods are expected to add (A4.3)."""
     delta = dict(zip(node.usage.estimator.resources, node.usage.delta, strict=True))
     return [min(max(delta.get(name, 0), 0), TOTAL_MAX) for name in universe.resources]

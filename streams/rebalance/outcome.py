@@ -1,8 +1,7 @@
-"""What a round came to: plain values, from which the round's record and the eviction commands are
-made.
+"""Results of a round as plain values, from which the round's message is made.
 
-Everything says its numbers: which thresholds were in force, how many nodes were in each class, and
-for each hot node and each pod that was looked at the first gate that stopped it.
+They include the thresholds, the number of nodes per class, and for each hot node and each checked pod
+the first gate that stopped it.
 """
 
 from bisect import bisect_left
@@ -27,28 +26,28 @@ LOW, BOTH_LOW, PROD_LOW, HIGH, PROD_HIGH, NORMAL, SKIPPED = range(len(CLASSES))
 
 Percents = Mapping[str, float]
 
-#: Most pods of a hot node whose verdicts are kept; the others are counted.
+#: Most verdicts that are kept per hot node; other pods are only counted.
 VERDICTS_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)
 class PoolThresholds:
-    """Thresholds of one pool as they were in force, in percent or, by deviation, in points of it."""
+    """Thresholds of one pool in percent."""
 
     low: Percents
     high: Percents
     prod_low: Percents
     prod_high: Percents
     deviation: bool = False
-    """They are distances from the mean."""
+    """Whether they are distances from the mean."""
     source: str = "policy"
-    """How they came about: the policy's own, a weekly window, the recent past."""
+    """Origin of the thresholds: the policy, a weekly window, the recent past."""
     without_target: bool = False
-    """Batch and free pods of a hot node may leave although no target takes them."""
+    """Whether batch and free pods of a hot node may leave without a target."""
 
 
 class Costs(NamedTuple):
-    """What a move changes by the plan: costs by the risk that nodes are overutilized."""
+    """Costs of overutilization risk before and after a planned move."""
 
     source_before: float
     source_after: float
@@ -57,56 +56,55 @@ class Costs(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """By how much the sum of the nodes' costs falls."""
+        """Reduction of the sum of the nodes' costs."""
         return self.source_before - self.source_after + self.target_before - self.target_after
 
 
 class Verdict(NamedTuple):
-    """A pod of a hot node that was looked at, and how far it came."""
+    """The result for a checked pod of a hot node."""
 
     pod: Pod
     gate: str
-    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured,
-    uninvolved, gate, fit, room; empty: it leaves."""
+    """The first gate that stopped it: leaving, namespaces, selectors, filter, unmeasured, uninvolved,
+    gate, fit, room; empty if the pod leaves."""
     message: str = ""
-    """What the gate said, with numbers."""
+    """The text of the gate, with numbers."""
     target: str | None = None
-    """Where the plan moves it; none: it stays, or no target was planned."""
+    """The planned target; None if the pod stays, or without planned targets."""
     usage: Mapping[str, int] = MappingProxyType({})
-    """What was measured of it."""
+    """Measured usage of the pod."""
     costs: Costs | None = None
-    """What its move changes or would change; none: risk was not looked at."""
+    """Costs of its move; None if the round does not move pods by risk."""
 
 
 @dataclass(slots=True)
 class HotNodeOutcome:
-    """A node above a high threshold, and what was done about it."""
+    """The result for a hot node."""
 
     name: str
     phase: Phase
     rounds: int
-    """Rounds in a row in which it was over, this one included."""
+    """Hot rounds in a row, including this one."""
     acting: bool
-    """It has been over for long enough."""
+    """Whether it has been hot for enough rounds, so that pods may leave."""
     usage: Mapping[str, int]
-    """Before the round's moves, for the resources with thresholds."""
+    """Usage before the round's moves, of resources with thresholds."""
     limits: Mapping[str, int]
     capacity: Mapping[str, int]
     ended: str = ""
-    """Why no further pod leaves it; empty: it is below its thresholds by the plan."""
+    """Why no other pod leaves; empty if the planned moves bring the node below its thresholds."""
     cost: float | None = None
-    """By the risk that it is overutilized, before the round's moves; none: thresholds make it hot."""
+    """Cost of overutilization risk before the round's moves; None if the node is hot by thresholds."""
     moved: int = 0
-    """Pods that leave."""
+    """Number of pods that leave."""
     looked_at: int = 0
-    """Pods whose turn came."""
+    """Number of checked pods."""
     pods: list[Verdict] = field(default_factory=list)
-    """The first of them, in their order."""
+    """The first verdicts, in order."""
     gates: Counter[str] = field(default_factory=Counter)
-    """How many pods each gate stopped."""
+    """Number of pods that each gate stopped."""
 
     def note(self, verdict: Verdict) -> None:
-        """A pod was looked at."""
         self.looked_at += 1
         if verdict.gate:
             self.gates[verdict.gate] += 1
@@ -118,7 +116,7 @@ class HotNodeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NodeStanding:
-    """How a node stands in a round, per resource that has a high threshold; empty: none has."""
+    """Usage, limits and capacity of a node by resource with a high threshold."""
 
     used: Mapping[str, int]
     limit: Mapping[str, int]
@@ -126,57 +124,56 @@ class NodeStanding:
 
     @property
     def is_hot(self) -> bool:
-        """Whether it is above a threshold."""
         return any(used > self.limit[name] for name, used in self.used.items())
 
 
 @dataclass(slots=True)
 class PoolOutcome:
-    """One pool's part of a round."""
+    """The result for one pool."""
 
     name: str
     thresholds: PoolThresholds
-    """As they were in force, in percent also by deviation."""
+    """Percentages of capacity, also by deviation."""
     resources: tuple[str, ...]
     names: list[str]
-    """Nodes of the pool, in ascending order of names."""
+    """Nodes of the pool, in ascending order."""
     codes: NDArray[np.int8]
-    """Class of each of them, an index into `CLASSES`."""
+    """Class of each node, an index into `CLASSES`."""
     hot: list[HotNodeOutcome] = field(default_factory=list)
-    """Hot nodes: those that act in the order of their turns, then the others, most used first."""
+    """Hot nodes, most used first, after those that are acting."""
     rounds_needed: int = 0
-    """Rounds in a row that make a node act."""
+    """Hot rounds in a row after which pods may leave."""
     targets: int = 0
-    """How many nodes may take pods."""
+    """Number of nodes that may get pods."""
     ended: str = ""
-    """Why the pool's round ended before any pod was looked at; empty: it did not."""
+    """Why no pod was checked; empty if pods were."""
     moves: list[Candidate] = field(default_factory=list)
     """Pods that leave, in order."""
     memory: Mapping[str, int] = field(default_factory=dict)
-    """Number of measured nodes by what their memory counts, where these are several."""
+    """Number of nodes by definition of memory usage, if there are several."""
 
     readings: Callable[[str, Phase], "NodeStanding | None"] | None = None
-    """How a measured node of the pool stands; none where nothing was measured."""
+    """Returns the standing of a measured node; None if nothing is measured."""
 
     def counts(self) -> dict[str, int]:
-        """How many nodes are in each class."""
-        counted = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
-        return dict(zip(CLASSES, counted, strict=True))
+        """Return the number of nodes by class."""
+        counts = np.bincount(self.codes, minlength=len(CLASSES)).tolist()
+        return dict(zip(CLASSES, counts, strict=True))
 
     @property
     def hot_names(self) -> list[str]:
-        """Nodes that are hot or at risk, those included whose pods had no turn."""
+        """Nodes that are hot or at risk, including those without checked pods."""
         hot = np.flatnonzero((self.codes == HIGH) | (self.codes == PROD_HIGH))
         return [self.names[position] for position in hot.tolist()]
 
-    def class_of(self, node: str) -> NodeClass | None:
-        """The class of a node; none: the pool has no such node."""
-        at = bisect_left(self.names, node)
-        there = at < len(self.names) and self.names[at] == node
-        return CLASSES[int(self.codes[at])] if there else None
+    def get_class(self, node: str) -> NodeClass | None:
+        """Return the class of a node; None if it is not in the pool."""
+        index = bisect_left(self.names, node)
+        if index == len(self.names) or self.names[index] != node:
+            return None
+        return CLASSES[int(self.codes[index])]
 
     def classes(self) -> dict[str, NodeClass]:
-        """The class of each node."""
         return {
             name: CLASSES[code] for name, code in zip(self.names, self.codes.tolist(), strict=True)
         }
@@ -184,22 +181,19 @@ class PoolOutcome:
 
 @dataclass(slots=True)
 class RoundOutcome:
-    """What a round came to."""
-
     now_ms: int
     paused: bool = False
     ended: str = ""
-    """The text of the gate that ended the whole round."""
+    """Text of the gate that ended the round."""
     pools: list[PoolOutcome] = field(default_factory=list)
     means: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean usage of the measured nodes of each pool in percent, also where rounds are paused."""
+    """Mean usage of the measured nodes of each pool in percent, also in paused rounds."""
 
     @property
     def hot_names(self) -> set[str]:
-        """Nodes that are hot or at risk in any pool, those included whose pods had no turn."""
+        """Nodes that are hot or at risk in any pool."""
         return {name for pool in self.pools for name in pool.hot_names}
 
     @property
     def moves(self) -> list[Candidate]:
-        """All pods that leave, in order."""
         return [move for pool in self.pools for move in pool.moves]

@@ -1,8 +1,7 @@
-"""The pods of one node in lists, one for each of their properties, in an order that does not depend
-on when they came.
+"""The pods of one node as lists, one per property.
 
-Made when a pod has come, gone or changed. What orders pods for eviction is worked out when a round
-asks for it: only those on hot nodes are ever ranked.
+They are built when a pod has come, gone or changed. Sort keys are computed on first use, because only
+pods on hot nodes are sorted.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ _uid = attrgetter("pod.uid")
 
 
 def _rank(held: Held) -> Sequence[int]:
-    """A row of keys."""
     keys = eviction_keys(held.pod, held.demand)
     return (*packed(keys), -(held.pod.created_at_ms or 0))
 
@@ -30,7 +28,7 @@ def _is_prod(held: Held) -> bool:
 
 
 class PackedPods:
-    """Pods of one node; what of them does not depend on a metric."""
+    """Properties of one node's pods that do not depend on a metric."""
 
     __slots__ = (
         "_keys",
@@ -48,47 +46,44 @@ class PackedPods:
     def __init__(
         self, source: Sequence[Held], before: "PackedPods | None" = None, *, by_uid: bool = False
     ) -> None:
-        """Pack.
+        """Pack pods.
 
         Args:
-            source: the pods as the node has them.
-            before: the node's pods until now; those that stay as they were are not ranked again.
-            by_uid: put them into ascending order of uids; what was reported first must not matter.
+            source: the node's pods in the order of arrival.
+            before: earlier pods of the node; results for unchanged pods are reused.
+            by_uid: sort the pods by uid, so that the order of arrival does not matter.
         """
         self.source = list(source)
         self.held = sorted(source, key=_uid) if by_uid else self.source
-        self.pods = [each.pod for each in self.held]
+        self.pods = [held.pod for held in self.held]
         self.names = [(pod.namespace, pod.name) for pod in self.pods]
-        known: dict[int, bool] = {}
+        cached: dict[int, bool] = {}
         if before is not None:
-            known = dict(zip(map(id, before.pods), before.prod, strict=True))
+            cached = dict(zip(map(id, before.pods), before.prod, strict=True))
         self.prod: list[bool] = [
-            known[id(each.pod)] if id(each.pod) in known else _is_prod(each) for each in self.held
+            cached[id(held.pod)] if id(held.pod) in cached else _is_prod(held) for held in self.held
         ]
         self.prods = sum(self.prod)
         self.bound = [pod.node is not None for pod in self.pods]
-        """Not those for which room is only reserved."""
+        """False if room is only reserved for the pod."""
         self.terminating = [
             index for index, pod in enumerate(self.pods) if pod.deleting_at_ms is not None
         ]
         self._keys: IntArray | None = None
         self._known = {} if before is None else before.ranked(self.pods)
-        """Rows of `keys` that are known before all are asked for, by the pod's identity."""
+        """Rows of `keys` that are already computed, by the pod's identity."""
 
     @property
     def keys(self) -> IntArray:
-        """Shape (pods, 4).
-
-        The six keys of `costs` in three, then youngest first; lower is evicted first.
-        """
+        """Sort keys, shape (pods, 4): the six keys of `costs` packed into three, then youngest first."""
         if self._keys is None:
-            rows = [self._known.get(id(each.pod)) or _rank(each) for each in self.held]
+            rows = [self._known.get(id(held.pod)) or _rank(held) for held in self.held]
             self._keys = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
             self._known = {}
         return self._keys
 
     def ranked(self, pods: Sequence[Pod]) -> dict[int, Sequence[int]]:
-        """Rows of `keys` of those of the pods that are here too, as far as they are known."""
+        """Return the computed rows of `keys` of those pods, by identity."""
         if self._keys is None and not self._known:
             return {}
         known = self._known
@@ -96,8 +91,8 @@ class PackedPods:
             known = dict(zip(map(id, self.pods), self._keys.tolist(), strict=True))
         return {id(pod): known[id(pod)] for pod in pods if id(pod) in known}
 
-    def renewed(self, source: Sequence[Held], *, by_uid: bool) -> "PackedPods":
-        """The node's pods as they are now; itself, if they are the same in the same state."""
+    def update(self, source: Sequence[Held], *, by_uid: bool) -> "PackedPods":
+        """Return the pods for a new source, or self if the pods have not changed."""
         if len(source) != len(self.source):
             return PackedPods(source, self, by_uid=by_uid)
         if not all(map(is_, source, self.source)):

@@ -20,7 +20,7 @@ from streams.cluster.stage import ClusterStage
 from streams.replay.first_difference import Effect, Mismatch, effect, find_culprit, mismatches
 from streams.replay.recorded import Beginning, NotOnce, NotReplayable, RecordedBatch, Recording
 from streams.stage.checkpoint import Checkpoint
-from streams.stage.packing import put, unpacked
+from streams.stage.packing import put, unpack_rows
 from streams.stage.records import DamagedTable, InputRecord, RowChange
 
 
@@ -113,10 +113,10 @@ class Verification:
     def _restore(self, checkpoint: Checkpoint) -> None:
         place = checkpoint.place
         try:
-            stage = ClusterStage.restored(
+            stage = ClusterStage.restore(
                 self.partition, self._partitions, dict(checkpoint.rows), self._recall
             )
-            rows = unpacked(checkpoint.rows)
+            rows = unpack_rows(checkpoint.rows)
         except DamagedTable as damaged:
             raise NotReplayable(
                 f"the checkpoint at journal offset {place.offset} cannot be restored: "
@@ -232,7 +232,7 @@ class Verification:
 
     def _difference(self, recorded: RecordedBatch, found: list[Mismatch]) -> Difference:
         """Apply the batch again, input by input, to a stage as it was before."""
-        before = ClusterStage.restored(
+        before = ClusterStage.restore(
             self.partition, self._partitions, self._stored(), self._recall
         )
         return Difference(

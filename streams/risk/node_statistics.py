@@ -87,7 +87,7 @@ class NodeStatistics:
             self._figures, self._figures_of = shares.compute_figures(sums, fleet), (sums, fleet)
         return self._figures
 
-    def figures_of(self, held: Held) -> list[tuple[float, float]]:
+    def compute_figures(self, held: Held) -> list[tuple[float, float]]:
         """Return what one pod of the node adds to them."""
         share = self._share(held, self.fleet.resolve_demand(held.pod, held.demand))
         return shares.compute_figures(share, self.fleet.figures)

@@ -1,12 +1,11 @@
-"""How much one record, tick or round may do, so that no list stalls a cluster's other inputs.
+"""Limits of the work of one record, tick or round, so that long lists do not delay other inputs.
 
-A budget counts units of work and never the time that they took: a worker whose caches are cold
-decides the same as one that has run for days. What is left over waits for the next tick or round.
+A budget counts units of work, not time, so that decisions do not depend on the speed of the worker.
+Work that exceeds the budget waits for the next tick or round.
 
-Where a budget is too small for a list, half of it goes to the first items and half to items from a
-place that moves. The first items may be tried in vain again and again, and must not keep the others
-from ever being tried. The place follows from a number that differs each time, such as the log's
-time, so no state is kept.
+If a budget is too small for a list, half of it is for the first items, and half for items from a
+position that changes each time. So items at the end are reached even if the first ones never succeed.
+The position is derived from a seed such as log time, so it needs no state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ class Budget:
     """Units of work that are left."""
 
     def __init__(self, units: int, seed: int = 0) -> None:
-        """`seed`: a number that differs each time, such as the log's time."""
+        """`seed` is a number that differs each time, such as log time."""
         self.left = self.units = units
         self._seed = seed
 
@@ -29,21 +28,18 @@ class Budget:
         return self.left <= 0
 
     def has_more_than(self, share: float) -> bool:
-        """Whether more than a share of all units is left: the share is kept for what comes later."""
+        """Whether more than a share of all units is left; the share is reserved for later work."""
         return self.left > self.units * share
 
     def spend(self, units: int = 1) -> None:
         self.left -= units
 
     def choose(self, sizes: Sequence[int], excess: int = 1) -> list[int]:
-        """Return the positions of the items to work on, in their order; at least one.
-
-        Spends nothing.
+        """Return the positions of the items to work on, in order, at least one; spends nothing.
 
         Args:
-            sizes: units that each item takes at most, the first item first.
-            excess: choose items for so many times the units that are left, for items that may take
-                less than their size.
+            sizes: most units that each item takes.
+            excess: factor on the units that are left, for items that often take less than their size.
         """
         places = list(range(len(sizes)))
         if sum(sizes) > self.left:
@@ -53,13 +49,12 @@ class Budget:
 
 
 def rotate(items: list[T], seed: int) -> list[T]:
-    """Return the items from a place on that follows from the seed, then those before it."""
+    """Rotate a list to a position that is derived from the seed."""
     begin = crc32(str(seed).encode()) % max(1, len(items))
     return items[begin:] + items[:begin]
 
 
 def _count_fitting(sizes: Sequence[int], places: Iterable[int], most: int) -> int:
-    """Return how many of the places, from the first on, take at most `most` units in all."""
     count = 0
     for place in places:
         most -= sizes[place]

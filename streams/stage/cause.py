@@ -1,7 +1,4 @@
-"""The record that leads to a decision, and the ids that follow from it.
-
-Ids are derived from the input that caused the decision, so a replay gives the same ones.
-"""
+"""The record that causes a decision, and ids derived from it, so that a replay gives the same ids."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,7 +9,7 @@ from schemas.messages.pods import Pod, PodRef
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The input record that is being applied, and the state that it meets."""
+    """The input record that is being applied, with log time and state."""
 
     cluster: str
     topic: str
@@ -23,7 +20,7 @@ class Cause:
     """Fields of `AsOf`."""
 
     def decision_id(self, uid: str) -> str:
-        """Id of the decision that this input causes for a pod."""
+        """Return the id of the decision that this record causes for a pod."""
         text = f"{self.cluster}\0{self.topic}\0{self.partition}\0{self.offset}\0{uid}"
         return blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -31,15 +28,14 @@ class Cause:
 def as_of(
     partition: int, offsets: dict[str, int], policy_digest: str = "default"
 ) -> dict[str, Any]:
-    """Fields of `AsOf`."""
+    """Return the fields of an `AsOf`."""
     return {"partition": partition, "offsets": offsets, "policy_digest": policy_digest}
 
 
 def reference(pod: Pod) -> PodRef:
-    """Which pod it is about."""
     return PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
 def reference_fields(pod: Pod | PodRef) -> dict[str, str]:
-    """Fields of the `PodRef` of a pod."""
+    """Return the fields of the `PodRef` of a pod."""
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

@@ -10,21 +10,21 @@ DEAD_LETTERS_TOPIC = "dead-letters"
 
 
 def too_long(output: OutputRecord) -> Refusal | None:
-    """Why an output cannot be published: no reader takes one of its length; None: it can."""
+    """Return why an output is too long to be published; None if it is not."""
     if len(output.value) <= VALUE_BYTES_MAX:
         return None
     return Refusal(
         "limit",
-        f"it was applied, and what it causes cannot be published: a record of {len(output.value)} bytes to "
-        f"{output.topic}; allowed are at most {VALUE_BYTES_MAX}",
+        f"the record was applied, but it causes a record of {len(output.value)} bytes to {output.topic}, "
+        f"which cannot be published; allowed are at most {VALUE_BYTES_MAX}",
     )
 
 
-def buried(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
-    """The record whole, with the reason; several records where it is too large for one.
+def build_dead_letters(record: InputRecord, refusal: Refusal) -> list[OutputRecord]:
+    """Return a record with the reason of its refusal, in several output records if it is large.
 
-    They are written with the time of writing: an old record's own time is in the letter, and as the
-    letter's it would let retention delete it at once.
+    Their timestamp is the time of writing: with the timestamp of an old record, retention would delete
+    them at once.
     """
     letter = build_dead_letter(
         record.topic,

@@ -1,14 +1,12 @@
-"""Journal records: one batch to records, and the tail of a journal to rows and outputs.
+"""Converts a batch to journal records, and the tail of a journal to rows and outputs.
 
-A batch becomes one record, or several if it would be too large for one; it counts only when all of
-them are there. Writers follow each other: a record that *opens* begins the epoch that has its
-offset for a number, and batches of other epochs after it are of a writer that has lost the
-partition, so they do not count.
-
-A record that does not say that it is of this journal is foreign: it was produced by mistake, and is
-skipped. So are offsets without a record, such as markers of transactions. No record of ours can be lost in this way: batches are numbered without gaps, so a batch
-that is missing is an error, and so is a record that says it is ours and cannot be read. Pure: bytes
-in, bytes out.
+- A batch becomes one record, or several if it is too large. It counts only when all of them are there.
+- A new owner of the partition writes an opening record, whose offset is the number of its epoch. Later
+  batches of earlier epochs come from a writer that has lost the partition, and do not count.
+- A record without the head of this journal is foreign: it was produced by mistake, and is skipped. So
+  are offsets without a record, such as markers of transactions.
+- Batches are numbered without gaps. A missing batch is an error, as is a record with the head of this
+  journal that cannot be read.
 """
 
 from collections import deque
@@ -23,12 +21,12 @@ from schemas.base.refusals import Refusal
 from schemas.messages.journal import JournalRecord
 from schemas.storage.tables import PARTITION, kind_of_key
 from schemas.topics.codec import encode
-from streams.stage.journal_records import JournalBatch, Record, read_record, says_ours, whole
+from streams.stage.journal_records import JournalBatch, Record, has_journal_head, read_record, whole
 from streams.stage.records import InputRecord, OutputRecord, RowChange, StageResult, reset_advice
 
 TOPIC = "journal"
 
-#: Bytes of content in one record; a batch with more is continued in further records.
+#: Most bytes of content in one record.
 PART_BYTES = PIECE_BYTES_MAX
 
 #: Most offsets of foreign records that an error names.
@@ -36,7 +34,7 @@ _NAMED_MAX = 5
 
 
 class JournalDamaged(RuntimeError):
-    """The journal cannot be followed; a worker must not go on from it."""
+    """The journal cannot be read; a worker must not start from it."""
 
     def __init__(self, partition: int | None, problem: str) -> None:
         advice = reset_advice("N" if partition is None else partition)
@@ -45,55 +43,57 @@ class JournalDamaged(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JournalPlace:
-    """How far a partition's journal is known."""
+    """A position in a partition's journal."""
 
     epoch: int = -1
-    """Offset of the opening record of the partition's owner; -1: it was never opened."""
+    """Offset of the opening record of the partition's owner; -1 if there is none."""
     sequence: int = -1
-    """Number of the last whole batch."""
+    """Number of the last complete batch."""
     offset: int = -1
     """Offset of the last record that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A record that is not of the journal."""
+    """A record that does not belong to the journal."""
 
     offset: int
     refusal: Refusal
-    """Why it was passed over."""
+    """Why it was skipped."""
 
 
 @dataclass(slots=True)
 class Tail:
-    """What the batches of a stretch of journal come to, one after the other."""
+    """The combined effect of consecutive batches."""
 
     place: JournalPlace
     rows: dict[str, bytes | None] = field(default_factory=dict)
-    """Newest value per key, in the order of the changes; none: the row is gone."""
+    """Newest value per key, in the order of changes; None for a deleted row."""
     outputs: list[OutputRecord] = field(default_factory=list)
 
 
 def opening(partition: int) -> bytes:
-    """The record by which a new writer takes the partition over."""
+    """Return the record with which a new writer takes over the partition."""
     return encode(JournalRecord(partition=partition, epoch=0, sequence=0, opens=True)) + b"\n"
 
 
 def batch(
     partition: int, place: JournalPlace, applied: Sequence[InputRecord], result: StageResult
 ) -> list[bytes]:
-    """The records of the batch that follows `place`."""
+    """Return the records of the batch that follows `place`."""
     outputs = (*result.outputs, *result.dead_letters)
     index = {
         "inputs": runs(applied),
         "rows": [(row.key, None if row.value is None else len(row.value)) for row in result.rows],
-        "outputs": [(each.topic, each.key, each.timestamp_ms, len(each.value)) for each in outputs],
+        "outputs": [
+            (output.topic, output.key, output.timestamp_ms, len(output.value)) for output in outputs
+        ],
     }
     content = b"".join(
         (
             orjson.dumps(index, option=orjson.OPT_APPEND_NEWLINE),
             *(row.value for row in result.rows if row.value is not None),
-            *(each.value for each in outputs),
+            *(output.value for output in outputs),
         )
     )
     parts = split_pieces(content, PART_BYTES)
@@ -115,21 +115,19 @@ def batch(
 
 
 def _positions(rows: Sequence[RowChange]) -> dict[str, int]:
-    """What the partition's own row says, which comes last; who asks how far a worker has come needs
-    no more."""
+    """Return the input offsets from the partition's own row, for readers that need only the head."""
     own = next((row.value for row in reversed(rows) if kind_of_key(row.key) == PARTITION), None)
     positions: dict[str, int] = {} if own is None else orjson.loads(own)["offsets"]
     return positions
 
 
 def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
-    """Consecutive offsets of one topic and one verdict, in the order applied."""
-    found: list[dict[str, object]] = []
+    """Group records with consecutive offsets, in the order applied."""
+    groups: list[dict[str, object]] = []
     before: tuple[str, int, int | None] = "", -1, None
     for record in applied:
-        same = (record.topic, record.offset, record.refused_at_ms) == before
-        if same:
-            found[-1]["last_offset"] = record.offset
+        if (record.topic, record.offset, record.refused_at_ms) == before:
+            groups[-1]["last_offset"] = record.offset
         else:
             run: dict[str, object] = {
                 "topic": record.topic,
@@ -138,27 +136,25 @@ def runs(applied: Iterable[InputRecord]) -> list[dict[str, object]]:
             }
             if record.refused_at_ms is not None:
                 run["refused_at_ms"] = record.refused_at_ms
-            found.append(run)
+            groups.append(run)
         before = record.topic, record.offset + 1, record.refused_at_ms
-    return found
+    return groups
 
 
 class JournalReader:
-    """Follows a partition's journal record by record."""
+    """Reads a partition's journal record by record."""
 
     def __init__(self, place: JournalPlace, partition: int | None = None) -> None:
-        """`partition` is whose journal it is; none: whichever one its records name."""
+        """Start after `place`; without a partition, records of any partition are accepted."""
         self.place = place
-        """How far the journal is known."""
+        """Position after the records that were read."""
         self._foreign: list[Foreign] = []
         self._passed_over: deque[int] = deque(maxlen=_NAMED_MAX)
         self._partition = partition
         self._parts: list[Record] = []
 
     def take(self, offset: int, value: bytes | None) -> JournalBatch | None:
-        """Read the record that follows; answers with the batch that it completes, if it counts.
-
-        A batch is whole: what was continued in further records is in one again.
+        """Read the next record; return the batch that it completes, if the batch counts.
 
         Raises:
             JournalDamaged: the record cannot be read, or a batch before it is missing.
@@ -180,36 +176,36 @@ class JournalReader:
             raise JournalDamaged(
                 self._partition,
                 f"journal offset {offset} is of epoch {record.epoch}, of which no opening was read; "
-                f"the newest that was is {self.place.epoch}",
+                f"the newest epoch that was opened is {self.place.epoch}",
             )
         return None
 
     def take_foreign(self) -> list[Foreign]:
-        """Records that were passed over since the last call."""
+        """Return the foreign records since the last call."""
         foreign, self._foreign = self._foreign, []
         return foreign
 
     def _read(self, offset: int, value: bytes | None) -> Record | None:
-        """A record of this journal; None: it is foreign."""
-        found = read_record(value)
-        if isinstance(found, Refusal):
-            if says_ours(value):
+        """Return a record of this journal; None if it is foreign."""
+        record = read_record(value)
+        if isinstance(record, Refusal):
+            if has_journal_head(value):
                 raise JournalDamaged(
                     self._partition,
-                    f"journal offset {offset} cannot be read: {found.reason}. Where a newer version has "
-                    f"written it, start that one",
+                    f"journal offset {offset} cannot be read: {record.reason}. If a newer version has "
+                    f"written it, start that version",
                 )
-            why = f"this is no record of the journal: {found.reason}"
-            self._pass_over(offset, Refusal(found.category, why))
+            reason = f"this is not a record of the journal: {record.reason}"
+            self._pass_over(offset, Refusal(record.category, reason))
             return None
-        named = found[0].partition
-        if self._partition is not None and named != self._partition:
-            why = (
-                f"partition is {named}; allowed is {self._partition}, in which the record was found"
+        partition = record[0].partition
+        if self._partition is not None and partition != self._partition:
+            reason = (
+                f"partition is {partition}; expected {self._partition}, where the record was found"
             )
-            self._pass_over(offset, Refusal("misplaced", why))
+            self._pass_over(offset, Refusal("misplaced", reason))
             return None
-        return found
+        return record
 
     def _pass_over(self, offset: int, refusal: Refusal) -> None:
         self._foreign.append(Foreign(offset, refusal))
@@ -240,26 +236,25 @@ class JournalReader:
             ) from error
 
     def _named(self) -> str:
-        """What was passed over, in which something of ours may be."""
         offsets = ", ".join(map(str, self._passed_over))
-        return f"; passed over as foreign were the records at {offsets}" if offsets else ""
+        return f"; records at {offsets} were skipped as foreign" if offsets else ""
 
 
 def follow(place: JournalPlace, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Read on from a place.
+    """Read records after a place.
 
     Args:
-        place: how far the journal is known.
+        place: the position to start from.
         entries: offset and value of the records after it.
 
     Raises:
         JournalDamaged: a record cannot be read, or a batch is missing.
     """
-    return go_on(JournalReader(place), entries)
+    return follow_with(JournalReader(place), entries)
 
 
-def go_on(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
-    """Read on with a reader, which a stretch that comes in pieces needs; as `follow` otherwise."""
+def follow_with(reader: JournalReader, entries: Iterable[tuple[int, bytes | None]]) -> Tail:
+    """Like `follow`, with a reader that has read earlier records."""
     tail = Tail(reader.place)
     for offset, value in entries:
         batch = reader.take(offset, value)

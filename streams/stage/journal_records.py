@@ -1,6 +1,6 @@
-"""What records of the journal hold: a record to head and content, and parts to a batch.
+"""Content of journal records: splits a record into head and content, and joins parts to a batch.
 
-Pure: bytes in, batches out. Whether batches follow each other is judged in `journal`.
+`journal` checks the order of batches.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from schemas.messages.journal import InputRun, JournalRecord, split_content
 from schemas.topics.codec import decode_as
 from streams.stage.records import OutputRecord, RowChange
 
-#: Fields that the head of every journal record has, also of a newer version.
+#: Fields in the head of every journal record, also of newer versions.
 _HEAD_FIELDS = frozenset(("schema_version", "partition", "epoch", "sequence"))
 
 #: Head and content of a record.
@@ -23,27 +23,26 @@ Record = tuple[JournalRecord, bytes]
 
 @dataclass(frozen=True, slots=True)
 class JournalBatch:
-    """A whole batch that counts."""
+    """A complete batch that counts."""
 
     epoch: int
     sequence: int
     inputs: tuple[InputRun, ...]
-    """What was applied, in the order applied."""
+    """Applied records, in order."""
     rows: tuple[RowChange, ...]
-    """The rows that it changed."""
     outputs: tuple[OutputRecord, ...]
-    """The records that it emits, dead letters last."""
+    """Published records, dead letters last."""
 
 
 def read_record(value: bytes | None) -> Record | Refusal:
-    """A record's head and content, or why it is no journal record."""
+    """Return head and content of a record, or why it is not a journal record."""
     line, _, content = (value or b"").partition(b"\n")
     head = decode_as(JournalRecord, line, PIECE_HEAD_BYTES_MAX)
     return head if isinstance(head, Refusal) else (head, content)
 
 
-def says_ours(value: bytes | None) -> bool:
-    """Whether an unreadable record is a journal's all the same: damaged, or of a newer version."""
+def has_journal_head(value: bytes | None) -> bool:
+    """Whether an unreadable record belongs to a journal: it is damaged, or of a newer version."""
     try:
         head = orjson.loads((value or b"").partition(b"\n")[0])
     except orjson.JSONDecodeError:
@@ -52,10 +51,10 @@ def says_ours(value: bytes | None) -> bool:
 
 
 def whole(parts: Sequence[Record]) -> JournalBatch:
-    """The batch that these parts, all of one, in their order, make up.
+    """Join the parts of a batch.
 
     Raises:
-        ValueError: the content is not what its index says.
+        ValueError: the content does not match its index.
     """
     head = parts[0][0]
     index, of_rows, of_outputs = split_content(b"".join(content for _, content in parts))

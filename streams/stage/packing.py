@@ -23,7 +23,7 @@ PACKED = "reserved_pods"
 _ITEMS = "pods"
 
 
-def packed_row(key: str) -> tuple[str, str | None]:
+def split_item_key(key: str) -> tuple[str, str | None]:
     """Key of the table row that a change belongs to, and the item in it; None: it is the whole row."""
     parts = key.split("/", 4)  # a uid may hold a slash
     if len(parts) == 5 and parts[2] == PACKED:
@@ -32,7 +32,7 @@ def packed_row(key: str) -> tuple[str, str | None]:
 
 
 @dataclass(slots=True)
-class _Newest:
+class _RowState:
     """What a row has come to."""
 
     known: bool = False
@@ -45,7 +45,7 @@ class Changes:
     """The newest of many changes of rows, in the order in which the rows changed first."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, _Newest] = {}
+        self._rows: dict[str, _RowState] = {}
 
     def __len__(self) -> int:
         """How many rows have changed."""
@@ -53,10 +53,10 @@ class Changes:
 
     def add(self, key: str, value: bytes | None) -> None:
         """A row, or one item of a packed one, is this now; None: it is gone."""
-        row, item = packed_row(key)
+        row, item = split_item_key(key)
         newest = self._rows.get(row)
         if newest is None:
-            newest = self._rows[row] = _Newest()
+            newest = self._rows[row] = _RowState()
         if item is not None:
             newest.items[item] = value
         else:
@@ -80,7 +80,7 @@ class Changes:
         for key, newest in self._rows.items():
             value = newest.value if newest.known else before(key)
             if newest.items:
-                value = _packed(key, value, newest.items)
+                value = _pack_row(key, value, newest.items)
             yield RowChange(key, value)
 
 
@@ -100,7 +100,7 @@ def put(rows: MutableMapping[str, bytes], changes: Iterable[RowChange]) -> None:
             rows[row.key] = row.value
 
 
-def unpacked(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+def unpack_rows(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """Rows of tables as the journal has them, one by one.
 
     Raises:
@@ -120,7 +120,7 @@ def unpacked(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     return found
 
 
-def _packed(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
+def _pack_row(key: str, before: bytes | None, items: Mapping[str, bytes | None]) -> bytes | None:
     """A packed row with items put in, replaced or taken out; None: nothing is left in it."""
     kept: list[tuple[int, str, Any]] = []
     if before is not None:

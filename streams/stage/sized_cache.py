@@ -1,9 +1,7 @@
-"""A cache with a bound in bytes: what can be worked out again is kept only as long as there is
-room.
+"""A cache with a limit in bytes for values that can be computed again.
 
-A bound on entries alone is none: what users write decides how large an entry is. The caller that
-puts a value in says how many bytes it holds alive, key included; an estimate that is too high costs
-a little work, one that is too low memory.
+A limit on the number of entries is not enough, because users' input decides how large an entry is. The
+caller estimates the bytes of each entry, including its key.
 """
 
 from collections.abc import Hashable
@@ -14,39 +12,32 @@ Value = TypeVar("Value")
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, bounded in number and in bytes; the one renewed longest ago goes first."""
+    """Values by key, limited in number and bytes; the one renewed longest ago is dropped first."""
 
     def __init__(self, bytes_max: int, entries_max: int) -> None:
-        """Start empty.
-
-        Args:
-            bytes_max: most bytes of all values; one that has more by itself is not kept.
-            entries_max: most values.
-        """
         self.bytes_max = bytes_max
         self.entries_max = entries_max
         self.bytes = 0
-        """Of all values, as those who put them in have said."""
+        """Sum of the sizes of all values."""
         self._kept: dict[Key, tuple[Value, int]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def get(self, key: Key) -> Value | None:
-        """The value of a key, if it is kept."""
-        found = self._kept.get(key)
-        return None if found is None else found[0]
+        entry = self._kept.get(key)
+        return None if entry is None else entry[0]
 
     def renew(self, key: Key) -> Value | None:
-        """The value of a key, if it is kept; it goes last from now on."""
-        found = self._kept.pop(key, None)
-        if found is None:
+        """Return the value of a key, and make it the last one to be dropped."""
+        entry = self._kept.pop(key, None)
+        if entry is None:
             return None
-        self._kept[key] = found
-        return found[0]
+        self._kept[key] = entry
+        return entry[0]
 
     def put(self, key: Key, value: Value, size: int) -> None:
-        """Keep a value of this size in bytes, in place of an older one of its key."""
+        """Keep a value; one that is larger than the cache is not kept."""
         if key in self._kept:
             self.drop(key)
         if size > self.bytes_max or not self.entries_max:
@@ -57,12 +48,10 @@ class SizedCache(Generic[Key, Value]):
         self.bytes += size
 
     def drop(self, key: Key) -> None:
-        """Forget a value."""
-        found = self._kept.pop(key, None)
-        if found is not None:
-            self.bytes -= found[1]
+        entry = self._kept.pop(key, None)
+        if entry is not None:
+            self.bytes -= entry[1]
 
     def clear(self) -> None:
-        """Forget all values."""
         self._kept.clear()
         self.bytes = 0

@@ -16,7 +16,7 @@ from streams.stage.records import InputRecord
 PARCEL_RECORDS = 100
 
 
-class Fetched(NamedTuple):
+class FetchedRange(NamedTuple):
     """What a fetch has brought of one partition, from one offset up to and without another."""
 
     first: int
@@ -42,7 +42,7 @@ class Parcel(ConsumerMessage):
     """Its offsets without a record: an `EmptyOffsets`."""
 
 
-def make_parcel(tp: Any, fetched: Fetched, generation: int) -> Parcel:
+def make_parcel(tp: Any, fetched: FetchedRange, generation: int) -> Parcel:
     """Return the message of a piece that was fetched in a generation of the consumer group."""
     topic, partition = tp
     records = fetched.records
@@ -67,18 +67,18 @@ def make_parcel(tp: Any, fetched: Fetched, generation: int) -> Parcel:
     return parcel
 
 
-def split(fetched: Fetched) -> Iterator[Fetched]:
+def split(fetched: FetchedRange) -> Iterator[FetchedRange]:
     """Split into pieces of at most `PARCEL_RECORDS`, one at least."""
     first, following, records = fetched
     while len(records) > PARCEL_RECORDS:
         piece, records = records[:PARCEL_RECORDS], records[PARCEL_RECORDS:]
         end = piece[-1].offset + 1
-        yield Fetched(first, end, piece)
+        yield FetchedRange(first, end, piece)
         first = end
-    yield Fetched(first, following, records)
+    yield FetchedRange(first, following, records)
 
 
-def _find_empty(fetched: Fetched) -> Iterator[tuple[int, int]]:
+def _find_empty(fetched: FetchedRange) -> Iterator[tuple[int, int]]:
     """First offset and end of each run of offsets without a record."""
     first, following, records = fetched
     if following - first == len(records):

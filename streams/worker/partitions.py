@@ -64,7 +64,7 @@ class Partitions:
         """When Faust assigned partitions last, by the monotonic clock."""
         self.worked_at_s = 0.0
         """When a batch was applied or became durable last, by the monotonic clock."""
-        self.refused_at_s = 0.0
+        self.writes_refused_at_s = 0.0
         """When brokers were seen last that take no writes: too few replicas are in sync."""
         self.notices = Notices(stage)
         self._passed: dict[tuple[str, int], tuple[int, int]] = {}

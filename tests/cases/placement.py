@@ -243,10 +243,10 @@ def keep_away_from_pods_that_require_it(labels: dict[str, str]) -> str:
 @cases(
     "2.anti-affinity target",
     ("by thresholds: n1 hot by a pod app=web; on n2 (10 %) a pod requires none beside it; n3 20 %",
-     "", "room is held on n3"),
+     "", "room is reserved on n3"),
     ("the same by risk",
      "plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPodAgeMinutes: 0, maxMovesPerRound: 1}",
-     "room is held on n3"),
+     "room is reserved on n3"),
 )  # fmt: skip
 def never_move_beside_pods_that_forbid_it(policy: str) -> str:
     cluster = Cluster(moving(policy), n1=85)

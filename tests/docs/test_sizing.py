@@ -9,7 +9,7 @@ from streams.aggregate.collect import AggregateLimits, Collecting
 from streams.cluster.stage import CLUSTERS_MAX, ClusterStage
 from streams.cluster.state import NODES_MAX, PODS_MAX
 from streams.migration.gates.budgets import BUDGETS_MAX
-from streams.migration.gates.named import NAMESPACES_MAX
+from streams.migration.gates.named_objects import NAMESPACES_MAX
 from streams.migration.gates.workloads import WORKLOADS_MAX
 from streams.stage.journal import JournalPlace, batch
 from streams.stage.records import InputRecord

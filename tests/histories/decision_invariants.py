@@ -90,7 +90,7 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
     found = state.inventory.held(placed.pod.uid)
     if found:
         owner = found[1].pod.owner_key
-        avoided = state.memory.moves.forbidden_nodes(owner, placed.decided_at_ms)
+        avoided = state.memory.moves.find_avoided_by_owner(owner, placed.decided_at_ms)
         require(placed.node not in avoided, "a pod returns to a node that it left hot", placed)
 
 

@@ -218,7 +218,7 @@ class ClusterWorker(Worker):
 
     def restore(self) -> ClusterStage:
         """Return a stage that is put together from the rows."""
-        return ClusterStage.restored(PARTITION, PARTITIONS, self.shuffle_rows(), self._recall)
+        return ClusterStage.restore(PARTITION, PARTITIONS, self.shuffle_rows(), self._recall)
 
     def _recall(self, cluster: str) -> dict[str, bytes]:
         self.redo()

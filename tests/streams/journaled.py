@@ -57,7 +57,7 @@ class Journaled:
         self.journal.append(journal.opening(0))
         offset = len(self.journal) - 1
         self._place = replace(self._place, epoch=offset, offset=offset)
-        self.stage = ClusterStage.restored(0, 1, self._rows)
+        self.stage = ClusterStage.restore(0, 1, self._rows)
 
     def apply(self, records: Sequence[InputRecord]) -> StageResult:
         """One batch."""

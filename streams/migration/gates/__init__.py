@@ -1,11 +1,11 @@
-"""What holds a migration back: limits, budgets and protections.
+"""What stops or delays a migration: limits, budgets and protections.
 
-checks              all of them, in their order
+checks              all gates, in their order
 protections         which pods may never be evicted
-round_limits        how many pods one round may let leave
+round_limits        how many pods one round may evict
 concurrency_limits  how many pods may move at once
-rate_limits         how many pods may be evicted in a time: exact token buckets
-budgets             disruption budgets, less what commands took; which of them cover a pod
-workloads           how many replicas owners want
-named               namespaces and priority classes
+rate_limits         how many pods may be evicted per time: exact token buckets
+budgets             disruption budgets, including the effect of commands that were sent
+workloads           how many replicas the owners of pods want
+named_objects       namespaces and priority classes
 """

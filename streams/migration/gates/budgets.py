@@ -1,10 +1,9 @@
-"""Disruption budgets: how many pods may still be evicted when our own commands are counted too.
+"""Disruption budgets: how many pods may still be evicted, counting commands that were sent.
 
-A budget's status lags: several commands may leave in one batch before any of them shows. So each
-command charges the budgets that cover its pod, from the moment at which it is decided until it is
-known to have failed, or until a status comes that was reported after the pod had gone. In between a
-status may count the eviction already; then it counts twice, and fewer pods are evicted for a while,
-never more.
+The status of a budget lags: several commands may be sent in one batch before the status shows any of
+them. So each command charges the budget of its pod, until the command fails, or until a status is
+reported after the pod is gone. If the status shows the eviction earlier, the eviction counts twice for
+a while: fewer pods are evicted then, but never too many.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,23 +25,22 @@ BUDGETS_MAX = 100_000
 Key = tuple[str, str]
 
 
-def left(row: DisruptionBudgetRow) -> int:
-    """Pods of a budget that may still be evicted.
-
-    Below 0 if its status fell under what is charged.
-    """
+def count_left(row: DisruptionBudgetRow) -> int:
+    """Return the number of pods that may still be evicted; below 0 if the status has worsened since."""
     return row.budget.disruptions_allowed - len(row.charged) - len(row.gone)
 
 
 def describe(row: DisruptionBudgetRow) -> str:
-    """As in "disruption budget shop/web allows 1 more, of which commands take 1"."""
-    taken = len(row.charged) + len(row.gone)
+    used = len(row.charged) + len(row.gone)
     budget = row.budget
-    return (
-        f"disruption budget {budget.namespace}/{budget.name} allows {budget.disruptions_allowed} "
-        f"({budget.current_healthy} of {budget.expected_pods} pods healthy, "
-        f"{budget.desired_healthy} wanted), of which commands have taken {taken}"
+    allowed = budget.disruptions_allowed
+    text = (
+        f"disruption budget {budget.namespace}/{budget.name} allows {allowed} "
+        f"{'disruption' if allowed == 1 else 'disruptions'} "
+        f"({budget.current_healthy} of {budget.expected_pods} pods are healthy, "
+        f"{budget.desired_healthy} must be)"
     )
+    return f"{text}; eviction commands use {used}" if used else text
 
 
 class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
@@ -52,18 +50,18 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         super().__init__("disruption_budgets")
         self.cluster = cluster
         self._named: dict[str, dict[str, DisruptionBudgetRow]] = {}
-        """By namespace, and by name."""
+        """Rows by namespace and name."""
         self._selectors: dict[str, BudgetIndex] = {}
-        """By namespace."""
+        """Selectors by namespace."""
         self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX)
-        """Theirs."""
+        """The cache of all selectors."""
         self._charged: dict[str, dict[Key, None]] = {}
-        """Budgets that a pod is charged to, while it is not gone, by its uid."""
+        """Charged budgets by the uid of the pod, until the pod is gone."""
         self.version = 0
-        """Grows whenever a selector is another one."""
+        """Grows whenever a selector changes."""
 
     def apply(self, budget: DisruptionBudget, sequence: int) -> str | None:
-        """A budget's status; answers why it was not taken in."""
+        """Store the status of a budget; return why it is refused, else None."""
         key = (budget.namespace, budget.name)
         before = self.row(key)
         if budget.removed:
@@ -71,11 +69,11 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
                 self._remove(key, before)
             return None
         if before is None and len(self.rows) >= BUDGETS_MAX:
-            return f"budget {budget.name} would be one more than {BUDGETS_MAX} in the cluster"
+            return f"budget {budget.name} exceeds the limit of {BUDGETS_MAX} budgets per cluster"
         index = self._selectors.get(budget.namespace)
-        why = (index or BudgetIndex()).refuses(budget.selector)
-        if why is not None:
-            return f"budget {budget.namespace}/{budget.name} is not taken in: {why}"
+        problem = (index or BudgetIndex()).explain_refusal(budget.selector)
+        if problem is not None:
+            return f"budget {budget.namespace}/{budget.name} is refused: {problem}"
         self._put(
             DisruptionBudgetRow(
                 cluster=self.cluster,
@@ -87,38 +85,35 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """A full list of pods has ended.
-
-        If it named budgets, or is `complete` in them, those that it lacks are gone.
-        """
-        rows = [row for named in self._named.values() for row in named.values()]
+        """Remove budgets that a full list lacks, if it has some or is `complete` in budgets."""
+        rows = [row for by_name in self._named.values() for row in by_name.values()]
         if not complete and not any(row.budget.list_id == list_id for row in rows):
             return
         for row in rows:
             if row.budget.list_id != list_id and row.sequence < begin:
                 self._remove((row.budget.namespace, row.budget.name), row)
 
-    def covering(self, pod: Pod) -> tuple[str, ...]:
-        """Names of the budgets of its namespace that select a pod, in their order."""
+    def find_covering_names(self, pod: Pod) -> tuple[str, ...]:
+        """Return the sorted names of the budgets that select a pod."""
         index = self._selectors.get(pod.namespace)
-        return () if index is None else index.covering(pod.labels)
+        return () if index is None else index.find_covering(pod.labels)
 
-    def covering_rows(self, pod: Pod) -> list[DisruptionBudgetRow]:
-        """The budgets that select a pod, by name."""
-        names = self.covering(pod)
-        named = self._named.get(pod.namespace, {})
-        return [named[name] for name in names]
+    def find_covering(self, pod: Pod) -> list[DisruptionBudgetRow]:
+        """Return the budgets that select a pod, in the order of names."""
+        names = self.find_covering_names(pod)
+        by_name = self._named.get(pod.namespace, {})
+        return [by_name[name] for name in names]
 
     def find_charged(self, pod: Pod) -> DisruptionBudgetRow | None:
-        """The budget that pays for the eviction of a pod; None: none does.
+        """Return the budget that the eviction of a pod is charged to; None if it is free.
 
-        A pod that has not begun to run is evicted whatever covers it, and one that is not ready is
-        free by a budget that always allows it, or that has all the healthy pods that it desires.
+        The eviction of a pod that has not begun to run is free. So is that of an unready pod, if its
+        budget has enough healthy pods or its policy for unhealthy pods is AlwaysAllow.
         Source: Kubernetes' pkg/registry/core/pod/storage/eviction.go.
         """
         if pod.phase in _FREE_PHASES:
             return None
-        row = next(iter(self.covering_rows(pod)), None)
+        row = next(iter(self.find_covering(pod)), None)
         if row is None or pod.ready:
             return row
         budget = row.budget
@@ -126,19 +121,19 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         free = healthy or budget.unhealthy_pod_eviction_policy == "AlwaysAllow"
         return None if free else row
 
-    def exhausted(self, pod: Pod) -> str | None:
-        """Why the budgets that cover a pod allow no eviction of it now; None: they do."""
-        names = self.covering(pod)
+    def explain_exhausted(self, pod: Pod) -> str | None:
+        """Return why budgets allow no eviction of a pod now; None if they do."""
+        names = self.find_covering_names(pod)
         if len(names) > 1 and pod.phase not in _FREE_PHASES:
             return (
-                f"{len(names)} disruption budgets cover the pod ({', '.join(names[:3])}), and "
-                "Kubernetes evicts no pod that more than one covers"
+                f"{len(names)} disruption budgets select the pod ({', '.join(names[:3])}); Kubernetes "
+                "evicts no pod that has more than one"
             )
         row = self.find_charged(pod)
-        return describe(row) if row is not None and left(row) <= 0 else None
+        return describe(row) if row is not None and count_left(row) <= 0 else None
 
     def charge(self, pod: Pod) -> None:
-        """A command takes a pod."""
+        """Charge the budget of a pod for which a command is sent."""
         row = self.find_charged(pod)
         if row is not None and pod.uid not in row.charged:
             self._put(row.model_copy(update={"charged": (*row.charged, pod.uid)}))
@@ -146,17 +141,16 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
             self._charged.setdefault(pod.uid, {})[key] = None
 
     def discharge(self, uid: str, *, gone: bool) -> None:
-        """A command has failed, or its pod is gone and the next status reflects it."""
+        """End the charges of a pod: its command has failed, or the pod is gone."""
         for key in sorted(self._charged.pop(uid, {})):
             row = self.row(key)
             if row is None:
                 continue
-            charged = tuple(each for each in row.charged if each != uid)
+            charged = tuple(other for other in row.charged if other != uid)
             taken = (*row.gone, uid) if gone else row.gone
             self._put(row.model_copy(update={"charged": charged, "gone": taken}))
 
     def take(self, row: DisruptionBudgetRow) -> None:
-        """Take over a row as it was written."""
         self._put(row)
         for uid in row.charged:
             self._charged.setdefault(uid, {})[row.budget.namespace, row.budget.name] = None
@@ -174,12 +168,13 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.set(key, row)
 
     def _remove(self, key: Key, row: DisruptionBudgetRow) -> None:
-        named = self._named[key[0]]
-        del named[key[1]]
+        namespace, name = key
+        by_name = self._named[namespace]
+        del by_name[name]
         self.version += 1
-        self._selectors[key[0]].drop(key[1])
-        if not named:
-            del self._named[key[0]], self._selectors[key[0]]
+        self._selectors[namespace].drop(name)
+        if not by_name:
+            del self._named[namespace], self._selectors[namespace]
         for uid in row.charged:
             budgets = self._charged.get(uid, {})
             budgets.pop(key, None)
@@ -188,26 +183,25 @@ class Budgets(TrackedRows[Key, DisruptionBudgetRow]):
         self.drop(key)
 
 
-#: Most selectors of one namespace that name no label which a pod must have: each is asked of every
-#: pod.
+#: Most selectors of one namespace that require no label: each is compared with every pod.
 UNBOUND_SELECTORS_MAX = 256
-#: Values that one selector may name, in all its expressions.
+#: Most values of one selector, in all its expressions.
 SELECTOR_VALUES_MAX = 2_048
 
-#: Answers kept of one cluster, and their bytes.
+#: Cached answers of one cluster, and their bytes.
 ANSWERS_MAX, ANSWERS_BYTES_MAX = 32_768, 8 * 1024 * 1024
 #: Bytes of a short text.
 _TEXT_BYTES = 80
 
-#: A label and its value; no value: any.
+#: A label and its value; None stands for any value.
 _Handle = tuple[str, str | None]
-#: Names of the budgets that cover pods, by the number of an index's selectors and the pods' labels.
+#: Names of the budgets that select a pod, by the version of the selectors and the pod's labels.
 Answers = SizedCache[tuple[int, tuple[tuple[str, str], ...]], tuple[str, ...]]
 _NUMBERS = count()
 
 
 class _Group:
-    """Budgets of one selector."""
+    """Budgets with the same selector."""
 
     __slots__ = ("handles", "names", "selector")
 
@@ -215,29 +209,28 @@ class _Group:
         self.selector = selector
         self.names: dict[str, None] = {}
         self.handles: tuple[_Handle, ...] = ()
-        """Where it is found; empty: it is asked of every pod."""
+        """Labels that lead to the selector; empty if it is compared with every pod."""
 
 
 class BudgetIndex:
     """The selectors of one namespace's budgets."""
 
     def __init__(self, answers: Answers | None = None) -> None:
-        """`answers`: those of all namespaces of a cluster; none: it keeps its own."""
         self._groups: dict[bytes, _Group] = {}
         self._of_name: dict[str, bytes] = {}
         self._by_handle: dict[_Handle, dict[bytes, None]] = {}
         self._unbound: dict[bytes, None] = {}
         self._answers = Answers(ANSWERS_BYTES_MAX, ANSWERS_MAX) if answers is None else answers
         self._number = next(_NUMBERS)
-        """Of the selectors as they are: answers of a number before are old."""
-        self.asked = 0
-        """How many selectors have been compared with labels."""
+        """Version of the selectors. Cached answers of an older version are stale."""
+        self.comparisons = 0
+        """Number of selectors that were compared with labels."""
 
-    def refuses(self, selector: PodSelector | None) -> str | None:
-        """Why a selector is not taken in; None: it is."""
+    def explain_refusal(self, selector: PodSelector | None) -> str | None:
+        """Return why a selector is refused; None if it is not."""
         if selector is None:
             return None
-        values = sum(len(each.values) for each in selector.match_expressions)
+        values = sum(len(expression.values) for expression in selector.match_expressions)
         if values > SELECTOR_VALUES_MAX:
             return f"its selector names {values} values; allowed are at most {SELECTOR_VALUES_MAX}"
         unbound = len(self._unbound)
@@ -246,12 +239,12 @@ class BudgetIndex:
         if next(_choices(selector), None) is not None:
             return None
         return (
-            f"its selector requires no label, and {unbound} selectors of its namespace require none "
-            "already; no more are allowed"
+            f"its selector requires no label, and {unbound} selectors of its namespace already require "
+            "none, which is the limit"
         )
 
     def put(self, name: str, selector: PodSelector | None) -> None:
-        """A budget of a name is there, in place of an older one."""
+        """Set the selector of a budget."""
         key = None if selector is None else encode(selector)
         if key is not None and self._of_name.get(name) == key:
             return
@@ -267,7 +260,6 @@ class BudgetIndex:
         self._number = next(_NUMBERS)
 
     def drop(self, name: str) -> None:
-        """A budget is gone."""
         key = self._of_name.pop(name, None)
         if key is None:
             return
@@ -283,35 +275,32 @@ class BudgetIndex:
             if not self._by_handle[handle]:
                 del self._by_handle[handle]
 
-    def covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Names of the budgets that select a pod, in their order."""
-        asked = self._number, tuple(sorted(labels.items()))
-        known = self._answers.get(asked)
-        if known is None:
-            known = tuple(sorted(self._found(labels)))
-            texts = 2 * len(labels) + len(known)
-            self._answers.put(asked, known, _TEXT_BYTES * (1 + texts))
-        return known
+    def find_covering(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the sorted names of the budgets that select a pod."""
+        key = self._number, tuple(sorted(labels.items()))
+        names = self._answers.get(key)
+        if names is None:
+            names = tuple(sorted(self._match(labels)))
+            texts = 2 * len(labels) + len(names)
+            self._answers.put(key, names, _TEXT_BYTES * (1 + texts))
+        return names
 
-    def _found(self, labels: Mapping[str, str]) -> Iterator[str]:
+    def _match(self, labels: Mapping[str, str]) -> Iterator[str]:
         keys = dict(self._unbound)
         for label, value in labels.items():
             keys.update(self._by_handle.get((label, value), {}))
             keys.update(self._by_handle.get((label, None), {}))
         for key in keys:
             group = self._groups[key]
-            self.asked += 1
+            self.comparisons += 1
             if group.selector.matches(labels):
                 yield from group.names
 
     def _place(self, key: bytes, group: _Group) -> None:
-        """Where fewest are found already.
-
-        Selectors that all name one value too are found by another.
-        """
+        # The labels with fewest selectors so far: a label that all selectors name does not narrow down.
         group.handles = min(
             _choices(group.selector),
-            key=lambda handles: sum(len(self._by_handle.get(each, ())) for each in handles),
+            key=lambda handles: sum(len(self._by_handle.get(handle, ())) for handle in handles),
             default=(),
         )
         for handle in group.handles:
@@ -321,11 +310,11 @@ class BudgetIndex:
 
 
 def _choices(selector: PodSelector) -> Iterator[tuple[_Handle, ...]]:
-    """Each is enough to find a selector by: a pod that it selects has one of these labels."""
+    """Yield sets of labels; a pod that the selector selects has at least one label of each set."""
     for label, value in selector.match_labels.items():
         yield ((label, value),)
-    for each in selector.match_expressions:
-        if each.operator == "In" and each.values:
-            yield tuple(dict.fromkeys((each.key, value) for value in each.values))
-        elif each.operator == "Exists":
-            yield ((each.key, None),)
+    for expression in selector.match_expressions:
+        if expression.operator == "In" and expression.values:
+            yield tuple(dict.fromkeys((expression.key, value) for value in expression.values))
+        elif expression.operator == "Exists":
+            yield ((expression.key, None),)

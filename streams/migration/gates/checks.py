@@ -1,11 +1,13 @@
-"""What holds a migration back: for good, or until something changes.
+"""All gates of migrations in their order.
 
-The gates in their order (docs/reference/upstream.md M11 to M15), with loadstream's own where they cost least:
+A lasting gate makes a migration fail, a temporary one makes it wait. The order is that of upstream
+(docs/reference/upstream.md M11 to M15), with loadstream's own gates where they cost least:
 
-    for good  protections of the pod, age, node selector, fit elsewhere, replicas, failures of Jobs, budgets that must be there
-    for now   maintenance windows, workloads that are scaled down, limits on what moves at once, rates per workload and namespace, budgets
+    lasting    protections of the pod, age, node selector, replicas, failures of Jobs, fit elsewhere
+    temporary  maintenance windows, workloads that scale down, concurrency limits, rates per workload
+               and namespace, disruption budgets
 
-A pod with the evict annotation passes the upstream gates among them, as upstream, and no others.
+A pod with the evict annotation passes the same gates as upstream, and is subject to the others.
 """
 
 from collections import Counter
@@ -18,21 +20,21 @@ from schemas.policy.durations import format_duration_ms
 from schemas.policy.selectors import LabelSelector, parse_selector
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.migration.gates.budgets import Budgets, left
+from streams.migration.gates.budgets import Budgets, count_left
 from streams.migration.gates.concurrency_limits import ConcurrencyLimits
 from streams.migration.gates.protections import Protections
 from streams.migration.gates.rate_limits import Limiters
 from streams.migration.gates.workloads import Replicas, Workloads
 from streams.migration.proposal import Proposal
 from streams.migration.registry import Registry
-from streams.migration.reservations import HeldRoom
+from streams.migration.replacement_rooms import ReplacementRooms
 from streams.placement.filters.unsupported import refusal
 from streams.pods.held import Held
 from streams.rebalance.candidates import Gate
 
-#: Gate of pods for whose replacement no room can be reserved anywhere.
+#: Gate of pods for whose replacement no node can be chosen.
 UNRESERVABLE = "Unreservable"
-#: A question that asks all nodes about a pod takes as long as this many that do not.
+#: Cost of a check that ranks all nodes, relative to one that does not.
 FIT_EFFORT = 5
 
 
@@ -46,7 +48,7 @@ class Gates:
         workloads: Workloads,
         budgets: Budgets,
         limiters: Limiters,
-        held_room: HeldRoom,
+        rooms: ReplacementRooms,
         protections: Protections,
     ) -> None:
         self.inventory = inventory
@@ -54,19 +56,18 @@ class Gates:
         self.workloads = workloads
         self.budgets = budgets
         self.limiters = limiters
-        self.held_room = held_room
+        self.rooms = rooms
         self.protections = protections
         self.limits = ConcurrencyLimits(inventory, registry)
         self._waiting: dict[str, Counter[str]] = {}
-        """How many migrations wait for each budget, by namespace and the budget's name."""
-        self._waited_at = (-1, -1, -1)
-        """The state at which that was so."""
-        self.asked = 0
-        """How many migrations have been asked for the budgets that they wait for."""
+        """Number of migrations that wait for each budget, by namespace and name of the budget."""
+        self._waiting_version = (-1, -1, -1)
+        """The version to which `_waiting` belongs."""
+        self.lookups = 0
+        """Number of pods whose budgets were looked up for `_waiting`."""
         self.set_policy(inventory.policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy."""
         self.protections.set_policy(policy)
         self.limits.set_policy(policy)
         self._as_koordinator = policy.compat == "koordinator"
@@ -80,47 +81,44 @@ class Gates:
 
     @property
     def effort(self) -> int:
-        """Units of a budget that the check of one pod takes.
-
-        With nodeFit each kind of pods is compared with all nodes.
-        """
+        """Units of a budget for checking one pod."""
         return FIT_EFFORT if self._fits else 1
 
-    # --- for good -------------------------------------------------------------------------------
+    # --- lasting gates --------------------------------------------------------------------------
 
-    def forbidden(self, held: Held, node: str, now_ms: int) -> Gate | None:
-        """Why a pod must not be evicted at all, as things are; None: it may be."""
-        why = self.protections.verdict(held)
-        if why is not None:
-            return Gate("Protection", why)
+    def check_lasting(self, held: Held, node: str, now_ms: int) -> Gate | None:
+        """Return the lasting gate that stops the eviction of a pod; None if there is none."""
+        protection = self.protections.explain(held)
+        if protection is not None:
+            return Gate("Protection", protection)
         pod = held.pod
-        if self.protections.insists(pod):
+        if self.protections.has_evict_annotation(pod):
             return None
-        replicas = self.workloads.of(pod)
+        replicas = self.workloads.find_replicas(pod)
         return (
-            self._age(pod, now_ms)
-            or self._node(node)
-            or self._replicas(pod, replicas)
-            or self.limits.too_few(replicas)
-            or self._job_failure(replicas, 0)
-            or self._fit(pod, node)
+            self._check_age(pod, now_ms)
+            or self._check_node(node)
+            or self._check_replicas(pod, replicas)
+            or self.limits.check_size(replicas)
+            or self._check_job_failure(replicas, 0)
+            or self._check_fit(pod, node)
         )
 
-    def _age(self, pod: Pod, now_ms: int) -> Gate | None:
+    def _check_age(self, pod: Pod, now_ms: int) -> Gate | None:
         least_ms = self.inventory.policy.evictor.min_pod_age_ms
         if least_ms is None:
             return None
         least = format_duration_ms(least_ms)
         if pod.created_at_ms is None:
             return Gate("MinPodAge", f"the pod's age is not known; minPodAge is {least}")
-        age_ms = max(0, now_ms - pod.created_at_ms)  # the log's time may be behind
+        age_ms = max(0, now_ms - pod.created_at_ms)  # log time may be behind
         if age_ms >= least_ms:
             return None
         return Gate(
             "MinPodAge", f"the pod is {format_duration_ms(age_ms)} old; minPodAge is {least}"
         )
 
-    def _node(self, name: str) -> Gate | None:
+    def _check_node(self, name: str) -> Gate | None:
         if "NodeSelector" in self._skipped:
             return None
         for whose, text in self._selectors:
@@ -130,99 +128,97 @@ class Gates:
                 return Gate("NodeSelector", f"node {name} does not match {whose}.nodeSelector")
         return None
 
-    def _replicas(self, pod: Pod, replicas: Replicas | None) -> Gate | None:
+    def _check_replicas(self, pod: Pod, replicas: Replicas | None) -> Gate | None:
         evictor = self.inventory.policy.evictor
         least = evictor.min_replicas
         if replicas is not None and least > 1 and replicas.count < least:
             return Gate("MinReplicas", f"{replicas}; minReplicas is {least}")
         names = self._protections
-        if "PodsWithoutPDB" in names and not self.budgets.covering(pod):
+        if "PodsWithoutPDB" in names and not self.budgets.find_covering_names(pod):
             return Gate("PodsWithoutPDB", "no disruption budget covers the pod")
         if "PodsWithPDBBlockingSingleReplicaOwner" in names:
             single = replicas is not None and replicas.count == 1
-            if single and any(left(row) <= 0 for row in self.budgets.covering_rows(pod)):
-                text = f"{replicas}, and a disruption budget allows none to go"
+            if single and any(count_left(row) <= 0 for row in self.budgets.find_covering(pod)):
+                text = f"{replicas} is covered by a disruption budget that allows no eviction"
                 return Gate("PodsWithPDBBlockingSingleReplicaOwner", text)
         return None
 
-    def _job_failure(self, replicas: Replicas | None, moving: int) -> Gate | None:
+    def _check_job_failure(self, replicas: Replicas | None, moving: int) -> Gate | None:
         if replicas is None or self._as_koordinator or "JobFailures" in self._skipped:
             return None
-        why = replicas.failure_counts(moving)
-        return None if why is None else Gate("JobFailures", why)
+        text = replicas.explain_job_failure(moving)
+        return None if text is None else Gate("JobFailures", text)
 
-    def _scaling_down(self, replicas: Replicas | None, now_ms: int) -> Gate | None:
-        """A round leaves pods to the controller that is choosing some of them itself."""
+    def _check_scaling_down(self, replicas: Replicas | None, now_ms: int) -> Gate | None:
+        # A controller that scales down chooses itself which pods go.
         if replicas is None or self._as_koordinator or "ScalingDown" in self._skipped:
             return None
-        why = replicas.scaling_down(now_ms)
-        return None if why is None else Gate("ScalingDown", why)
+        text = replicas.explain_scaling_down(now_ms)
+        return None if text is None else Gate("ScalingDown", text)
 
-    def _fit(self, pod: Pod, node: str) -> Gate | None:
-        if not self._fits or self.held_room.find(pod, node) is not None:
+    def _check_fit(self, pod: Pod, node: str) -> Gate | None:
+        if not self._fits or self.rooms.find_node(pod, node) is not None:
             return None
-        return Gate("NodeFit", "no other node takes the pod; nodeFit is true")
+        return Gate("NodeFit", "no other node accepts the pod; nodeFit is true")
 
-    # --- for now --------------------------------------------------------------------------------
+    # --- temporary gates ------------------------------------------------------------------------
 
-    def held_back(
+    def check_temporary(
         self, pod: Pod, proposal: Proposal, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
-        """What holds a pod's migration back for now; None: nothing does.
+        """Return the gate that delays a pod's migration; None if there is none.
 
         Args:
-            pod: as it is now.
-            proposal: its node, pool, and whether windows hold.
-            now_ms: the log's time.
-            waiting_too: a new migration is asked for; those that wait count as if they came first.
+            pod: current state of the pod.
+            proposal: its node, pool, trigger, and whether maintenance windows apply.
+            now_ms: log time.
+            waiting_too: count migrations that wait for arbitration, as for a new migration.
         """
         if not proposal.ignore_windows:
-            why = self.closed(proposal.pool, proposal.node, pod.namespace, now_ms)
-            if why is not None:
-                return Gate("MaintenanceWindow", why)
-        replicas = self.workloads.of(pod)
+            closed = self.check_windows(proposal.pool, proposal.node, pod.namespace, now_ms)
+            if closed is not None:
+                return Gate("MaintenanceWindow", closed)
+        replicas = self.workloads.find_replicas(pod)
         if proposal.trigger == "rebalance":
-            gate = self._scaling_down(replicas, now_ms)
+            gate = self._check_scaling_down(replicas, now_ms)
             if gate is not None:
                 return gate
-        if not self.protections.insists(pod):
-            gate = self.limits.gate(pod, proposal.node, replicas, waiting_too=waiting_too)
+        if not self.protections.has_evict_annotation(pod):
+            gate = self.limits.check(pod, proposal.node, replicas, waiting_too=waiting_too)
             if gate is None and replicas is not None and replicas.evictions_allowed is not None:
                 group = self.registry.owner_group(replicas.owner)
-                uids = group.counted(waiting_too=waiting_too).values()
-                gate = self._job_failure(replicas, len(uids) - (pod.uid in uids))
+                uids = group.select(waiting_too=waiting_too).values()
+                gate = self._check_job_failure(replicas, len(uids) - (pod.uid in uids))
             if gate is not None:
                 return gate
-        return self.exhausted(pod, replicas, now_ms, waiting_too=waiting_too)
+        return self.check_rates_and_budgets(pod, replicas, now_ms, waiting_too=waiting_too)
 
-    def closed(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
-        """Which windows are closed for a pod of a namespace on a node; None: those that hold are
-        open.
+    def check_windows(self, pool: str, node: str, namespace: str, now_ms: int) -> str | None:
+        """Return why maintenance windows allow no eviction now; None if they do.
 
-        A pool that the policy no longer names is replaced by the one that the node belongs to now:
-        a migration that waits does not slip through because its pool has got another name.
+        If the policy has no pool of this name any more, the node's current pool counts.
         """
         if pool not in self._pools:
-            pool = pool_of(self.inventory.policy, self.inventory.nodes.get(node))
+            pool = find_pool(self.inventory.policy, self.inventory.nodes.get(node))
         return self.inventory.policy.maintenance.explain_closed(pool, namespace, now_ms)
 
-    def exhausted(
+    def check_rates_and_budgets(
         self, pod: Pod, replicas: Replicas | None, now_ms: int, *, waiting_too: bool
     ) -> Gate | None:
-        """Which rate or budget allows no further eviction; None: all do."""
-        gate = self.limiters.exhausted(
-            pod, replicas, now_ms, self._ahead(pod, replicas) if waiting_too else {}
+        """Return the rate limit or budget that allows no eviction now; None if there is none."""
+        gate = self.limiters.check(
+            pod, replicas, now_ms, self._count_ahead(pod, replicas) if waiting_too else {}
         )
         if gate is not None:
             return gate
-        why = self.budgets.exhausted(pod)
-        if why is None and waiting_too:
-            why = self._spoken_for(pod)
-        return None if why is None else Gate("DisruptionBudget", why)
+        text = self.budgets.explain_exhausted(pod)
+        if text is None and waiting_too:
+            text = self._explain_reserved(pod)
+        return None if text is None else Gate("DisruptionBudget", text)
 
-    def _ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
-        """How many evictions are to come before that of a pod, by what a limiter counts."""
-        own = self.registry.of_pod(pod.uid)
+    def _count_ahead(self, pod: Pod, replicas: Replicas | None) -> dict[str, int]:
+        """Count waiting migrations of the pod's workload and namespace that come first, by scope."""
+        own = self.registry.find_by_pod(pod.uid)
         own_id = "" if own is None else own.migration_id
         groups = {
             "workload": self.registry.owner_group("" if replicas is None else replicas.owner),
@@ -232,97 +228,90 @@ class Gates:
             scope: len(group.untried) - (own_id in group.untried) for scope, group in groups.items()
         }
 
-    def _spoken_for(self, pod: Pod) -> str | None:
-        """Why what a budget has left will be taken by migrations that wait; None: it will not."""
+    def _explain_reserved(self, pod: Pod) -> str | None:
+        """Return why waiting migrations will use up the pod's budget; None if they will not."""
         row = self.budgets.find_charged(pod)
         if row is None:
             return None
-        own = self.registry.of_pod(pod.uid)
-        waiting = self._waiting_for(pod.namespace)[row.budget.name]
+        own = self.registry.find_by_pod(pod.uid)
+        waiting = self._count_waiting(pod.namespace)[row.budget.name]
         waiting -= own is not None and not own.attempts
-        if left(row) > waiting:
+        if count_left(row) > waiting:
             return None
         budget = row.budget
         return (
-            f"disruption budget {budget.namespace}/{budget.name} has {left(row)} left, for which "
-            f"{waiting} migrations wait"
+            f"disruption budget {budget.namespace}/{budget.name} allows {count_left(row)} more, and "
+            f"{waiting} {'migration waits' if waiting == 1 else 'migrations wait'} for it"
         )
 
-    def _waiting_for(self, namespace: str) -> Counter[str]:
-        """How many migrations of a namespace wait for each of its budgets."""
-        state = self._state(self.registry.version)
-        if state != self._waited_at:
-            self._waited_at = state
+    def _count_waiting(self, namespace: str) -> Counter[str]:
+        version = self._get_version(self.registry.version)
+        if version != self._waiting_version:
+            self._waiting_version = version
             self._waiting.clear()
-        known = self._waiting.get(namespace)
-        if known is None:
-            known = self._waiting[namespace] = Counter()
+        counts = self._waiting.get(namespace)
+        if counts is None:
+            counts = self._waiting[namespace] = Counter()
             for uid in self.registry.namespace_group(namespace).untried.values():
-                found = self.inventory.held(uid)
-                if found is not None:
-                    self.asked += 1
-                    known.update(self.budgets.covering(found[1].pod))
-        return known
+                node_and_held = self.inventory.held(uid)
+                if node_and_held is not None:
+                    self.lookups += 1
+                    counts.update(self.budgets.find_covering_names(node_and_held[1].pod))
+        return counts
 
-    def created(self, pod: Pod, version: int) -> None:
-        """A migration of a pod was created, and nothing else: what waits for budgets need not be
-        counted again.
+    def count_created(self, pod: Pod, version: int) -> None:
+        """Count one new migration, so that waiting migrations need not be counted again.
 
-        Args:
-            pod: the pod.
-            version: the registry's before.
+        `version` is the registry's version before.
         """
-        if self._waited_at != self._state(version):
+        if self._waiting_version != self._get_version(version):
             return
-        self._waited_at = self._state(self.registry.version)
+        self._waiting_version = self._get_version(self.registry.version)
         waiting = self._waiting.get(pod.namespace)
         if waiting is not None:
-            waiting.update(self.budgets.covering(pod))
+            waiting.update(self.budgets.find_covering_names(pod))
 
-    def _state(self, version: int) -> tuple[int, int, int]:
-        """What waits for a budget depends on the migrations, on pods' labels, and on the budgets'
-        selectors.
-        """
+    def _get_version(self, version: int) -> tuple[int, int, int]:
+        # Counts depend on migrations, labels of pods, and selectors of budgets.
         return version, self.inventory.owners.version, self.budgets.version
 
     # --- mode -----------------------------------------------------------------------------------
 
-    def mode_of(self, held: Held, wanted: Mode | None) -> Mode | Gate:
-        """How a pod would be migrated, or why it would not be.
+    def choose_mode(self, held: Held, wanted: Mode | None) -> Mode | Gate:
+        """Return how a pod is to be migrated, or the gate that stops it.
 
-        Room is reserved only for pods that loadstream places again: of a scheduler of
-        `schedulerNames`, or placed by a decision of ours before. Nothing replaces a bare pod, and
-        for a pod that asks for what no filter evaluates no node is known to be right.
+        Room is reserved only for pods that loadstream will place again: their scheduler is one of
+        `schedulerNames`, or loadstream has placed them before. Bare pods have no replacement.
         """
         mode = wanted or self.inventory.policy.migration.default_job_mode
         if mode == "EvictDirectly" or held.pod.controller is None:
             return "EvictDirectly"
         names = self.inventory.policy.migration.scheduler_names
         if held.pod.scheduler in names or held.decision_id is not None:
-            return self.unreservable(held.pod) or mode
+            return self.check_reservable(held.pod) or mode
         if self.inventory.policy.other_schedulers == "evictDirectly":
             return "EvictDirectly"
         scheduler = held.pod.scheduler or "default-scheduler"
         named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         return Gate(
             "OtherScheduler",
-            f"the pod is of scheduler {scheduler}, which is not among migration.schedulerNames "
-            f"({named}); otherSchedulers is refuse",
+            f"the pod's scheduler {scheduler} is not among migration.schedulerNames ({named}); "
+            "otherSchedulers is refuse",
         )
 
-    def unreservable(self, pod: Pod) -> Gate | None:
-        """Why no room can be reserved for a pod's replacement on any node; None: it can."""
-        why = refusal(pod)
-        if why is None:
+    def check_reservable(self, pod: Pod) -> Gate | None:
+        """Return the gate of a pod for whose replacement no node can be chosen; None if one can."""
+        unsupported = refusal(pod)
+        if unsupported is None:
             return None
         return Gate(
             UNRESERVABLE,
-            f"{why}, so no room can be reserved for a replacement; mode EvictDirectly does without",
+            f"{unsupported}, so no room can be reserved for a replacement; mode EvictDirectly needs none",
         )
 
 
-def pool_of(policy: Policy, node: Node | None) -> str:
-    """The pool that a node belongs to: the first that selects it."""
+def find_pool(policy: Policy, node: Node | None) -> str:
+    """Return the name of the first pool that selects a node."""
     labels = node.state.labels if node is not None and node.state is not None else {}
     for pool in policy.rebalance.pools("loadstream"):
         if pool.node_selector is None or pool.node_selector.matches(labels):

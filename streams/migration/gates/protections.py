@@ -1,32 +1,31 @@
-"""Which pods may be evicted at all: what the policy and the pod itself say, whatever else happens.
+"""Which pods may never be evicted, by the policy and the pod itself.
 
-Arguments of MigrationController and DefaultEvictor hold together: what one of the two lifts is
-lifted, what one of them forbids is forbidden. The annotation
-`descheduler.alpha.kubernetes.io/evict` lifts every protection but two: a pod that is not bound
-cannot leave, and one that is terminating leaves anyway. Source: docs/reference/upstream.md M11, M13, M14,
-M15.
+Arguments of MigrationController and DefaultEvictor are combined: a protection that one of them lifts is
+lifted, and a pod that one of them protects is protected. The annotation
+`descheduler.alpha.kubernetes.io/evict` lifts all protections, except for pods that are not bound or are
+terminating. Source: docs/reference/upstream.md M11, M13, M14, M15.
 
-Annotations of other programs that ask to leave a pod where it is protect it too, and the evict
-annotation protects if its value is not true. Under `compat: koordinator` neither does, and any value
-of the evict annotation lifts the protections.
+Annotations of other programs, such as Karpenter's do-not-disrupt, protect a pod too. So does the evict
+annotation with value false. Under `compat: koordinator` neither of them protects, and any value of the
+evict annotation lifts the protections.
 
-The verdict on a pod depends on the pod, the policy, and what is known of namespaces and priority
-classes alone, so it is kept until one of them changes; what depends on the time, the node or the
-workload is in `gates`. A policy that asks for labels or values which the cluster has not sent
-protects the pod, and the verdict says what is missing.
+The result depends only on the pod, the policy, namespaces and priority classes, so it is cached until
+one of them changes. Gates that depend on time, node or workload are in `checks`. If the policy needs
+labels or values that the cluster has not sent, the pod is protected, and the reason says what is
+missing.
 """
 
 from schemas.messages.pods import Pod
 from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, PriorityThreshold
-from streams.migration.gates.named import NamespaceRows, PriorityClasses
+from streams.migration.gates.named_objects import NamespaceRows, PriorityClasses
 from streams.pods.held import Held
 from streams.rebalance.costs import EVICTION_COST_ANNOTATION, NO_EVICTION_ANNOTATION, cost
 
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
-#: Of Karpenter, and of its versions before 0.33.
+#: Karpenter's annotation, and its name before version 0.33.
 DO_NOT_DISRUPT_ANNOTATIONS = ("karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-evict")
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
@@ -34,13 +33,11 @@ SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 #: An eviction cost that means never.
 NEVER_COST = 2**31 - 1
-#: Most verdicts that are kept.
+#: Most cached results.
 VERDICTS_MAX = 200_000
 
 
 class Protections:
-    """The verdicts of one policy."""
-
     def __init__(
         self,
         policy: Policy,
@@ -51,11 +48,10 @@ class Protections:
         self._namespaces = NamespaceRows() if namespaces is None else namespaces
         self._classes = PriorityClasses() if classes is None else classes
         self._versions = (0, 0)
-        """Of the namespaces and priority classes that the verdicts go by."""
+        """Versions of namespaces and priority classes that the cached results depend on."""
         self.set_policy(policy)
 
     def set_policy(self, policy: Policy) -> None:
-        """Judge by another policy."""
         self._verdicts.clear()
         self.policy = policy
         self._as_koordinator = policy.compat == "koordinator"
@@ -64,51 +60,50 @@ class Protections:
         config = policy.evictor.pod_protections.config
         claims = None if config is None else config.pods_with_pvc
         classes = () if claims is None else claims.protected_storage_classes
-        self._storage_classes = frozenset(each.name for each in classes)
+        self._storage_classes = frozenset(storage_class.name for storage_class in classes)
 
-    def verdict(self, held: Held) -> str | None:
-        """Why a pod may not be evicted; None: nothing about the pod itself forbids it."""
+    def explain(self, held: Held) -> str | None:
+        """Return why a pod may never be evicted; None if it may be."""
         pod = held.pod
         versions = self._namespaces.version, self._classes.version
         if versions != self._versions:
             self._versions = versions
             self._verdicts.clear()
-        known = self._verdicts.get(pod.uid)
-        if known is not None and known[0] is pod:
-            return known[1]
-        why = self.judge(pod)
+        cached = self._verdicts.get(pod.uid)
+        if cached is not None and cached[0] is pod:
+            return cached[1]
+        reason = self.explain_unheld(pod)
         if len(self._verdicts) >= VERDICTS_MAX:
             self._verdicts.clear()
-        self._verdicts[pod.uid] = (pod, why)
-        return why
+        self._verdicts[pod.uid] = (pod, reason)
+        return reason
 
     def forget(self, uid: str) -> None:
-        """A pod is gone; its verdict would keep it in memory."""
+        """Drop the cached result of a pod that is gone."""
         self._verdicts.pop(uid, None)
 
-    def insists(self, pod: Pod) -> bool:
-        """Tell whether the pod asks to be evictable, whatever protects it."""
+    def has_evict_annotation(self, pod: Pod) -> bool:
         value = pod.annotations.get(EVICT_ANNOTATION)
         return value is not None and (self._as_koordinator or value.lower() in ("", "true"))
 
-    def judge(self, pod: Pod) -> str | None:
-        """The same of a pod that is not held."""
+    def explain_unheld(self, pod: Pod) -> str | None:
+        """Return why a pod may never be evicted, without using the cache."""
         if pod.node is None:
             return "the pod is not bound to a node"
         if pod.deleting_at_ms is not None:
             return "the pod is terminating"
-        if self.insists(pod):
+        if self.has_evict_annotation(pod):
             return None
         return (
-            self._always(pod)
+            self._explain_system(pod)
             or self._explain_annotation(pod)
-            or self._bare(pod)
-            or self._storage(pod)
-            or self._priority(pod)
-            or self._selected(pod)
+            or self._explain_bare(pod)
+            or self._explain_storage(pod)
+            or self._explain_priority(pod)
+            or self._explain_selectors(pod)
         )
 
-    def _always(self, pod: Pod) -> str | None:
+    def _explain_system(self, pod: Pod) -> str | None:
         if MIRROR_ANNOTATION in pod.annotations:
             return "the pod is a mirror pod"
         if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
@@ -117,30 +112,30 @@ class Protections:
         if daemon and "DaemonSetPods" in self._protections:
             return "the pod is owned by a DaemonSet"
         if cost(pod.annotations.get(EVICTION_COST_ANNOTATION)) == NEVER_COST:
-            return f"its eviction cost is {NEVER_COST}, which means never"
+            return f"the pod's eviction cost is {NEVER_COST}, which means never"
         return None
 
     def _explain_annotation(self, pod: Pod) -> str | None:
         annotations, policy = pod.annotations, self.policy.evictor.no_eviction_policy
         if self._as_koordinator:
             if policy == "Mandatory" and NO_EVICTION_ANNOTATION in annotations:
-                return f"it is annotated {NO_EVICTION_ANNOTATION} and noEvictionPolicy is Mandatory"
+                return f"the pod has annotation {NO_EVICTION_ANNOTATION}; noEvictionPolicy is Mandatory"
             return None
         if policy != "Preferred" and not _is_false(
             annotations.get(NO_EVICTION_ANNOTATION, "false")
         ):
-            return f"it is annotated {NO_EVICTION_ANNOTATION}; noEvictionPolicy is not Preferred"
+            return f"the pod has annotation {NO_EVICTION_ANNOTATION}; noEvictionPolicy is not Preferred"
         if "DoNotDisrupt" in self._skipped:
             return None
         for name in DO_NOT_DISRUPT_ANNOTATIONS:
             if not _is_false(annotations.get(name, "false")):
-                return f"it is annotated {name}: {annotations[name]}"
+                return f"the pod has annotation {name}: {annotations[name]}"
         for name in (SAFE_TO_EVICT_ANNOTATION, EVICT_ANNOTATION):
             if _is_false(annotations.get(name, "true")):
-                return f"it is annotated {name}: {annotations[name]}"
+                return f"the pod has annotation {name}: {annotations[name]}"
         return None
 
-    def _bare(self, pod: Pod) -> str | None:
+    def _explain_bare(self, pod: Pod) -> str | None:
         args = self.policy.migration
         if pod.owners or args.evict_all_bare_pods or "BarePods" in self._skipped:
             return None
@@ -151,7 +146,7 @@ class Protections:
             return f"the pod has no owner and is {pod.phase}; evictFailedBarePods allows Failed"
         return None
 
-    def _storage(self, pod: Pod) -> str | None:
+    def _explain_storage(self, pod: Pod) -> str | None:
         local = "PodsWithLocalStorage" in self._protections
         local &= not self.policy.migration.evict_local_storage_pods
         if pod.local_storage and local and "LocalStoragePods" not in self._skipped:
@@ -169,48 +164,45 @@ class Protections:
             return "the pod has resource claims; PodsWithResourceClaims protects it"
         return None
 
-    def _priority(self, pod: Pod) -> str | None:
+    def _explain_priority(self, pod: Pod) -> str | None:
         priority = pod.priority or 0
         args, evictor = self.policy.migration, self.policy.evictor
         critical = not args.evict_system_critical_pods
         critical &= "SystemCriticalPods" in self._protections
         if not critical:
-            # Upstream: evicting system critical pods leaves no threshold either.
+            # As upstream, evictSystemCriticalPods also switches priorityThreshold off.
             return None
         if priority >= SYSTEM_CRITICAL_PRIORITY and "SystemCriticalPods" not in self._skipped:
-            return f"its priority {priority} is system critical; evictSystemCriticalPods is false"
+            return f"the pod's priority {priority} is system critical; evictSystemCriticalPods is false"
         if "PriorityThreshold" in self._skipped:
             return None
-        theirs = self.policy.compat == "koordinator"
-        return self._below(
-            priority, args.priority_threshold, "migration", passed_over=theirs
-        ) or self._below(priority, evictor.priority_threshold, "evictor", passed_over=False)
+        return self._explain_threshold(
+            priority, args.priority_threshold, "migration", ignores_names=self._as_koordinator
+        ) or self._explain_threshold(
+            priority, evictor.priority_threshold, "evictor", ignores_names=False
+        )
 
-    def _below(
-        self, priority: int, threshold: PriorityThreshold | None, whose: str, *, passed_over: bool
+    def _explain_threshold(
+        self, priority: int, threshold: PriorityThreshold | None, whose: str, *, ignores_names: bool
     ) -> str | None:
-        """Why a pod is not below a threshold.
-
-        A name is passed over where upstream does not resolve it.
-        """
         if threshold is None:
             return None
         value = threshold.value
         if value is None:
             name = threshold.name
-            if not name or passed_over:
+            if not name or ignores_names:
                 return None
             value = BUILT_IN_CLASSES.get(name, self._classes.value(name))
             if value is None:
                 return (
-                    f"{whose}.priorityThreshold names class {name}, whose value is not known here; "
-                    "give value instead, or send the cluster's priority classes"
+                    f"{whose}.priorityThreshold names class {name}, whose value is unknown; set value "
+                    "instead, or send the cluster's priority classes"
                 )
         if priority >= value:
-            return f"its priority {priority} is not below {whose}.priorityThreshold {value}"
+            return f"the pod's priority {priority} is not below {whose}.priorityThreshold {value}"
         return None
 
-    def _selected(self, pod: Pod) -> str | None:
+    def _explain_selectors(self, pod: Pod) -> str | None:
         args, evictor = self.policy.migration, self.policy.evictor
         names = None if "Namespaces" in self._skipped else args.namespaces
         if names is not None and not names.admits(pod.namespace):
@@ -220,8 +212,8 @@ class Protections:
             labels = self._namespaces.labels(pod.namespace)
             if labels is None:
                 return (
-                    "evictor.namespaceLabelSelector needs labels of namespaces, and those of "
-                    f"{pod.namespace} are not known; send the cluster's namespaces"
+                    "evictor.namespaceLabelSelector needs the labels of namespace "
+                    f"{pod.namespace}, which are unknown; send the cluster's namespaces"
                 )
             if not selector.matches(labels):
                 return f"namespace {pod.namespace} does not match evictor.namespaceLabelSelector"
@@ -232,7 +224,7 @@ class Protections:
             ("evictor", evictor.label_selector),
         ):
             if selector is not None and not selector.matches(pod.labels):
-                return f"its labels do not match {whose}.labelSelector"
+                return f"the pod's labels do not match {whose}.labelSelector"
         return None
 
 

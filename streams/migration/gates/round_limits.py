@@ -1,6 +1,6 @@
-"""How many pods one round may evict: per node, per namespace, in all (docs/reference/upstream.md D1).
+"""How many pods one round may evict: per node, per namespace, in total (docs/reference/upstream.md D1).
 
-A round happens within one record, so what is counted here need not survive one.
+A round happens within one record, so these counts need no rows.
 """
 
 from collections import Counter
@@ -9,29 +9,26 @@ from schemas.policy import Policy
 from schemas.policy.sections.descheduling import DeschedulingLimits
 from streams.rebalance.candidates import Gate
 
-#: Most pods that one round lets leave, whatever the policy says: each is a migration, a command and
-#: their rows.
+#: Most pods of one round for any policy: each pod needs a migration, a command and their rows.
 PODS_PER_ROUND_MAX = 250
 
 
 class RoundLimits:
-    """What has been let through since the round began."""
-
     def __init__(self, policy: Policy) -> None:
         self.limits: DeschedulingLimits = policy.descheduling
         self.begin()
 
     def begin(self) -> None:
-        """A round begins."""
+        """Reset the counts for a new round."""
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
         self._total = 0
 
-    def gate(self, node: str, namespace: str) -> Gate | None:
-        """Which limit one more pod would exceed; None: none."""
+    def check(self, node: str, namespace: str) -> Gate | None:
+        """Return the limit that one more pod would exceed; None if there is none."""
         limits = self.limits
         if self._total >= PODS_PER_ROUND_MAX:
-            text = f"{self._total} pods leave in this round; no round lets more leave"
+            text = f"{self._total} pods leave in this round, which is the limit of every round"
             return Gate("PodsPerRoundMax", text, "round")
         total = limits.max_no_of_pods_to_evict_total
         if total is not None and self._total >= total:
@@ -52,8 +49,7 @@ class RoundLimits:
             return Gate("MaxNoOfPodsToEvictPerNamespace", text)
         return None
 
-    def let_through(self, node: str, namespace: str) -> None:
-        """A pod leaves."""
+    def count(self, node: str, namespace: str) -> None:
         self._nodes[node] += 1
         self._namespaces[namespace] += 1
         self._total += 1

@@ -1,8 +1,8 @@
-"""How many replicas the owners of pods want, and what protects all pods of an owner.
+"""How many replicas the owners of pods want, and when all pods of an owner are protected.
 
-A `WorkloadState` says it. If none came for an owner, the pods that are held count instead, which is
-conservative: a pod that was evicted and not yet replaced lowers the number, and with it the limits;
-it never raises them. The text of every gate says which of the two it used.
+The number comes from the owner's `WorkloadState`. Without one, it is inferred from the pods that exist,
+which is conservative: an evicted pod lowers the number and the limits until it is replaced. The text of
+every gate tells which number it used.
 """
 
 from dataclasses import dataclass
@@ -14,30 +14,30 @@ from schemas.policy.durations import format_duration_ms
 from streams.pods.owners import Owners
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most workloads of a cluster that are remembered.
+#: Most workloads of a cluster.
 WORKLOADS_MAX = 200_000
-#: Pods of a workload stay for this long after its replicas were lowered: its controller chooses which
-#: of them go. As long as an autoscaler waits by default before it lowers them again.
+#: No pod of a workload is evicted for this long after its replicas were lowered, because its controller
+#: removes pods itself. Autoscalers wait as long by default before they lower replicas again.
 LOWERED_LASTS_MS = 5 * 60_000
-#: Kinds whose number of pods falls without a wish of their users.
+#: Kinds whose number of pods may fall without scaling down.
 _FALLING = ("Job", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """An owner's replicas, and how they are known."""
+    """The replicas of an owner."""
 
     owner: str
-    """Its uid."""
+    """uid of the owner."""
     name: str
-    """Kind, namespace and name, as a sentence names it."""
+    """Kind, namespace and name, for messages."""
     count: int
     inferred: bool
-    """Counted from the pods held, because no workload was reported."""
+    """Whether existing pods were counted, because no workload was reported."""
     evictions_allowed: int | None = None
-    """Pods that may be evicted before their Job fails; None: any number."""
+    """Pods that may be evicted before their Job fails; None for any number."""
     lowered_at_ms: int | None = None
-    """When its replicas were lowered last."""
+    """Time when the replicas were lowered last."""
 
     def __str__(self) -> str:
         """As in "ReplicaSet shop/web with 3 replicas (inferred from the pods seen)"."""
@@ -45,17 +45,17 @@ class Replicas:
         how = " (inferred from the pods seen)" if self.inferred else ""
         return f"{self.name} with {self.count} {noun}{how}"
 
-    def failure_counts(self, moving: int) -> str | None:
-        """Why one more eviction would be a failure of its Job that matters; None: it would not."""
+    def explain_job_failure(self, moving: int) -> str | None:
+        """Return why one more eviction could fail the Job; None if it could not."""
         if self.evictions_allowed is None or moving < self.evictions_allowed:
             return None
         text = f"an eviction counts as a failure of {self.name}"
         if not self.evictions_allowed:
-            return f"{text}; it may have none (backoffLimit, restartPolicy, podFailurePolicy)"
-        return f"{text}; it may have {self.evictions_allowed}, and {moving} pods are on the move"
+            return f"{text}, which allows none (backoffLimit, restartPolicy, podFailurePolicy)"
+        return f"{text}, which allows {self.evictions_allowed}; {moving} pods are migrating"
 
-    def scaling_down(self, now_ms: int) -> str | None:
-        """Why its controller is choosing pods to remove now; None: it is not."""
+    def explain_scaling_down(self, now_ms: int) -> str | None:
+        """Return why the controller may be removing pods now; None if it is not."""
         if self.lowered_at_ms is None or now_ms - self.lowered_at_ms >= LOWERED_LASTS_MS:
             return None
         return (
@@ -73,14 +73,16 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         self.owners = owners
 
     def apply(self, state: WorkloadState, sequence: int, now_ms: int) -> str | None:
-        """A workload is there or gone; answers why it was not taken in."""
+        """Store or remove a workload; return why it is refused, else None."""
         uid = state.uid
         if state.removed:
             self.drop(uid)
             return None
         before = self.rows.get(uid)
         if before is None and len(self.rows) >= WORKLOADS_MAX:
-            return f"workload {state.name} would be one more than {WORKLOADS_MAX} in the cluster"
+            return (
+                f"workload {state.name} exceeds the limit of {WORKLOADS_MAX} workloads per cluster"
+            )
         lowered_at_ms = None if before is None else before.lowered_at_ms
         if before is not None and state.replicas < before.workload.replicas:
             lowered_at_ms = None if state.owner_kind in _FALLING else now_ms
@@ -92,10 +94,7 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """A full list of pods has ended.
-
-        If it named workloads, or is `complete` in them, those that it lacks are gone.
-        """
+        """Remove workloads that a full list lacks, if it has some or is `complete` in workloads."""
         if not complete and not any(row.workload.list_id == list_id for row in self.rows.values()):
             return
         gone = [
@@ -106,8 +105,8 @@ class Workloads(TrackedRows[str, WorkloadRow]):
         for uid in gone:
             self.drop(uid)
 
-    def of(self, pod: Pod) -> Replicas | None:
-        """The replicas of a pod's controller; None: nothing controls it."""
+    def find_replicas(self, pod: Pod) -> Replicas | None:
+        """Return the replicas of a pod's controller; None if it has no controller."""
         owner = pod.controller
         if owner is None:
             return None

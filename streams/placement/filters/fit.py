@@ -16,7 +16,7 @@ import numpy as np
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import Census, OnDemand
+from streams.placement.columns import LazyColumns, NameCounts
 from streams.placement.plugin import Filter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
@@ -72,9 +72,9 @@ class NodeResourcesFit(Filter):
     def __init__(self) -> None:
         self._free: list[dict[str, int] | None] = []
         """Free amounts of each row; None on a row that is new."""
-        self._columns = OnDemand[IntArray](COLUMNS_MAX)
+        self._columns = LazyColumns[IntArray](COLUMNS_MAX)
         """Free amounts of all rows, by resource: shape (nodes,)."""
-        self._named = Census()
+        self._named = NameCounts()
         """Resources that some node names."""
         self._full = 0
         """Rows without place for one more pod; mostly none, and then nobody need look."""
@@ -93,7 +93,7 @@ class NodeResourcesFit(Filter):
     def refresh(self, row: int, node: Node, now_ms: int) -> None:
         """Take over what is free."""
         free = free_of(node)
-        self._named.change(self._free[row], free)
+        self._named.replace(self._free[row], free)
         self._full += _is_full(free) - _is_full(self._free[row])
         self._free[row] = free
         for name, column in self._columns.items():
@@ -138,7 +138,7 @@ class NodeResourcesFit(Filter):
 
     def _column(self, name: str) -> IntArray | None:
         """Free amounts of a resource that is requested; None: no node names it, so none has any."""
-        return self._columns.ask(name, self._build) if name in self._named else None
+        return self._columns.get_or_build(name, self._build) if name in self._named else None
 
     def _build(self, name: str) -> IntArray:
         amounts = [0 if free is None else free.get(name, 0) for free in self._free]

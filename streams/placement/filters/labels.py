@@ -77,7 +77,7 @@ class OneOf:
         """The rows of a label's column that meet it; None if all do."""
         if self.negated and not any(value in column for value in self.values):
             return None
-        holding = column.holding(self.values)
+        holding = column.rows_with(self.values)
         return ~holding if self.negated else holding
 
 

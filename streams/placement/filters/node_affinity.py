@@ -18,7 +18,7 @@ import numpy as np
 from schemas.messages.pods import NodeSelectorTerm, Pod
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.columns import Census, OnDemand
+from streams.placement.columns import LazyColumns, NameCounts
 from streams.placement.filters.labels import (
     NAME_FIELD,
     LabelColumn,
@@ -27,7 +27,7 @@ from streams.placement.filters.labels import (
     on_field,
     on_label,
 )
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
@@ -75,20 +75,20 @@ def labels_of(node: Node) -> dict[str, str]:
     return {**labels, NAME_FIELD: node.name}
 
 
-class NodeAffinity(OneReason):
+class NodeAffinity(SingleReasonFilter):
     """Refuses nodes that do not match the pod's node selector and required node affinity."""
 
     name = "NodeAffinity"
-    the_reason = REASON
+    single_reason = REASON
     watches = Change.STATE
     columns = ("_labels",)
 
     def __init__(self) -> None:
         self._labels: list[dict[str, str] | None] = []
         """Labels of each row; None on a row that is new."""
-        self._columns = OnDemand[LabelColumn](COLUMNS_MAX)
+        self._columns = LazyColumns[LabelColumn](COLUMNS_MAX)
         """Values of all rows, by label."""
-        self._keys = Census()
+        self._keys = NameCounts()
         """Labels that some node has."""
 
     def relayout(self, source: IntArray) -> None:
@@ -103,7 +103,7 @@ class NodeAffinity(OneReason):
         labels = labels_of(node)
         if labels == self._labels[row]:
             return
-        self._keys.change(self._labels[row], labels)
+        self._keys.replace(self._labels[row], labels)
         self._labels[row] = labels
         for key, column in self._columns.items():
             column.put(row, labels.get(key))
@@ -146,7 +146,7 @@ class NodeAffinity(OneReason):
                 if not requirement.holds(None):
                     return np.zeros(len(self._labels), dtype=np.bool_)
                 continue
-            rows = requirement.rows(self._columns.ask(requirement.key, self._build))
+            rows = requirement.rows(self._columns.get_or_build(requirement.key, self._build))
             if rows is not None:
                 meeting = _both(meeting, rows)
         return meeting

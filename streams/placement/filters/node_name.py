@@ -3,18 +3,18 @@
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.columns import Interned
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName(OneReason):
+class NodeName(SingleReasonFilter):
     """Refuses every node but the one that the pod requires."""
 
     name = "NodeName"
-    the_reason = REASON
+    single_reason = REASON
     watches = Change.STATE
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class NodeName(OneReason):
 
     def mask(self, prepared: str | None) -> BoolArray | None:
         """Only the required node; None if none is required."""
-        return None if prepared is None else self._names.holding((prepared,))
+        return None if prepared is None else self._names.rows_with((prepared,))
 
     def concerns(self, prepared: str | None) -> bool:
         """Only pods that require a node."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from streams.inventory.node import Node
 from streams.inventory.node_index import Change
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
@@ -49,11 +49,11 @@ def marks_against(ports: Iterable[Port]) -> frozenset[Port]:
     return frozenset(marks)
 
 
-class NodePorts(OneReason):
+class NodePorts(SingleReasonFilter):
     """Refuses nodes on which a host port of the pod is taken."""
 
     name = "NodePorts"
-    the_reason = REASON
+    single_reason = REASON
     watches = Change.PODS | Change.STATE
     columns = ("_ports", "_marks")
 

@@ -9,7 +9,7 @@ from streams.inventory.node import Node
 from streams.inventory.node_index import Change
 from streams.placement.columns import Interned
 from streams.placement.filters.taints import Tolerations
-from streams.placement.plugin import OneReason
+from streams.placement.plugin import SingleReasonFilter
 from streams.pods.kind import Kind
 from streams.stage.arrays import BoolArray, IntArray
 
@@ -17,11 +17,11 @@ REASON = "node(s) were unschedulable"
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class NodeUnschedulable(OneReason):
+class NodeUnschedulable(SingleReasonFilter):
     """Refuses cordoned nodes to pods that do not tolerate the cordon."""
 
     name = "NodeUnschedulable"
-    the_reason = REASON
+    single_reason = REASON
     watches = Change.STATE
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class NodeUnschedulable(OneReason):
         """Which nodes are not cordoned; None if that is no matter."""
         if prepared or True not in self._cordoned:
             return None
-        return self._cordoned.holding((False,))
+        return self._cordoned.rows_with((False,))
 
     def concerns(self, prepared: bool) -> bool:
         """Only pods that do not tolerate a cordon."""

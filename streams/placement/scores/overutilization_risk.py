@@ -45,7 +45,7 @@ KEPT_MAX, KEPT_BYTES_MAX = 128, 16 * 1024 * 1024
 #: Increases that were asked for once and are kept if they are asked for again.
 _MET_MAX, _KEY_BYTES = 1_024, 200
 #: Increases with more changed nodes than this share of all are worked out anew.
-_ANEW_SHARE = 1 / 100
+_RECOMPUTE_SHARE = 1 / 100
 
 _MILLION = 1_000_000
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
@@ -246,7 +246,7 @@ class OverutilizationRiskScore(ExactScore):
         kept = self._kept.renew(key)
         if kept is not None:
             changed = self._changed[kept.position :]
-            if len(changed) <= len(self._rows) * _ANEW_SHARE:
+            if len(changed) <= len(self._rows) * _RECOMPUTE_SHARE:
                 for row in changed:
                     figures = self._rows[row]
                     assert figures is not None  # noqa: S101 - it was refreshed, so it is there

@@ -27,7 +27,7 @@ from schemas.policy import Policy
 from streams.inventory.node import Node
 from streams.pods.held import is_overdue
 from streams.rebalance.fit import Fit
-from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric, measured
+from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric, find_measured
 from streams.rebalance.outcome import (
     HIGH,
     NORMAL,
@@ -81,7 +81,9 @@ class _Round:
         self.pod_filter = moves.pod_filter
         self.resources = moves.resources
         columns = given.columns
-        fresh = columns.looked_at & measured(columns, moves.rebalance, given.now_ms, self.resources)
+        fresh = columns.looked_at & find_measured(
+            columns, moves.rebalance, given.now_ms, self.resources
+        )
         self.rows = np.flatnonzero(fresh)
         self.readings = RiskReadings(columns, self.rows, moves.score.resources)
         self.names, self.place = self.readings.names, self.readings.place
@@ -141,7 +143,7 @@ class _Round:
             self.taking.add(target)
             self.fit.group(move.held, "node").take(target)
             if source is not None and source.statistics is not None:
-                self.risk.add(target, source.statistics.figures_of(move.held))
+                self.risk.add(target, source.statistics.compute_figures(move.held))
 
     # --- the round --------------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ class _Round:
         """Plan moves until none gains enough, or a limit is reached."""
         at_risk = np.flatnonzero(self.risk.costs >= self.gain)
         if not self.rows.size:
-            self.record.outcome.ended = f"no node has {fresh_metric(self.resources)}"
+            self.record.outcome.ended = f"no node has {describe_fresh_metric(self.resources)}"
         elif not at_risk.size:
             self.record.outcome.ended = f"no node costs {self.gain:.3f}: {self._price}"
         for place in self._in_turn(at_risk.tolist()):
@@ -197,7 +199,7 @@ class _Round:
         for index, held in enumerate(figures.pods.held):
             if not figures.pods.bound[index]:
                 continue
-            pod = RiskPod(held, place, node.statistics.figures_of(held))
+            pod = RiskPod(held, place, node.statistics.compute_figures(held))
             leaves = held.pod.deleting_at_ms is not None or held.pod.uid in self.leaving
             if leaves and not is_overdue(held.pod, self.given.now_ms):
                 self.risk.remove(place, pod.figures)

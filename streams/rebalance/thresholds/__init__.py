@@ -1,16 +1,16 @@
-"""LowNodeLoad: nodes above high thresholds shed pods to nodes below low ones.
+"""LowNodeLoad: moves pods from nodes above high thresholds to nodes below low thresholds.
 
 rounds         the round over all pools
-pools          pools by the policy; threshold maps that Koordinator fills in
+pools          pools of the policy; threshold maps that Koordinator fills in
 moving         thresholds by the time of the week, or by the recent past
 limits         thresholds as amounts, and the class of each node
-counters       for how many rounds each node has been hot
-pool_round     one pool's part of a round: nodes classed and counted
-evictions      which pods leave its hot nodes, and where to
-order          which hot node comes first, and which of its pods
-targets        room on the nodes that take pods
+counters       number of rounds in which each node has been hot
+pool_round     one pool's part of a round: classifies and counts nodes
+evictions      which pods leave the hot nodes of a pool, and their targets
+order          order of hot nodes, and of the pods on them
+targets        room on target nodes
 history_table  the row of usage history
 
-Ours and Koordinator's rounds differ by the rules of `streams.rebalance.differences` alone. Source:
-docs/reference/upstream.md B; steps are its L1 to L11.
+loadstream's and Koordinator's rounds differ only by the rules of `streams.rebalance.differences`.
+Source: docs/reference/upstream.md B; steps are its L1 to L11.
 """

@@ -1,19 +1,23 @@
-"""For how many rounds a node has been hot, and since when it counts as abnormal.
+"""Number of rounds in which a node has been hot, and since when the node is abnormal.
 
-By our rules a count is of one pool and phase. A node becomes abnormal after
-`consecutiveAbnormalities` hot rounds in a row and normal again after `consecutiveNormalities` calm
-rounds in a row; one round of the other kind begins the count anew. A round that cannot judge a
-node, for want of a fresh metric, neither counts nor breaks a row, but what no round has judged for
-a while is forgotten: an abnormal state after the condition's `timeout`, a count after
-`detectorCacheTimeout`, neither before two intervals between rounds have gone by.
+By loadstream's rules, counters are kept per pool and phase:
 
-By Koordinator's rules (docs/reference/upstream.md B3, B5.4, B5.10, X10 to X13) a count is of one phase and
-shared by all pools; it keeps the condition of the pool that made it. More hot rounds than
-`consecutiveAbnormalities` are needed, not in a row; the abnormal state ends a fixed time after it
-began, when the node is calm, or when evictions have brought it below its thresholds. A pool that
-needs one round counts nothing.
+- A node becomes abnormal after `consecutiveAbnormalities` hot rounds in a row, and normal after
+  `consecutiveNormalities` calm rounds in a row.
+- A round without a fresh metric of the node does not count.
+- A node that no round has judged is forgotten: if it is abnormal after the condition's `timeout`, else
+  after `detectorCacheTimeout`, but not before two intervals between rounds have passed.
 
-A new policy keeps the counts of what it counts in the same way (`counted_by`, `carry_over`).
+By Koordinator's rules (docs/reference/upstream.md B3, B5.4, B5.10, X10 to X13), counters are kept per
+phase and shared by all pools:
+
+- A node becomes abnormal after more than `consecutiveAbnormalities` hot rounds, not in a row. The
+  condition is that of the pool that created the counter.
+- The abnormal state ends after a fixed time, when the node is calm, or when evictions have brought the
+  node below its thresholds.
+- A pool that needs one round counts nothing.
+
+A new policy keeps the counters whose meaning is the same (`list_counting_rules`, `carry_over`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +28,12 @@ from schemas.messages.rounds import HotspotCounter, HotspotCounterRow
 from schemas.policy import LOW_NODE_LOAD, Policy
 from schemas.policy.sections.rebalance import AnomalyCondition
 from streams.rebalance.candidates import Phase
-from streams.rebalance.differences import differences_of
+from streams.rebalance.differences import get_differences
 from streams.rebalance.thresholds.pools import Pool
 from streams.stage.tracked_rows import TrackedRows
 
 #: Pool and phase.
-Watch = tuple[str, Phase]
+CounterKey = tuple[str, Phase]
 
 
 @dataclass(slots=True)
@@ -38,52 +42,52 @@ class NodeCounter:
 
     pool: str
     pool_index: int | None
-    """By Koordinator's rules the place of the pool that made it: several may have one name."""
+    """By Koordinator's rules the position of the pool, because pools may have equal names."""
     condition: AnomalyCondition
     hot: int = 0
     """Hot rounds since the last calm one."""
     calm: int = 0
-    """Calm rounds since the last hot one; by Koordinator's rules rounds that acted on the node."""
+    """Calm rounds since the last hot one; by Koordinator's rules, rounds that evicted pods."""
     since_ms: int | None = None
-    """Since when the node counts as abnormal; None: it does not."""
+    """Time since when the node is abnormal; None if it is normal."""
     counted_ms: int = 0
-    """The last round that judged it; by Koordinator's rules the last hot one."""
+    """Time of the last round that judged the node; by Koordinator's rules, of the last hot one."""
 
-    def begin(self, since_ms: int | None) -> None:
-        """The abnormal state begins or ends, by Koordinator's rules."""
+    def set_abnormal(self, since_ms: int | None) -> None:
+        """Begin or end the abnormal state, by Koordinator's rules."""
         self.since_ms = since_ms
         self.hot = self.calm = 0
 
 
-class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
-    """Counters of all nodes that are or were hot lately, by node."""
+class Counters(TrackedRows[str, dict[CounterKey, NodeCounter]]):
+    """Counters of nodes that are hot or were hot lately, by node."""
 
     def __init__(self, cluster: str, policy: Policy, pools: Sequence[Pool]) -> None:
         super().__init__("hotspot_counters", sorted_keys=True)
         self.cluster = cluster
-        self._consecutive = differences_of(policy.compat).consecutive_counts
+        self._consecutive = get_differences(policy.compat).consecutive_counts
         self._pools = pools
         interval_ms = policy.descheduling.descheduling_interval_ms
         self._least_ms = 2 * interval_ms
         self._cache_ms = cache_ms = policy.rebalance.detector_cache_timeout_ms
         if not self._consecutive and cache_ms > 0:
-            # Upstream raises a time below the interval between rounds to it as it starts: no count
-            # would outlast an interval (docs/reference/upstream.md B1.2). A round may come late; half an
-            # interval more allows for that.
+            # Upstream raises a shorter time to the interval between rounds: otherwise no counter
+            # would survive an interval (docs/reference/upstream.md B1.2). Rounds may be late, so this
+            # adds half an interval.
             self._cache_ms = max(cache_ms, interval_ms * 3 // 2)
 
     # --- rounds -----------------------------------------------------------------------------------
 
     def count_hot(self, node: str, pool: Pool, phase: Phase, now_ms: int) -> tuple[bool, int]:
-        """Count a hot round; return whether the node acts, and its number of hot rounds."""
+        """Count a hot round; return whether the node is abnormal, and its number of hot rounds."""
         condition = pool.condition
-        counter = self._find(node, self._watch(pool, phase), now_ms)
+        counter = self._find(node, self._counter_key(pool, phase), now_ms)
         if not self._consecutive and condition.consecutive_abnormalities == 1:
             return True, 1 if counter is None else counter.hot + 1
         if counter is None:
             index = None if self._consecutive else pool.index
             counter = NodeCounter(pool.name, index, condition)
-            self.rows.setdefault(node, {})[self._watch(pool, phase)] = counter
+            self.rows.setdefault(node, {})[self._counter_key(pool, phase)] = counter
         self.changed[node] = None
         counter.counted_ms = now_ms
         self._expire(counter, now_ms)
@@ -93,26 +97,26 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
             if self._consecutive and hot >= needed:
                 counter.since_ms = now_ms
             elif not self._consecutive and hot > needed:
-                counter.begin(now_ms)
+                counter.set_abnormal(now_ms)
         return counter.since_ms is not None, hot
 
     def count_calm(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
-        """Count a calm round of nodes that are watched, by our rules."""
-        watch = self._watch(pool, phase)
+        """Count a calm round of nodes that have a counter, by loadstream's rules."""
+        key = self._counter_key(pool, phase)
         for node in nodes:
-            counter = self._find(node, watch, now_ms)
+            counter = self._find(node, key, now_ms)
             if counter is None:
                 continue
             counter.calm, counter.hot = counter.calm + 1, 0
             counter.counted_ms = now_ms
             if counter.since_ms is None or counter.calm >= pool.condition.consecutive_normalities:
-                self._drop(node, watch)
+                self._drop(node, key)
             self.changed[node] = None
 
-    def count_acted(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
-        """Note that a round has acted on nodes: by Koordinator's rules a normal mark (B3.4)."""
+    def count_evictions(self, nodes: Sequence[str], pool: Pool, phase: Phase, now_ms: int) -> None:
+        """Count a round that has evicted pods of nodes, by Koordinator's rules (B3.4)."""
         for node in () if self._consecutive else nodes:
-            counter = self._find(node, self._watch(pool, phase), now_ms)
+            counter = self._find(node, self._counter_key(pool, phase), now_ms)
             if counter is None:
                 continue
             self.changed[node] = None
@@ -120,72 +124,69 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
             counter.calm, counter.hot = counter.calm + 1, 0
             normalities = counter.condition.consecutive_normalities
             if counter.since_ms is not None and counter.calm > normalities:
-                counter.begin(None)
+                counter.set_abnormal(None)
 
     def reset(self, node: str, pool: Pool, phase: Phase, now_ms: int) -> None:
-        """End the abnormal state of a node that is not over, by Koordinator's rules."""
+        """End the abnormal state of a node that is not hot, by Koordinator's rules."""
         if self._consecutive:
             return
-        counter = self._find(node, self._watch(pool, phase), now_ms)
+        counter = self._find(node, self._counter_key(pool, phase), now_ms)
         if counter is not None and counter.since_ms is not None:
-            counter.begin(None)
+            counter.set_abnormal(None)
             self.changed[node] = None
 
-    def watched(self, pool: Pool, phase: Phase) -> list[str]:
-        """Nodes that have a count in a pool and phase, by our rules."""
+    def list_counted(self, pool: Pool, phase: Phase) -> list[str]:
+        """Return nodes that have a counter of a pool and phase, by loadstream's rules."""
         if not self._consecutive:
             return []
-        watch = self._watch(pool, phase)
-        return [node for node, of_node in self.rows.items() if watch in of_node]
+        key = self._counter_key(pool, phase)
+        return [node for node, counters in self.rows.items() if key in counters]
 
-    def abnormal(self, pool: Pool) -> list[str]:
-        """Nodes that count as abnormal in a pool even if they are calm now, by our rules."""
+    def list_abnormal(self, pool: Pool) -> list[str]:
+        """Return nodes that are abnormal in a pool, even if they are calm now, by loadstream's rules."""
         if not self._consecutive:
             return []
         return [
             node
-            for node, of_node in self.rows.items()
+            for node, counters in self.rows.items()
             if any(
                 name == pool.name and counter.since_ms is not None
-                for (name, _), counter in of_node.items()
+                for (name, _), counter in counters.items()
             )
         ]
 
-    def forget(self, now_ms: int) -> None:
-        """Drop what no round has counted for too long."""
-        for node, of_node in list(self.rows.items()):
-            for watch in list(of_node):
-                self._find(node, watch, now_ms)
+    def drop_old(self, now_ms: int) -> None:
+        """Drop counters that no round has changed for too long."""
+        for node, counters in list(self.rows.items()):
+            for key in list(counters):
+                self._find(node, key, now_ms)
 
     def remove_node(self, node: str) -> None:
-        """Forget a node that Kubernetes has removed: a later one of its name is another.
-
-        Koordinator's counts outlive it.
-        """
+        """Forget a node that was removed; by Koordinator's rules its counters are kept."""
         if self._consecutive:
             self.drop(node)
 
     def describe_wait(self, rounds: int, pool: Pool) -> str:
-        """Why a node that is over does not act yet."""
+        """Explain why pods do not leave a hot node yet."""
         needed = pool.condition.consecutive_abnormalities
         if self._consecutive:
-            return f"over for {rounds} of {needed} rounds in a row"
-        return f"over in {rounds} rounds, more than {needed} are needed"
+            return f"hot for {rounds} of {needed} rounds in a row"
+        return f"hot in {rounds} rounds; more than {needed} are needed"
 
-    def _watch(self, pool: Pool, phase: Phase) -> Watch:
+    def _counter_key(self, pool: Pool, phase: Phase) -> CounterKey:
         return (pool.name if self._consecutive else "", phase)
 
     def _expire(self, counter: NodeCounter, now_ms: int) -> None:
-        """The abnormal state ends a fixed time after it began, by Koordinator's rules (B3.3)."""
+        """End the abnormal state a fixed time after it began, by Koordinator's rules (B3.3)."""
         since_ms = counter.since_ms
         if self._consecutive or since_ms is None:
             return
         if since_ms + counter.condition.timeout_ms < now_ms:
-            counter.begin(None)
+            counter.set_abnormal(None)
 
-    def _find(self, node: str, watch: Watch, now_ms: int) -> NodeCounter | None:
-        """The counter of a node, unless it is too old; then it is dropped."""
-        counter = self.rows.get(node, {}).get(watch)
+    def _find(self, node: str, key: CounterKey, now_ms: int) -> NodeCounter | None:
+        """Return the counter of a node; one that is too old is dropped."""
+        counter = self.rows.get(node, {}).get(key)
         if counter is None:
             return None
         limit_ms = self._cache_ms
@@ -195,20 +196,19 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
             limit_ms = max(limit_ms, self._least_ms)
         if limit_ms <= 0 or now_ms - counter.counted_ms <= limit_ms:
             return counter
-        self._drop(node, watch)
+        self._drop(node, key)
         return None
 
-    def _drop(self, node: str, watch: Watch) -> None:
-        of_node = self.rows[node]
-        del of_node[watch]
-        if not of_node:
+    def _drop(self, node: str, key: CounterKey) -> None:
+        counters = self.rows[node]
+        del counters[key]
+        if not counters:
             del self.rows[node]
         self.changed[node] = None
 
     # --- rows -------------------------------------------------------------------------------------
 
     def row(self, key: str) -> HotspotCounterRow | None:
-        """The row of a node."""
         counters = tuple(
             HotspotCounter(
                 pool=counter.pool,
@@ -226,22 +226,21 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
         return HotspotCounterRow(cluster=self.cluster, node=key, counters=counters)
 
     def take(self, row: HotspotCounterRow) -> None:
-        """Take over a row as it was written."""
         self.rows[row.node] = {
-            (each.pool if self._consecutive else "", each.phase): NodeCounter(
-                each.pool,
-                each.pool_index,
-                self._condition(each),
-                each.consecutive_abnormal,
-                each.consecutive_normal,
-                each.abnormal_since_ms,
-                each.counted_at_ms,
+            (counter.pool if self._consecutive else "", counter.phase): NodeCounter(
+                counter.pool,
+                counter.pool_index,
+                self._condition(counter),
+                counter.consecutive_abnormal,
+                counter.consecutive_normal,
+                counter.abnormal_since_ms,
+                counter.counted_at_ms,
             )
-            for each in row.counters
+            for counter in row.counters
         }
 
     def _condition(self, counter: HotspotCounter) -> AnomalyCondition:
-        """That of the pool that made a counter."""
+        """Return the condition of the pool that created a counter."""
         index, pools = counter.pool_index, self._pools
         if index is not None and index < len(pools) and pools[index].name == counter.pool:
             return pools[index].condition
@@ -253,34 +252,32 @@ class Counters(TrackedRows[str, dict[Watch, NodeCounter]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What one pool counts in one phase."""
+class CountingRule:
+    """How one pool counts hot rounds in one phase."""
 
     what: Any
-    """Two that are equal count the same."""
+    """Parts of the policy that define a hot round."""
     needed: int
     """Rounds that make a node abnormal."""
     by_pool: tuple[int, ...] = ()
-    """The same of each pool in its place, by Koordinator's rules, where several may have one name."""
+    """`needed` by position of the pool, by Koordinator's rules, where pools may have equal names."""
 
     def needed_for(self, counter: HotspotCounter) -> int:
-        """Rounds that make a node abnormal by the pool that a counter is of."""
         index = counter.pool_index
         return self.needed if index is None or not self.by_pool else self.by_pool[index]
 
 
-def counted_by(policy: Policy) -> dict[Watch, Counted]:
-    """What rounds count under a policy, by pool and phase; nothing where none goes by thresholds.
+def list_counting_rules(policy: Policy) -> dict[CounterKey, CountingRule]:
+    """Return how rounds count under a policy, by pool and phase; empty without rounds by thresholds.
 
-    A count goes on as long as the same nodes belong to the pool, the same thresholds make them hot,
-    and rounds are as far apart. How long a count is remembered, targets, weights, pods and limits
-    are no part of it.
+    Counters keep their meaning while the pool's nodes, its thresholds and the interval between rounds
+    stay the same.
     """
     if not policy.plugins.balances(LOW_NODE_LOAD):
         return {}
     descheduling = policy.descheduling
     pools = policy.rebalance.pools(policy.compat)
-    found: list[tuple[Watch, Any, int]] = []
+    rules: list[tuple[CounterKey, Any, int]] = []
     for index, pool in enumerate(pools):
         resources = {
             *(pool.high_thresholds or {}), *(pool.low_thresholds or {}),
@@ -291,53 +288,55 @@ def counted_by(policy: Policy) -> dict[Watch, Counted]:
             descheduling.descheduling_interval_ms,
             descheduling.node_selector,
             # A node belongs to the first pool that selects it.
-            tuple(each.node_selector for each in pools[: index + 1]),
+            tuple(earlier.node_selector for earlier in pools[: index + 1]),
             pool.use_deviation_thresholds,
             policy.moving_thresholds.of_pool(pool.name),
-            # A node is judged where all of them are measured.
+            # These resources must be measured.
             resources,
             pool.high_thresholds or {},
         )
         prod = (*node, pool.prod_high_thresholds or {})
         condition = pool.anomaly_condition
         needed = 0 if condition is None else condition.consecutive_abnormalities
-        found += [((pool.name, "node"), node, needed), ((pool.name, "prod"), prod, needed)]
-    if not differences_of(policy.compat).consecutive_counts:
-        # A node has one count for all pools, and a low threshold that is missing changes the high
-        # one.
-        lows = [(each.low_thresholds, each.prod_low_thresholds) for each in pools]
-        whole = ([what for _, what, _ in found], lows)
-        by_pool = tuple(needed for (_, phase), _, needed in found if phase == "node")
-        return {watch: Counted(whole, needed, by_pool) for watch, _, needed in found}
-    return {watch: Counted(what, needed) for watch, what, needed in found}
+        rules += [((pool.name, "node"), node, needed), ((pool.name, "prod"), prod, needed)]
+    if not get_differences(policy.compat).consecutive_counts:
+        # A node has one counter for all pools, and a missing low threshold changes the high one.
+        lows = [(pool.low_thresholds, pool.prod_low_thresholds) for pool in pools]
+        whole = ([what for _, what, _ in rules], lows)
+        by_pool = tuple(needed for (_, phase), _, needed in rules if phase == "node")
+        return {key: CountingRule(whole, needed, by_pool) for key, _, needed in rules}
+    return {key: CountingRule(what, needed) for key, what, needed in rules}
 
 
 def carry_over(
-    counters: Counters, before: Mapping[Watch, Counted], after: Mapping[Watch, Counted]
+    counters: Counters,
+    before: Mapping[CounterKey, CountingRule],
+    after: Mapping[CounterKey, CountingRule],
 ) -> list[HotspotCounterRow]:
-    """Rows of the counters that go on under another policy."""
+    """Return the rows of counters that are kept under another policy."""
     rows = []
     for row in filter(None, map(counters.row, counters.rows)):
-        carried = [_carry(each, before, after) for each in row.counters]
-        kept = tuple(each for each in carried if each is not None)
+        carried = [_carry(counter, before, after) for counter in row.counters]
+        kept = tuple(counter for counter in carried if counter is not None)
         if kept:
             rows.append(row.model_copy(update={"counters": kept}))
     return rows
 
 
 def _carry(
-    counter: HotspotCounter, before: Mapping[Watch, Counted], after: Mapping[Watch, Counted]
+    counter: HotspotCounter,
+    before: Mapping[CounterKey, CountingRule],
+    after: Mapping[CounterKey, CountingRule],
 ) -> HotspotCounter | None:
-    """A counter under another policy; None: something else is counted, or it says nothing any more.
+    """Return a counter for another policy; None if it is dropped.
 
-    Where more rounds are needed than before, a node that counted as abnormal has to reach them.
+    If the policy needs more rounds, an abnormal node becomes normal until it reaches them.
     """
-    watch = (counter.pool, counter.phase)
-    was, is_now = before.get(watch), after.get(watch)
-    if was is None or is_now is None or was.what != is_now.what:
+    key = (counter.pool, counter.phase)
+    old, new = before.get(key), after.get(key)
+    if old is None or new is None or old.what != new.what:
         return None
-    goes_on = is_now.needed_for(counter) <= was.needed_for(counter)
-    if goes_on or counter.abnormal_since_ms is None:
+    if new.needed_for(counter) <= old.needed_for(counter) or counter.abnormal_since_ms is None:
         return counter
     if not counter.consecutive_abnormal:
         return None

@@ -1,16 +1,15 @@
-"""Hot nodes have their turns: which of their pods leave, and where to.
+"""Which pods leave the hot nodes of a pool, and their targets.
 
-Before each pod the plan says whether the node is still over. A pod is stopped by the first gate
-that says no: it leaves already, its namespace or labels, the evictor's protections, no known usage,
-no use of what is over, what emits commands, no target that could run it and has room. Only then
-the reason and the candidate are made.
+Pods of a hot node are checked in order until the node is below its limits by the plan. A pod stays if
+one of these gates stops it, in this order: it is already leaving, its namespace or labels, protections,
+its usage is unknown, it does not use an exceeded resource, gates of migrations, or no target can run it
+or has room.
 
-By Koordinator's rules nodeFit is tested for all pods of a node before the first one leaves, and
-takes room for each that fits (docs/reference/upstream.md B4.4). A node's turn also ends when the targets have
-no room left in all (L6, L8).
+By Koordinator's rules, nodeFit is checked for all pods of a node first, and uses room for each pod that
+fits (docs/reference/upstream.md B4.4). A node's evictions also end when the targets together have no
+room left (L6, L8).
 
-While a window with `evictWithoutTarget` is open, batch and free pods that no target takes leave all
-the same.
+While a window with `evictWithoutTarget` is open, batch and free pods leave even without a target.
 """
 
 import numpy as np
@@ -23,28 +22,27 @@ from streams.rebalance.fit import Fit
 from streams.rebalance.node_arrays import TOTAL_MAX
 from streams.rebalance.outcome import BOTH_LOW, LOW, PROD_LOW, HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.thresholds.order import HotPods, pod_weights
-from streams.rebalance.thresholds.pool_round import PoolTurn
+from streams.rebalance.thresholds.pool_round import PoolRound
 from streams.rebalance.thresholds.targets import Targets
 from streams.stage.arrays import BoolArray, FloatArray
 
-#: Most pods that one phase of a pool puts into order, as a multiple of those that may be checked:
-#: most nodes need only some of their pods to be checked.
+#: Most pods that one phase of a pool sorts, as a multiple of those that may be checked: on most nodes
+#: only some pods are checked.
 ORDERED_PER_CHECKED = 5
 #: Pods that are checked in the time of one unit of `Fit.take_units`.
 PODS_PER_UNIT = 4
-#: Why no pod of a node is checked in this round.
-LATER = "more hot nodes than one round checks; this one has its turn in a later round"
-#: Why no further pod is checked in this round.
-CHECKED_MAX = "no round checks more pods; others have their turn in the next"
-#: Classes of pods that may leave without a target, where a window says so.
+#: Reason if no pod of a node is checked in this round.
+LATER = "there are more hot nodes than one round checks; a later round checks this node"
+#: Reason if further pods are not checked in this round.
+CHECKED_MAX = "the round has checked as many pods as it may; the next round checks others"
+#: Classes of pods that may leave without a target, if a window allows it.
 _WITHOUT_TARGET = ("free", "batch")
 
 
 class Evictions:
     """The evictions of one pool in a round."""
 
-    def __init__(self, pool: PoolTurn, outcome: RoundOutcome) -> None:
-        """`outcome`: of the whole round."""
+    def __init__(self, pool: PoolRound, outcome: RoundOutcome) -> None:
         self.pool, self.given, self.outcome = pool, pool.given, outcome
         self.differences = differences = pool.shared.differences
         nodes, targets, limits = pool.nodes, pool.targets, pool.limits
@@ -53,7 +51,7 @@ class Evictions:
             "node": np.isin(pool.codes[targets], (LOW, BOTH_LOW)),
             "prod": np.isin(pool.codes[targets], (PROD_LOW, BOTH_LOW)),
         }
-        """Which targets take pods in each phase."""
+        """Targets of each phase, shape (targets,)."""
         expected = nodes.pending[:, targets] if differences.planned_targets else 0
         self.room = limits.high[:, targets] - nodes.usage[:, targets] - expected
         self.prod_room = None
@@ -71,7 +69,7 @@ class Evictions:
             as_koordinator=not differences.planned_targets,
         )
         self.room_in_all: list[int] | None = None
-        """What all targets of a phase may still take per resource, by Koordinator's rules."""
+        """Room of all targets of a phase together, by Koordinator's rules."""
         self.targets = Targets(
             differences,
             self.room.copy(),
@@ -81,7 +79,7 @@ class Evictions:
         )
 
     def run(self) -> None:
-        """Plan what leaves: pods of high nodes, then prod pods of nodes that are high by these."""
+        """Plan moves: first pods of hot nodes, then prod pods of nodes that are hot by their prod pods."""
         if self.differences.planned_targets:
             self._run_phase("node")
             self._run_phase("prod")
@@ -89,8 +87,8 @@ class Evictions:
         both = self.pool.codes[self.pool.targets] == BOTH_LOW
         self.room_in_all = self._sum_room("node", self.targets_in["node"])
         self._run_phase("node")
-        # What bothLow nodes add is one minimum of sums. Without such a node the remaining room of
-        # the node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
+        # bothLow nodes add the minimum of three sums. Without such a node the remaining room of the
+        # node phase still counts if it is below 0 (docs/reference/upstream.md B5.5).
         shares = zip(
             self._sum_room("prod", both),
             self._sum_room("node", both),
@@ -102,16 +100,16 @@ class Evictions:
         self._run_phase("prod")
 
     def _sum_room(self, phase: Phase, which: BoolArray) -> list[int]:
-        """Room of targets before the round, per resource."""
+        """Return the room of targets before the round, per resource."""
         room = self.room if phase == "node" else self.prod_room
         assert room is not None  # noqa: S101 - Koordinator's prod thresholds are filled in
-        return [sum(each) for each in room[:, which].tolist()]
+        return [sum(amounts) for amounts in room[:, which].tolist()]
 
     def _run_phase(self, phase: Phase) -> None:
         acting = self.pool.acting[phase]
         if not acting:
             return
-        hot = [each for each in self.pool.outcome.hot if each.acting and each.phase == phase]
+        hot = [node for node in self.pool.outcome.hot if node.acting and node.phase == phase]
         columns, budget = self.given.columns, self.given.budget
         rows = self.pool.nodes.rows[acting].tolist()
         sizes = [len(columns.nodes[row].pods.held) for row in rows]
@@ -143,12 +141,12 @@ class Evictions:
             if self.outcome.ended or budget.is_spent:
                 hot_node.ended = self.outcome.ended or CHECKED_MAX
                 continue
-            turn = _Turn(self, hot_node, pods, chosen[place], limits[:, place].tolist())
+            turn = _HotNode(self, hot_node, pods, chosen[place], limits[:, place].tolist())
             turn.run(used[:, place].tolist(), order[begin:end], range(begin, end))
 
 
-class _Turn:
-    """One hot node's turn."""
+class _HotNode:
+    """Checks the pods of one hot node."""
 
     def __init__(
         self,
@@ -167,20 +165,20 @@ class _Turn:
         self.position, self.limits = position, limits
 
     def run(self, used: list[int], order: list[int], pods: range) -> None:
-        """Look at pods until the node is below its limits, or none is left.
+        """Check pods until the node is below its limits, or no pod is left.
 
         Args:
-            used: what is used without the pods that leave already, per resource.
+            used: usage per resource, without pods that are already leaving.
             order: the node's pods in the order of eviction.
-            pods: the node's pods as they came.
+            pods: the node's pods in the order of arrival.
         """
         hot, limits, budget = self.hot, self.limits, self.given.budget
         one_by_one = self.differences.planned_targets
-        candidates = set(pods) if one_by_one else self._test_ahead(pods)
+        candidates = set(pods) if one_by_one else self._find_fitting(pods)
         if self.differences.order_by_uid and self.given.reluctant_last:
             order = sorted(order, key=self._is_reluctant)
         for index in order:
-            if index not in candidates or not self._may_be_of(index):
+            if index not in candidates or not self._is_in_phase(index):
                 continue
             over = list(map(int.__gt__, used, limits))
             if True not in over:
@@ -209,12 +207,11 @@ class _Turn:
             elif hot.ended:
                 return
         if any(map(int.__gt__, used, limits)):
-            hot.ended = "no further pod may leave"
+            hot.ended = "no other pod may leave"
         elif not hot.moved:
-            hot.ended = "pods that leave already bring it below"
+            hot.ended = "pods that are already leaving bring the node below its thresholds"
 
-    def _may_be_of(self, index: int) -> bool:
-        """Whether the phase is about a pod at all."""
+    def _is_in_phase(self, index: int) -> bool:
         if self.hot.phase == "prod" and not self.pods.prod[index]:
             return False
         return self.pods.bound[index] or not self.differences.live_usage
@@ -223,16 +220,16 @@ class _Turn:
         return NO_EVICTION_ANNOTATION in self.pods.held[index].pod.annotations
 
     def _end_below(self, index: int) -> None:
-        """The plan has brought the node below its limits."""
-        self.hot.ended = "" if self.hot.moved else "pods that leave already bring it below"
+        if not self.hot.moved:
+            self.hot.ended = "pods that are already leaving bring the node below its thresholds"
         counters, now_ms = self.pool.shared.counters, self.given.now_ms
         counters.reset(self.hot.name, self.pool.pool, self.hot.phase, now_ms)
 
-    def _test_ahead(self, pods: range) -> set[int]:
-        """Pods that may leave by Koordinator's rules: nodeFit takes room for each that fits."""
+    def _find_fitting(self, pods: range) -> set[int]:
+        """Return the pods that may leave, by Koordinator's rules; nodeFit uses room for each of them."""
         self.given.budget.spend(len(pods))
         phase, fitting = self.hot.phase, set()
-        for index in filter(self._may_be_of, pods):
+        for index in filter(self._is_in_phase, pods):
             held = self.pods.held[index]
             stopped = self._find_protection(held)
             if stopped is None and self.evictions.node_fit:
@@ -246,24 +243,24 @@ class _Turn:
 
     def _reserve(self, index: int, phase: Phase) -> tuple[str, str] | None:
         if not self.pods.metered[index]:
-            return "unmeasured", "no usage of it is known"
+            return "unmeasured", "the pod's usage is unknown"
         targets, group = (
             self.evictions.targets,
             self.evictions.fit.group(self.pods.held[index], phase),
         )
         amounts, prod = self._measured_amounts(index), self.pods.prod[index]
-        target = targets.find(amounts, group, phase, prod=prod)
+        target = targets.find_target(amounts, group, phase, prod=prod)
         if target is None:
-            return "fit", f"none of {len(self.evictions.names)} targets could take it"
+            return "fit", f"none of {len(self.evictions.names)} targets accepts the pod"
         targets.take(target, amounts, group, phase, prod=prod)
         return None
 
     def _measured_amounts(self, index: int) -> list[int]:
-        """Only what the metric names: nodeFit does not raise the number of pods (B5.9)."""
+        """Return usage without the number of pods, which nodeFit ignores (B5.9)."""
         return [max(0, amount) for amount in self.pods.used[index].tolist()]
 
     def _find_protection(self, held: Held) -> tuple[str, str] | None:
-        """Gate and message of what keeps a pod on any node."""
+        """Return gate and message if a pod may never be moved."""
         pod_filter = self.pool.shared.pod_filter
         stopped = None if pod_filter.open else pod_filter(held)
         if stopped is not None:
@@ -272,21 +269,21 @@ class _Turn:
         return None if protected is None else ("filter", protected)
 
     def _find_gate(self, index: int, over: list[bool]) -> tuple[str, str] | None:
-        """Gate and message of what keeps a pod, before the gates of migrations."""
+        """Return gate and message of the first gate before those of migrations."""
         if index in self.pods.leaving:
-            return "leaving", "it is on its way already"
+            return "leaving", "the pod is already leaving"
         stopped = self._find_protection(self.pods.held[index])
         if stopped is not None:
             return stopped
         if not self.pods.metered[index]:
-            return "unmeasured", "no usage of it is known"
+            return "unmeasured", "the pod's usage is unknown"
         amounts = self.pods.amounts[index]
         if not any(amount for amount, is_over in zip(amounts, over, strict=True) if is_over):
-            return "uninvolved", "it uses nothing of what is over"
+            return "uninvolved", "the pod uses none of the exceeded resources"
         return None
 
     def _move(self, index: int, used: list[int]) -> bool:
-        """Plan a pod's move, onto a target by our rules; return False if it stays."""
+        """Plan the move of a pod, with a target by loadstream's rules; return False if it stays."""
         held, hot, rules = self.pods.held[index], self.hot, self.given.rules
         refused = rules.hold_back(held, hot.name, self.pool.pool.name)
         if refused is not None:
@@ -298,9 +295,9 @@ class _Turn:
             if target is None:
                 of_class = self._class_without_target(held)
                 if of_class is None:
-                    hot.note(Verdict(held.pod, *self._describe_lack(index)))
+                    hot.note(Verdict(held.pod, *self._explain_no_target(index)))
                     return False
-        reason = self.pool.over_text(hot.phase, self.position, used, self.limits)
+        reason = self.pool.describe_excess(hot.phase, self.position, used, self.limits)
         candidate = Candidate(
             held=held,
             node=hot.name,
@@ -309,7 +306,7 @@ class _Turn:
             reason=f"node is overutilized, {reason}{_without_target(of_class)}",
             target=None if target is None else self.evictions.names[target],
             usage=self.pods.usage(index),
-            # Room that is in no target cannot be reserved.
+            # Without a target there is no room to reserve.
             mode=None if of_class is None else "EvictDirectly",
             source_hot=True,
         )
@@ -326,7 +323,7 @@ class _Turn:
         return True
 
     def _refuse(self, index: int, refused: Gate, candidate: Candidate | None = None) -> None:
-        """A gate keeps a pod, and perhaps all that would come after it."""
+        """Record the gate that stops a pod, and perhaps all later ones."""
         target = None if candidate is None else candidate.target
         usage = self.pods.usage(index)
         pod = self.pods.held[index].pod
@@ -339,31 +336,31 @@ class _Turn:
     # --- targets ----------------------------------------------------------------------------------
 
     def _find_target(self, index: int) -> int | None:
-        """The best target for a pod among those that its owner may go to."""
+        """Return the best target for a pod that is not excluded."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
         amounts, prod = self.pods.amounts[index], self.pods.prod[index]
         group = evictions.fit.group(held, phase)
-        best = evictions.targets.find(amounts, group, phase, prod=prod)
+        best = evictions.targets.find_target(amounts, group, phase, prod=prod)
         if best is None:
             return None
         avoided = self.given.rules.list_avoided_nodes(held)
         if evictions.names[best] not in avoided:
             return best
         places = [place for place, name in enumerate(evictions.names) if name in avoided]
-        return evictions.targets.find(amounts, group, phase, prod=prod, avoided=places)
+        return evictions.targets.find_target(amounts, group, phase, prod=prod, avoided=places)
 
     def _class_without_target(self, held: Held) -> str | None:
-        """The class of a pod that may leave without a target now; None: it needs one."""
+        """Return the class of a pod that may leave without a target now; None if it needs one."""
         if not self.pool.thresholds.without_target:
             return None
         of_class = priority_class(held.pod, held.demand)
         return of_class if of_class in _WITHOUT_TARGET else None
 
-    def _describe_lack(self, index: int) -> tuple[str, str]:
-        """Gate and message of a pod that no target takes."""
+    def _explain_no_target(self, index: int) -> tuple[str, str]:
+        """Return gate and message of a pod without a target."""
         evictions, phase, held = self.evictions, self.hot.phase, self.pods.held[index]
         if not evictions.names:
-            return "fit", "no node may take it, and only batch and free pods leave without a target"
+            return "fit", "there is no target, and only batch and free pods leave without one"
         count = int(evictions.targets_in[phase].sum())
         if not count:
             whose = "prod pods" if phase == "prod" else "the whole node"
@@ -372,18 +369,17 @@ class _Turn:
             return "fit", f"no node is below all low thresholds of {whose}{at}"
         allowed = int(evictions.fit.group(held, phase).mask.sum())
         if not allowed:
-            return "fit", f"none of {count} targets may run it"
+            return "fit", f"none of {count} targets can run the pod"
         usage = zip(self.pool.nodes.resources, self.pods.amounts[index], strict=True)
         text = ", ".join(f"{name} {amount}" for name, amount in usage)
         return (
             "room",
-            f"none of {allowed} targets that may run it has room for it and lets its owner come: it "
-            f"uses {text}",
+            f"none of {allowed} targets that can run the pod has room for it, or all of them are "
+            f"excluded for it: it uses {text}",
         )
 
 
 def _without_target(of_class: str | None) -> str:
-    """What the reason of an eviction says besides."""
     if of_class is None:
         return ""
-    return f"; no target takes this {of_class} pod, and evictWithoutTarget holds in the open window"
+    return f"; no target accepts this {of_class} pod, and the open window has evictWithoutTarget"

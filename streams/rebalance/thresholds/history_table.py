@@ -1,6 +1,5 @@
-"""The one row of usage history.
-
-Mean usage of the newest rounds, and what Koordinator's rounds filled into the threshold maps.
+"""The row of usage history: mean usage of recent rounds, and threshold maps filled in by Koordinator's
+rules.
 """
 
 from schemas.messages.rounds import UsageHistoryRow
@@ -19,30 +18,26 @@ class UsageHistoryTable(TrackedRows[str, UsageHistoryRow]):
         self.pools = pools
 
     def __len__(self) -> int:
-        """Of how many pools usage is known."""
         return len(self.history.means)
 
     def change_pools(self, pools: Pools) -> None:
-        """Keep the maps of another policy; those that were filled before are given up."""
+        """Keep the maps of another policy, and drop the earlier ones."""
         if self.pools.row() is not None:
             self.changed[""] = None
         self.pools = pools
 
     def row(self, key: str) -> UsageHistoryRow | None:
-        """The row; None: no usage is remembered, and no map is filled."""
         maps = self.pools.row()
         if not self.history.means and not maps:
             return None
         return UsageHistoryRow(cluster=self.cluster, means=self.history.means, filled=maps)
 
     def note_changed(self) -> None:
-        """The row, if it has changed since the last call."""
         if self.history.changed or self.pools.changed:
             self.changed[""] = None
         self._note_written()
 
     def take(self, row: UsageHistoryRow) -> None:
-        """Take over the row as it was written."""
         self.history.means = {pool: dict(means) for pool, means in row.means.items()}
         self.pools.restore(row.filled)
         self._note_written()

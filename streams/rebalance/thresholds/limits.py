@@ -1,9 +1,9 @@
 """Thresholds as amounts on the nodes of a pool, and the class of each node.
 
 A limit is a percentage of a node's capacity, truncated in Koordinator's order of operations:
-int(float(percent) * 0.01 * float(capacity)) (docs/reference/upstream.md B2.2). By deviation the percentage is
-the pool's mean less or plus the threshold, within 0 and 100; the mean is the plain mean of the
-percentages of the measured nodes.
+int(float(percent) * 0.01 * float(capacity)) (docs/reference/upstream.md B2.2). By deviation, the
+percentage is the pool's mean minus or plus the threshold, clamped to 0..100. The mean is the arithmetic
+mean of the percentages of the measured nodes.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ from streams.rebalance.outcome import (
 )
 from streams.stage.arrays import BoolArray, IntArray
 
-#: No usage exceeds it.
+#: A limit that no usage exceeds.
 UNLIMITED = 4 * TOTAL_MAX
-#: Every usage exceeds it.
+#: A limit that every usage exceeds.
 _NEVER_LOW = -1
 _FULL = 100.0
 
 
 class PoolNodes:
-    """The measured nodes of a pool in one round, as arrays [resources of the pool × nodes]."""
+    """The measured nodes of a pool in one round, as arrays of shape (resources of the pool, nodes)."""
 
     def __init__(self, columns: Columns, rows: IntArray, resources: Sequence[str]) -> None:
-        """`rows` are those of the measured nodes of the pool in the columns, ascending."""
+        """`rows` are the ascending rows of the nodes in the columns."""
         self.columns = columns
         self.rows = rows
         self.resources = tuple(resources)
@@ -50,26 +50,25 @@ class PoolNodes:
         self.prod_usage: IntArray = columns.prod_usage[at]
         self.pending: IntArray = columns.pending[at]
         self.known: BoolArray = columns.known[at]
-        """A resource of which a metric says nothing makes its node neither hot nor low."""
+        """An unknown resource makes a node neither hot nor low."""
         self.usage[~self.known] = 0
         self.schedulable: BoolArray = columns.schedulable[rows]
 
 
 @dataclass(frozen=True, slots=True)
 class UsageLimits:
-    """The most that may be used: arrays of the shape of `PoolNodes.usage`."""
+    """Limits as arrays of the shape of `PoolNodes.usage`."""
 
     low: IntArray
     high: IntArray
     prod_low: IntArray | None
-    """None: prod pods are not judged by themselves."""
+    """None if there are no thresholds for prod pods."""
     prod_high: IntArray | None
 
 
 def compute_limits(
     thresholds: PoolThresholds, nodes: PoolNodes, differences: Differences
 ) -> UsageLimits:
-    """Limits of a pool's nodes."""
     low, high = _limit_pair(
         thresholds.low, thresholds.high, nodes, nodes.usage, thresholds.deviation, differences
     )
@@ -96,10 +95,10 @@ def _limit_pair(
     deviation: bool,
     differences: Differences,
 ) -> tuple[IntArray, IntArray]:
-    """By our rules a resource that a map does not name is not limited by it.
+    """Return the low and high limits.
 
-    By Koordinator's it is 0 (B5.3), and by deviation a low threshold of 0 switches the resource off
-    (B2.4, B5.6).
+    By loadstream's rules, a resource without a threshold is not limited. By Koordinator's, its
+    threshold is 0 (B5.3), and by deviation a low threshold of 0 switches the resource off (B2.4, B5.6).
     """
     as_given = differences.thresholds_as_given
     limits = np.full((2, *usage.shape), UNLIMITED, dtype=np.int64)
@@ -128,11 +127,11 @@ def _clamp(percent: float) -> float:
 
 
 def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences) -> list[float]:
-    """Mean usage in percent per resource, in Koordinator's order of operations (B2.4); 0 of no node."""
+    """Return mean usage in percent per resource, in Koordinator's order of operations (B2.4)."""
     used, capacity = usage.astype(np.float64), nodes.capacity.astype(np.float64)
     counts = nodes.known & (nodes.capacity > 0)
     share = np.divide(used, capacity, out=np.zeros_like(used), where=counts)
-    # Summed one after the other, as they do: numpy's sum adds in another order.
+    # Add one after the other, as Koordinator does: numpy's sum adds in another order.
     sums = np.cumsum(share * 100.0, axis=1)[:, -1:].sum(axis=1)
     counted = np.full(len(sums), usage.shape[1])
     if differences.unknown_without_capacity:
@@ -141,10 +140,10 @@ def mean_percentages(nodes: PoolNodes, usage: IntArray, differences: Differences
     return means
 
 
-def thresholds_in_force(
+def convert_to_percentages(
     thresholds: PoolThresholds, nodes: PoolNodes, differences: Differences
 ) -> PoolThresholds:
-    """The thresholds as percentages of capacity; by deviation what the distances come to."""
+    """Return the thresholds as percentages of capacity, also if they are distances from the mean."""
     if not thresholds.deviation:
         return thresholds
     means = mean_percentages(nodes, nodes.usage, differences)
@@ -158,8 +157,8 @@ def thresholds_in_force(
     )
     before = "" if thresholds.source == "policy" else f"{thresholds.source}; "
     if not measured:
-        # Distances from no mean limit nothing.
-        source = f"{before}from the mean of the pool's nodes, of which none is measured: {texts}"
+        # Without a mean nothing is limited.
+        source = f"{before}distances from the mean, but no node of the pool is measured: {texts}"
         return PoolThresholds(low={}, high={}, prod_low={}, prod_high={}, source=source)
 
     def reach(
@@ -187,7 +186,7 @@ def thresholds_in_force(
 
 
 def classify(nodes: PoolNodes, limits: UsageLimits) -> IntArray:
-    """The class of each node, shape (nodes,): codes of `outcome.CLASSES` (docs/reference/upstream.md L2)."""
+    """Return the class of each node as code of `outcome.CLASSES`, shape (nodes,) (upstream.md L2)."""
     low = (nodes.usage <= limits.low).all(axis=0) & nodes.schedulable
     high = (nodes.usage > limits.high).any(axis=0)
     codes = np.where(low, LOW, np.where(high, HIGH, NORMAL))

@@ -1,7 +1,4 @@
-"""Thresholds of a pool as they are in force now.
-
-Configured, of a weekly window, or of the recent past.
-"""
+"""Thresholds of a pool at a time: configured, of a weekly window, or from the recent past."""
 
 from dataclasses import replace
 
@@ -11,21 +8,21 @@ from streams.rebalance.outcome import Percents, PoolThresholds, RoundOutcome
 from streams.usage.moving_thresholds import WHOLE_CLUSTER, UsageHistory
 
 
-def pool_in_force(
+def resolve_thresholds(
     policy: Policy, history: UsageHistory, pool: str, configured: PoolThresholds, now_ms: int
 ) -> PoolThresholds:
-    """The thresholds of a pool at a time of the log."""
+    """Return the thresholds of a pool at a log time."""
     moving = policy.moving_thresholds.of_pool(pool)
     if moving is None:
         return configured
-    found = configured
+    thresholds = configured
     if moving.recent_past is not None:
-        found = _recent(found, history, pool, moving.recent_past)
-    window = next((each for each in moving.windows if each.contains(now_ms)), None)
-    return found if window is None else _windowed(found, window)
+        thresholds = _apply_recent_past(thresholds, history, pool, moving.recent_past)
+    window = next((window for window in moving.windows if window.contains(now_ms)), None)
+    return thresholds if window is None else _apply_window(thresholds, window)
 
 
-def _windowed(thresholds: PoolThresholds, window: HotspotWindow) -> PoolThresholds:
+def _apply_window(thresholds: PoolThresholds, window: HotspotWindow) -> PoolThresholds:
     high = {**thresholds.high, **window.high_thresholds}
     prod_high = {**thresholds.prod_high, **window.prod_high_thresholds}
     return replace(
@@ -34,28 +31,24 @@ def _windowed(thresholds: PoolThresholds, window: HotspotWindow) -> PoolThreshol
         high=high,
         prod_low=_at_most({**thresholds.prod_low, **window.prod_low_thresholds}, prod_high),
         prod_high=prod_high,
-        source=_joined(thresholds.source, f"window {window}"),
+        source=_join_sources(thresholds.source, f"window {window}"),
         without_target=window.evict_without_target,
     )
 
 
-def _joined(before: str, source: str) -> str:
-    """All sources that change different resources at once.
-
-    The last one, which counts first, comes first.
-    """
+def _join_sources(before: str, source: str) -> str:
     return source if before == "policy" else f"{source}; else {before}"
 
 
-def _recent(
+def _apply_recent_past(
     thresholds: PoolThresholds, history: UsageHistory, pool: str, recent: RecentPast
 ) -> PoolThresholds:
     high, texts = dict(thresholds.high), []
     for resource in sorted(recent.at_least):
-        found = history.threshold(pool, resource, recent)
-        if found is not None and resource in high:
-            high[resource] = found[0]
-            texts.append(found[1])
+        percent_and_text = history.threshold(pool, resource, recent)
+        if percent_and_text is not None and resource in high:
+            high[resource] = percent_and_text[0]
+            texts.append(percent_and_text[1])
     if not texts:
         return thresholds
     prod_high = _at_most(thresholds.prod_high, high)
@@ -73,16 +66,16 @@ def _at_most(percents: Percents, bounds: Percents) -> dict[str, float]:
     return {name: min(percent, bounds.get(name, percent)) for name, percent in percents.items()}
 
 
-def note_round(
+def record_means(
     policy: Policy, history: UsageHistory, outcome: RoundOutcome, whole: dict[str, float]
 ) -> None:
-    """Keep the mean usage of a round, where thresholds are worked out from it.
+    """Record mean usage of a round, if thresholds are computed from it.
 
     Args:
-        policy: says for which pools and resources.
-        history: of the rounds before.
-        outcome: of the round.
-        whole: mean usage of all measured nodes in percent; empty: none was measured.
+        policy: the policy with the thresholds.
+        history: mean usage of earlier rounds.
+        outcome: the round.
+        whole: mean usage of all measured nodes in percent; empty if no node is measured.
     """
     moving = policy.moving_thresholds
     asked = set()
@@ -100,7 +93,7 @@ def note_round(
 
 
 def watched_resources(policy: Policy) -> set[str]:
-    """Resources whose usage the filter's thresholds are worked out from."""
+    """Return the resources from whose usage thresholds of the filter are computed."""
     moving = policy.moving_thresholds.filter
     recent = None if moving is None else moving.recent_past
     return set() if recent is None else set(recent.at_least)

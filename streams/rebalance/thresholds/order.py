@@ -1,12 +1,14 @@
-"""Which hot node comes first, and which of its pods.
+"""Order of hot nodes, and of the pods on them.
 
-Nodes: by the weighted mean of their usage in thousandths of capacity, each at most 1000, highest
-first; equal ones by name (docs/reference/upstream.md B4.1, B5.8).
+Nodes are sorted by the weighted mean of their usage in thousandths of capacity, each at most 1000,
+highest first, then by name (docs/reference/upstream.md B4.1, B5.8).
 
-Pods: by the six keys of `costs`, then by usage, then youngest first (docs/reference/upstream.md B4.2). The
-score by usage prefers the pod that just covers the excess: per resource that is over, with x =
-usage / excess, it is x below 1 and 1 + 1/x from there on; a pod's score is the weighted mean over
-the resources that it was measured in. The excess is that before the node's first move.
+Pods are sorted by the six keys of `costs`, then by score, then youngest first
+(docs/reference/upstream.md B4.2). The score prefers the pod that just covers the excess:
+
+    x     = usage of the pod / excess of its node before the first move    per exceeded resource
+    s(x)  = x if x < 1 else 1 + 1 / x
+    score = weighted mean of s(x) over the resources in which the pod was measured
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,22 +23,20 @@ from streams.rebalance.thresholds.limits import PoolNodes
 from streams.stage.arrays import FloatArray, IntArray
 
 _THOUSAND = 1_000
-#: Products with a thousand stay within 64 bits up to here.
+#: Up to here, products with 1000 fit into 64 bits.
 _EXACT_MAX = 2**53
 
 
 def order_nodes(
     nodes: PoolNodes, chosen: IntArray, weights: Mapping[str, int], phase: Phase
 ) -> IntArray:
-    """Positions of nodes in the order in which their pods are looked at, most used first.
-
-    The number of pods weighs in where the weights name it, also without a threshold.
+    """Return the positions of hot nodes, most used first.
 
     Args:
         nodes: the pool's nodes.
-        chosen: positions of the hot ones, ascending.
-        weights: per resource; one that is not named has none.
-        phase: whether the usage of the whole node or of its prod pods counts.
+        chosen: ascending positions of the hot nodes.
+        weights: weights by resource, default 0; `pods` counts even without a threshold.
+        phase: whether usage of the whole node or of its prod pods counts.
     """
     names = list(nodes.resources)
     if "pods" not in names and weights.get("pods"):
@@ -45,7 +45,7 @@ def order_nodes(
     usage = nodes.usage if phase == "node" else nodes.prod_usage
     counting = [weights.get(name, 0) for name in names]
     weight_sum = sum(counting)
-    # Sums of large weights leave 64 bits; Python's integers do not.
+    # Sums of large weights may exceed 64 bits; Python's integers do not.
     exact = max(_THOUSAND * sum(map(abs, counting)), abs(weight_sum)) > INT64_MAX
     total = np.zeros(chosen.size, dtype=object if exact else np.int64)
     for index, weight in enumerate(counting):
@@ -58,7 +58,7 @@ def order_nodes(
 
 
 def thousandths(used: IntArray, capacity: IntArray) -> IntArray:
-    """Truncated thousandths of the capacity that are used, at most 1000; 0 without capacity."""
+    """Return the used thousandths of capacity, truncated, at most 1000; 0 without capacity."""
     capped = np.minimum(used, capacity)
     if capacity.size and int(capacity.max()) > _EXACT_MAX:
         pairs = zip(capped.tolist(), capacity.tolist(), strict=True)
@@ -71,26 +71,25 @@ def thousandths(used: IntArray, capacity: IntArray) -> IntArray:
 def pod_scores(
     used: IntArray, excess: FloatArray, weights: FloatArray, metered: Sequence[bool]
 ) -> FloatArray:
-    """Score by usage of pods, shape (pods,); below 0 where nothing of the pod was measured.
+    """Return the scores of pods, shape (pods,); negative for pods without a measurement.
 
     Args:
-        used: usage, shape (pods, resources), `UNMEASURED` where it was not.
-        excess: what the pod's node uses beyond each limit, shape (pods, resources) or (resources,);
-            not above 0 where the resource is not over.
+        used: usage or `UNMEASURED`, shape (pods, resources).
+        excess: usage of the pod's node above each limit, shape (pods, resources) or (resources,).
         weights: shape (resources,).
-        metered: whether anything of each pod was measured, even of other resources only.
+        metered: whether the metric has each pod, perhaps with other resources only.
     """
     over = excess > 0
     measured = used != UNMEASURED
-    # Divided as Koordinator divides, so that equal pods stay equal and others do not become it.
+    # In Koordinator's order of operations, so that the same pods have equal scores.
     share = np.divide(used, excess, out=np.zeros(used.shape), where=over & measured)
     beyond = np.divide(1.0, share, out=np.zeros(used.shape), where=share >= 1)
-    each = np.where(share < 1, share, 1 + beyond)
+    values = np.where(share < 1, share, 1 + beyond)
     weight = np.where(over & measured, weights, 0.0)
     total = np.zeros(used.shape[0])
     weight_sum = np.zeros(used.shape[0])
     for index in range(used.shape[1]):
-        total += each[:, index] * weight[:, index]
+        total += values[:, index] * weight[:, index]
         weight_sum += weight[:, index]
     scores = np.divide(total, weight_sum, out=np.zeros_like(total), where=weight_sum > 0)
     scores[~np.array(metered, dtype=np.bool_)] = -1.0
@@ -98,10 +97,7 @@ def pod_scores(
 
 
 class HotPods:
-    """The pods of all nodes that act, one node's after the other's.
-
-    Flat lists, so that a node's turn need not look at the pods themselves.
-    """
+    """The pods of all hot nodes in flat lists, node by node."""
 
     def __init__(
         self,
@@ -111,36 +107,36 @@ class HotPods:
         leaving: Collection[str],
         now_ms: int,
     ) -> None:
-        """Flatten.
+        """Flatten the pods.
 
         Args:
-            figures: the nodes in the order of their turns.
+            figures: the hot nodes in order.
             which: positions of the pool's resources.
             universe: all resources.
-            leaving: uids of pods that leave already.
-            now_ms: the log's time; what should have gone before stays.
+            leaving: uids of pods that are already leaving.
+            now_ms: log time; pods that should have terminated before do not count as leaving.
         """
         self._figures = figures
-        whole = np.concatenate([each.used for each in figures])
+        whole = np.concatenate([node.used for node in figures])
         self._rows: list[list[int]] = whole.tolist()
         self._names = universe.resources
         self.used: IntArray = whole[:, which]
-        """Shape (pods, resources of the pool); `UNMEASURED` where the metric lacks it."""
+        """Usage or `UNMEASURED`, shape (pods, resources of the pool)."""
         amounts = np.maximum(whole, 0)
         amounts[:, universe.pods] = 1
         self.amounts: list[list[int]] = amounts[:, which].tolist()
-        """What moving each takes away."""
+        """Usage that the move of each pod removes from its node."""
         self.metered: list[bool] = []
-        """Whether the metric says anything of each, even of other resources only."""
+        """Whether the metric has each pod, perhaps with other resources only."""
         self.held: list[Held] = []
         self.prod: list[bool] = []
         self.bound: list[bool] = []
-        """Not those for which room is only reserved."""
+        """False if room is only reserved for the pod."""
         self.leaving: dict[int, int] = {}
-        """Pods that leave already, with the position of their node."""
-        for place, each in enumerate(figures):
-            pods, begin = each.pods, len(self.held)
-            self.metered += each.metered
+        """Pods that are already leaving, with the position of their node."""
+        for place, node in enumerate(figures):
+            pods, begin = node.pods, len(self.held)
+            self.metered += node.metered
             self.held += pods.held
             self.prod += pods.prod
             self.bound += pods.bound
@@ -160,32 +156,30 @@ class HotPods:
             )
 
     def usage(self, index: int) -> dict[str, int]:
-        """What was measured of a pod, by resource."""
+        """Return the measured usage of a pod by resource."""
         used = zip(self._names, self._rows[index], strict=True)
         usage = {name: amount for name, amount in used if amount != UNMEASURED}
         usage["pods"] = 1
         return usage
 
     def order(self, excess: FloatArray, weights: FloatArray) -> list[int]:
-        """Positions of the pods in the order of eviction, those of the first node first.
-
-        Pods that are equal in all keys stay in the order in which the figures have them.
+        """Return the positions of the pods in the order of eviction, node by node.
 
         Args:
-            excess: usage of the nodes beyond the limit, shape (resources, nodes).
+            excess: usage of the nodes above the limit, shape (resources, nodes).
             weights: shape (resources,).
         """
-        sizes = [len(each.pods.held) for each in self._figures]
-        node = np.repeat(np.arange(len(sizes)), sizes)
-        scores = pod_scores(self.used, excess.T[node], weights, self.metered)
-        keys = np.concatenate([each.pods.keys for each in self._figures])
+        sizes = [len(node.pods.held) for node in self._figures]
+        node_of_pod = np.repeat(np.arange(len(sizes)), sizes)
+        scores = pod_scores(self.used, excess.T[node_of_pod], weights, self.metered)
+        keys = np.concatenate([node.pods.keys for node in self._figures])
         columns = [keys[:, 3], -scores, keys[:, 2], keys[:, 1], keys[:, 0]]
-        # What all pods have in common orders none of them, and sorting by it takes as long.
-        telling = [each for each in columns if each.size and each.min() != each.max()]
-        order: list[int] = np.lexsort((*telling, node)).tolist()
+        # Sorting by a column of equal values takes as long and changes nothing.
+        varying = [column for column in columns if column.size and column.min() != column.max()]
+        order: list[int] = np.lexsort((*varying, node_of_pod)).tolist()
         return order
 
 
 def pod_weights(resources: Sequence[str], weights: Mapping[str, int]) -> FloatArray:
-    """Weights of the pool's resources; `pods` has none among a pod's usage."""
+    """Return the weights of the pool's resources for the usage of pods; that of `pods` is 0."""
     return np.array([0.0 if name == "pods" else float(weights.get(name, 0)) for name in resources])

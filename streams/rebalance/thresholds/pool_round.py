@@ -1,7 +1,7 @@
-"""One pool's part of a round: its nodes classed and counted, before any pod is looked at.
+"""One pool's part of a round: classifies and counts its nodes.
 
-In come the pool, its thresholds in force and its measured nodes; out come the classes of nodes, the
-hot ones with their counts, those that act, and the targets. `evictions` goes on from here.
+The results are the class of each node, the hot nodes with their counters, those whose pods may leave
+(`acting`), and the targets. `evictions` then checks pods.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from schemas.policy import LowNodeLoadArgs
 from streams.rebalance.candidates import Phase
 from streams.rebalance.columns import Columns
 from streams.rebalance.differences import Differences
-from streams.rebalance.inputs import PodFilter, RoundInput, fresh_metric
+from streams.rebalance.inputs import PodFilter, RoundInput, describe_fresh_metric
 from streams.rebalance.outcome import (
     BOTH_LOW,
     HIGH,
@@ -35,7 +35,7 @@ from streams.rebalance.thresholds.limits import (
     UsageLimits,
     classify,
     compute_limits,
-    thresholds_in_force,
+    convert_to_percentages,
 )
 from streams.rebalance.thresholds.order import order_nodes
 from streams.rebalance.thresholds.pools import Pool
@@ -44,7 +44,7 @@ from streams.stage.arrays import BoolArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all pools have in common, in all rounds under one policy."""
+    """Arguments and state that the pools of a policy share."""
 
     args: LowNodeLoadArgs
     differences: Differences
@@ -52,24 +52,24 @@ class Shared:
     counters: Counters
 
 
-class PoolReadings:
-    """What the nodes of a pool use, and the most that they may use; positions are those of `nodes`."""
+class PoolUsage:
+    """Usage and limits of a pool's nodes; positions are those of `nodes`."""
 
     def __init__(self, columns: Columns, nodes: PoolNodes, limits: UsageLimits) -> None:
         self._columns, self._nodes, self._limits = columns, nodes, limits
 
     def used(self, phase: Phase) -> IntArray:
-        """What a phase is about, shape (resources, nodes)."""
+        """Return the usage of nodes or of their prod pods, shape (resources, nodes)."""
         return self._nodes.usage if phase == "node" else self._nodes.prod_usage
 
     def high(self, phase: Phase) -> IntArray:
-        """The most that may be used in a phase."""
+        """Return the high limits of a phase, shape (resources, nodes)."""
         if phase == "node" or self._limits.prod_high is None:
             return self._limits.high
         return self._limits.prod_high
 
     def standing(self, name: str, phase: Phase) -> NodeStanding | None:
-        """How a node stands; None: it is not of the pool or was not measured."""
+        """Return the standing of a node; None if it is not in the pool or not measured."""
         position = self.position(name)
         if position is None:
             return None
@@ -84,7 +84,7 @@ class PoolReadings:
     def standing_of(
         self, used: Sequence[int], limits: Sequence[int], capacity: Sequence[int]
     ) -> NodeStanding:
-        """How a node stands with these amounts, by resource; unlimited resources are left out."""
+        """Build a standing from amounts per resource, without unlimited resources."""
         limited = [limit < UNLIMITED for limit in limits]
         names = list(compress(self._nodes.resources, limited))
         return NodeStanding(
@@ -94,13 +94,13 @@ class PoolReadings:
         )
 
     def position(self, name: str) -> int | None:
-        """Where a node is; None: it is not of the pool or was not measured."""
+        """Return the position of a node; None if it is not in the pool or not measured."""
         row, rows = self._columns.row(name), self._nodes.rows
         position = rows.size if row is None else int(np.searchsorted(rows, row))
         return position if position < rows.size and int(rows[position]) == row else None
 
 
-class PoolTurn:
+class PoolRound:
     """One pool's part of a round; positions are those of `PoolNodes`."""
 
     def __init__(
@@ -116,13 +116,13 @@ class PoolTurn:
         self.given, self.nodes = given, nodes
         differences, columns = shared.differences, given.columns
         self.limits = compute_limits(thresholds, nodes, differences)
-        self.readings = PoolReadings(columns, nodes, self.limits)
+        self.readings = PoolUsage(columns, nodes, self.limits)
         self.codes: IntArray = classify(nodes, self.limits)
         self.names: list[str] = columns.names[nodes.rows].tolist()
         self.acting: dict[Phase, list[int]] = {"node": [], "prod": []}
-        """Nodes that act, in the order of their turns."""
+        """Nodes whose pods may leave, in order."""
         self.targets: IntArray = np.zeros(0, dtype=np.int64)
-        """Nodes that may take pods."""
+        """Nodes that may get pods."""
         self._lowest: dict[Phase, tuple[int, str]] = {}
         all_rows = np.flatnonzero(members)
         codes = np.full(all_rows.size, SKIPPED, dtype=np.int8)
@@ -130,7 +130,7 @@ class PoolTurn:
         needed = pool.condition.consecutive_abnormalities
         self.outcome = PoolOutcome(
             name=pool.name,
-            thresholds=thresholds_in_force(thresholds, nodes, differences),
+            thresholds=convert_to_percentages(thresholds, nodes, differences),
             resources=nodes.resources,
             names=columns.names[all_rows].tolist(),
             codes=codes,
@@ -140,21 +140,21 @@ class PoolTurn:
         )
 
     def _count_definitions(self) -> dict[str, int]:
-        """Count nodes by what their memory counts; empty: all that say it say the same."""
+        """Count nodes by their definition of memory usage; empty if there is only one."""
         nodes = self.given.columns.nodes
         metrics = [nodes[row].metric for row in self.nodes.rows.tolist()]
-        found = Counter([each.memory_is for each in metrics if each and each.memory_is])
-        return dict(sorted(found.items())) if len(found) > 1 else {}
+        counts = Counter([metric.memory_is for metric in metrics if metric and metric.memory_is])
+        return dict(sorted(counts.items())) if len(counts) > 1 else {}
 
     # --- figures ----------------------------------------------------------------------------------
 
-    def over_text(
+    def describe_excess(
         self, phase: Phase, position: int, used: Sequence[int], limits: Sequence[int]
     ) -> str:
-        """Which usage exceeds which threshold, as Koordinator words it (docs/reference/upstream.md B5.1).
+        """Return the usage that exceeds thresholds, in Koordinator's words (upstream.md B5.1).
 
-        Koordinator names only what the high thresholds name, with the percentages that are
-        configured, by deviation too.
+        Koordinator names only resources with a high threshold, and configured percentages even by
+        deviation.
         """
         thresholds, as_given = self.thresholds, self.shared.differences.thresholds_as_given
         percents = thresholds.high if phase == "node" else thresholds.prod_high
@@ -178,7 +178,7 @@ class PoolTurn:
     # --- the round --------------------------------------------------------------------------------
 
     def count(self) -> bool:
-        """Count the round; return whether nodes act, whose pods are to be looked at."""
+        """Count the round; return whether there are nodes whose pods may leave."""
         if not self.nodes.resources:
             self.outcome.ended = "the pool has no thresholds"
             return False
@@ -188,23 +188,23 @@ class PoolTurn:
         self.outcome.ended = self._find_end()
         return not self.outcome.ended
 
-    def note_acted(self) -> None:
-        """Count that pods of the nodes that act have been looked at."""
+    def count_evictions(self) -> None:
+        """Count the round for nodes whose pods were checked."""
         for phase, acting in self.acting.items():
             names = [self.names[position] for position in acting]
-            self.shared.counters.count_acted(names, self.pool, phase, self.given.now_ms)
+            self.shared.counters.count_evictions(names, self.pool, phase, self.given.now_ms)
 
     def _find_end(self) -> str:
-        """Why no pod is looked at; empty: pods are (docs/reference/upstream.md L3)."""
+        """Return why no pod is checked; empty if pods are (docs/reference/upstream.md L3)."""
         if not self.outcome.names:
-            return "the pool has no node"
+            return "the pool has no nodes"
         if not self.names:
-            return f"no node of the pool has {fresh_metric(self.nodes.resources, 'or')}"
+            return f"no node of the pool has {describe_fresh_metric(self.nodes.resources, 'or')}"
         if not self.outcome.hot:
             return "no node is above a high threshold"
         if not any(self.acting.values()):
             needed = self.pool.condition.consecutive_abnormalities
-            return f"no node has been hot for long enough; consecutiveAbnormalities is {needed}"
+            return f"no node has been hot for enough rounds; consecutiveAbnormalities is {needed}"
         self.targets = self._find_targets()
         self.outcome.targets = count = self.targets.size
         least = self.shared.args.number_of_nodes
@@ -217,20 +217,19 @@ class PoolTurn:
             return ""
         if not count:
             return self._explain_no_target()
-        return (
-            f"{count} nodes are below the low thresholds, numberOfNodes asks for more than {least}"
-        )
+        nodes = "node is" if count == 1 else "nodes are"
+        return f"{count} {nodes} below the low thresholds; numberOfNodes requires more than {least}"
 
     def _explain_no_target(self) -> str:
         lowest, over = self.find_lowest("node")
         name = self.names[lowest]
         if over:
             return f"no node is below all low thresholds: the lowest is {name} at {over}"
-        why = "was hot a short while ago" if self.nodes.schedulable[lowest] else "is cordoned"
-        return f"no node below all low thresholds takes pods: {name} {why}"
+        reason = "was hot lately" if self.nodes.schedulable[lowest] else "is cordoned"
+        return f"no node below all low thresholds accepts pods: {name} {reason}"
 
     def find_lowest(self, phase: Phase) -> tuple[int, str]:
-        """The node that is nearest to being a target in a phase, and its usage that is too high."""
+        """Return the position of the node nearest to being a target, and its usage that is too high."""
         if phase in self._lowest:
             return self._lowest[phase]
         prod_low = self.limits.prod_low
@@ -247,18 +246,18 @@ class PoolTurn:
         return lowest, text
 
     def _count(self, phase: Phase, code: int) -> None:
-        """Count the round for nodes that are over, and for those that no longer are."""
+        """Count the round for hot nodes, and for those that are calm now."""
         counters, now_ms = self.shared.counters, self.given.now_ms
         over = np.flatnonzero(self.codes == code)
         hot = {self.names[position] for position in over.tolist()}
         calm = [
             name
-            for name in counters.watched(self.pool, phase)
+            for name in counters.list_counted(self.pool, phase)
             if name not in hot and self.readings.position(name) is not None
         ]
         counters.count_calm(calm, self.pool, phase, now_ms)
         order = order_nodes(self.nodes, over, self.pool.weights, phase)
-        # One conversion for all of them: each costs as much for one node as for hundreds.
+        # Convert all nodes at once, which costs as much as converting one.
         figures = zip(
             order.tolist(),
             self.readings.used(phase)[:, order].T.tolist(),
@@ -289,12 +288,12 @@ class PoolTurn:
         self.outcome.hot += waiting
 
     def _find_targets(self) -> IntArray:
-        """Nodes that may take pods: not those that are abnormal, if calm just now.
+        """Return the nodes that may get pods, without nodes that are abnormal but calm now.
 
-        By Koordinator's rules those below both low thresholds come last.
+        By Koordinator's rules, nodes below both low thresholds come last.
         """
         low = np.isin(self.codes, (LOW, BOTH_LOW, PROD_LOW))
-        abnormal = map(self.given.columns.row, self.shared.counters.abnormal(self.pool))
+        abnormal = map(self.given.columns.row, self.shared.counters.list_abnormal(self.pool))
         low &= ~np.isin(self.nodes.rows, [row for row in abnormal if row is not None])
         targets = np.flatnonzero(low)
         if self.shared.differences.planned_targets:
@@ -303,7 +302,7 @@ class PoolTurn:
         return ordered
 
     def _reset_calm(self) -> None:
-        """Low nodes lose their abnormal state, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
+        """End the abnormal state of low nodes, by Koordinator's rules (docs/reference/upstream.md B5.10)."""
         counters, now_ms = self.shared.counters, self.given.now_ms
         if self.shared.differences.consecutive_counts:
             return

@@ -1,10 +1,10 @@
-"""Pools of nodes by a policy, and what Koordinator fills into their threshold maps.
+"""Pools of nodes of a policy, and values that Koordinator fills into their threshold maps.
 
-By Koordinator's rules a resource without a low threshold gets low and high ones that no node
-exceeds, whatever the high one said. A pool's maps are filled at its turn, in every round. What is
-filled stays, also in maps that pools inherited from the top level, so one pool changes what another
-sees. A map that is not given is made anew at each turn, while its given partner keeps the fill.
-Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
+By Koordinator's rules, a resource without a low threshold gets low and high thresholds that no node
+exceeds, even if it has a high threshold. Each round fills the maps of one pool after the other. Values
+stay in the maps, and pools share maps that they inherit from the top level, so one pool changes the
+thresholds of another. A missing map is created again in each round, while its counterpart keeps its
+values. Source: docs/reference/upstream.md B1.4, B5.3, B5.8.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,26 +21,24 @@ _FULL = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What one pool's nodes are judged by."""
-
     index: int
-    """Position among the pools: its selector is the one of that position in the columns."""
+    """Position among the pools, and of its selector in the columns."""
     name: str
     selector: LabelSelector | None
     thresholds: PoolThresholds
-    """As the policy gives them."""
+    """Thresholds of the policy."""
     weights: dict[str, int]
     condition: AnomalyCondition
 
 
-def resources_of(thresholds: PoolThresholds) -> tuple[str, ...]:
-    """Resources that have a threshold, sorted."""
+def list_resources(thresholds: PoolThresholds) -> tuple[str, ...]:
+    """Return the resources that have a threshold, sorted."""
     names = {*thresholds.low, *thresholds.high, *thresholds.prod_low, *thresholds.prod_high}
     return tuple(sorted(names))
 
 
 class Pools:
-    """The pools of a policy in their order, and their threshold maps as rounds have filled them."""
+    """The pools of a policy in their order, and their threshold maps with filled-in values."""
 
     def __init__(self, policy: Policy, differences: Differences) -> None:
         self._as_given = differences.thresholds_as_given
@@ -49,9 +47,9 @@ class Pools:
             _make_pool(index, pool, self._as_given) for index, pool in enumerate(given)
         )
         self.filled: list[dict[str, float]] = []
-        """Each map of the policy once, in the order in which the pools first have it."""
+        """Each map of the policy once, in the order of its first pool."""
         self.changed = False
-        """The maps are not those of the last row."""
+        """Whether maps have changed since the last row."""
         copies: dict[int, dict[str, float]] = {}
 
         def copy(given: dict[str, float] | None) -> dict[str, float] | None:
@@ -69,23 +67,23 @@ class Pools:
             ]
             for pool in given
         ]
-        self._given = [dict(each) for each in self.filled]
+        self._given = [dict(percents) for percents in self.filled]
 
     def fill_in(self, pool: Pool) -> PoolThresholds:
-        """The thresholds of a pool at its turn; by Koordinator's rules filled in, and the fill stays."""
+        """Return the thresholds of a pool; by Koordinator's rules, fill in its maps first."""
         if self._as_given:
             return pool.thresholds
         low, high, prod_low, prod_high = [
-            {} if each is None else each for each in self._maps[pool.index]
+            {} if percents is None else percents for percents in self._maps[pool.index]
         ]
         absent = 0.0 if pool.thresholds.deviation else _FULL
-        before = [dict(each) for each in self.filled]
+        before = [dict(percents) for percents in self.filled]
         for name in sorted({"memory", *low, *high, *prod_low, *prod_high}):
             for lows, highs in ((low, high), (prod_low, prod_high)):
                 if name not in lows:
                     lows[name] = highs[name] = absent
         self.changed |= self.filled != before
-        # A later pool may write into the maps, which must not show in what was in force here.
+        # Copies, because a later pool may change the maps.
         return replace(
             pool.thresholds,
             low=dict(low),
@@ -95,13 +93,13 @@ class Pools:
         )
 
     def row(self) -> tuple[dict[str, float], ...] | None:
-        """The maps for a row; None: they are as the policy gives them."""
+        """Return the maps for a row; None if they equal those of the policy."""
         return None if self.filled == self._given else tuple(self.filled)
 
     def restore(self, filled: Sequence[Mapping[str, float]] | None) -> None:
-        """Take over the maps of a row that was written under the same policy."""
-        for each, was in zip(self.filled, filled or (), strict=False):
-            each.update(was)
+        """Restore the maps from a row that was written under the same policy."""
+        for percents, stored in zip(self.filled, filled or (), strict=False):
+            percents.update(stored)
         self.changed = False
 
 

@@ -1,14 +1,12 @@
-"""Room on the nodes that can take a pool's pods, as the round's moves are planned.
+"""Room on the target nodes of a pool while moves are planned.
 
-The room of a target is its high limit less what it uses, and, by our rules, less what pods that
-were placed there lately are expected to add, reservations of migrations under way included. Each
-planned move takes its pod's usage away, so by the plan's own numbers no target passes a high
-threshold, neither that of the whole node nor that of its prod pods. The target with the most room
-is taken: the one whose scarcest resource has the largest share of its capacity left; equal ones by
-name.
+By loadstream's rules, the room of a target is its high limit minus its usage, minus the usage that
+recently placed pods and reservations are expected to add. Each planned move uses room, so moves do not
+bring a target above a high threshold, neither that of the node nor that of its prod pods. The target
+with the most room is chosen: its scarcest resource has the largest share of capacity left.
 
-By Koordinator's rules the first target that fits is taken, those below both low thresholds last,
-and a phase looks only at the room that it is about (docs/reference/upstream.md B4.4, B5.5).
+By Koordinator's rules, the first target that fits is chosen, nodes below both low thresholds come last,
+and a phase uses only its own room (docs/reference/upstream.md B4.4, B5.5).
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +20,7 @@ from streams.stage.arrays import BoolArray, FloatArray, IntArray
 
 
 class Targets:
-    """Room on the targets of one pool; positions are those of the arrays given."""
+    """Room on the targets of one pool; positions are those of the arrays."""
 
     def __init__(
         self,
@@ -32,25 +30,25 @@ class Targets:
         capacity: IntArray,
         watched: Sequence[bool],
     ) -> None:
-        """Start with all room there is; the arrays are changed by moves.
+        """Start with the room before the round; planned moves change the arrays.
 
         Args:
             differences: rules.
-            room: what may still be used, shape (resources, targets); negative where too much is.
-            prod_room: the same for prod pods; None: they are not judged by themselves.
-            capacity: what shares are of, same shape.
-            watched: resources that have a high threshold of the whole node.
+            room: room of the targets, may be negative; shape (resources, targets).
+            prod_room: room for prod pods; None without thresholds for prod pods.
+            capacity: capacity of the targets, same shape.
+            watched: whether each resource has a high threshold for the whole node.
         """
         self._planned = differences.planned_targets
         self._room, self._prod_room = room, prod_room
-        self._watched = [index for index, each in enumerate(watched) if each]
+        self._watched = [index for index, is_watched in enumerate(watched) if is_watched]
         self._capacity = capacity
         share = np.full(room.shape, np.inf)
         np.divide(room, capacity, out=share, where=capacity > 0)
         self._shares: FloatArray = share[self._watched].min(axis=0, initial=np.inf)
-        """Share of its capacity that the scarcest resource has left, shape (targets,)."""
+        """Share of capacity left of the scarcest resource, shape (targets,)."""
 
-    def find(
+    def find_target(
         self,
         amounts: Sequence[int],
         group: TargetGroup,
@@ -59,18 +57,18 @@ class Targets:
         prod: bool,
         avoided: Collection[int] = (),
     ) -> int | None:
-        """The target that a pod would be planned onto; None: none can take it.
+        """Return the position of the target for a pod; None if there is none.
 
         Args:
-            amounts: what the pod uses, per resource.
-            group: pods that ask for the same.
-            phase: whose pods are looked at.
-            prod: it is a prod pod.
-            avoided: targets that are not for this pod.
+            amounts: usage of the pod per resource.
+            group: group of the pod.
+            phase: current phase.
+            prod: whether it is a prod pod.
+            avoided: positions of targets that are excluded for the pod.
         """
         rooms = self._rooms(phase, prod)
         if self._planned and not avoided and group.mask.size:
-            # Most pods fit onto the target with the most room: no other need be looked at.
+            # Most pods fit on the target with the most room, so try it first.
             best = int(np.where(group.mask, self._shares, -np.inf).argmax())
             if self._fits(best, amounts, rooms) and group.fits(best):
                 return best
@@ -89,7 +87,7 @@ class Targets:
     def take(
         self, position: int, amounts: Sequence[int], group: TargetGroup, phase: Phase, *, prod: bool
     ) -> None:
-        """A pod takes room on a target."""
+        """Use the room of a target for a pod."""
         for room in self._rooms(phase, prod):
             for left, amount in zip(room, amounts, strict=True):
                 left[position] -= amount
@@ -103,7 +101,6 @@ class Targets:
             group.take(position)
 
     def _rooms(self, phase: Phase, prod: bool) -> list[IntArray]:
-        """What a pod must fit into, and takes from."""
         of_prod = [] if self._prod_room is None else [self._prod_room]
         if self._planned:
             return [self._room, *of_prod] if prod else [self._room]

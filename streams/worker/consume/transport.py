@@ -44,7 +44,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, T
 from mode.utils.queues import FlowControlEvent
 
 from streams.worker.membership import Standing, standing
-from streams.worker.parcels import Fetched, make_parcel, split
+from streams.worker.parcels import FetchedRange, make_parcel, split
 
 #: Most parcels that wait in a stream before the consumer stops fetching.
 PARCELS_QUEUED_MAX = 32
@@ -85,7 +85,7 @@ class _PromptThread(AIOKafkaConsumerThread):
                 of_tp = records.get(tp, ())
                 first = before.get(tp, of_tp[0].offset if of_tp else following)
                 if first < following:
-                    found[tp] = Fetched(first, following, of_tp)
+                    found[tp] = FetchedRange(first, following, of_tp)
             left_s = until_s - time.monotonic()
             if found or left_s <= 0 or not self.consumer.flow_active:
                 return found
@@ -179,7 +179,7 @@ class _PromptConsumer(Consumer):
         """No rebalance has begun since."""
         return self.flow_active and bool(self.app.consumer_generation_id == generation)
 
-    def _messages(self, fetched: Mapping[Any, Fetched]) -> Iterator[tuple[Any, Any]]:
+    def _messages(self, fetched: Mapping[Any, FetchedRange]) -> Iterator[tuple[Any, Any]]:
         packed: Collection[str] = self.app.packed_topics
         scheduler: Any = self.scheduler
         generation = self.app.consumer_generation_id
@@ -192,7 +192,7 @@ class _PromptConsumer(Consumer):
             for tp, (first, following, records) in others.items():
                 behind = records[-1].offset + 1 if records else first
                 if behind < following:
-                    yield tp, make_parcel(tp, Fetched(behind, following, ()), generation)
+                    yield tp, make_parcel(tp, FetchedRange(behind, following, ()), generation)
         for number in range(max(map(len, parcels.values()), default=0)):
             for tp, pieces in parcels.items():
                 if number < len(pieces):

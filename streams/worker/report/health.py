@@ -90,7 +90,7 @@ class Health:
         for partitions, pipeline in self._stages:
             work, since_s = self._find_work(partitions, pipeline)
             progressed_s = max(since_s, partitions.progressed_at_s)
-            possible_s = max(progressed_s, answering_s, partitions.refused_at_s)
+            possible_s = max(progressed_s, answering_s, partitions.writes_refused_at_s)
             if work and now_s - possible_s > PROGRESS_MAX_S:
                 problems.append(
                     f"{partitions.stage}: {work}, and there was no progress for "

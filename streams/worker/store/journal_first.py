@@ -16,7 +16,7 @@ from schemas.settings.connection import KafkaSettings
 from schemas.storage.rows import JournalPositionRow
 from schemas.storage.tables import PARTITION, POSITION, row_key
 from streams.stage import journal
-from streams.stage.dead_letters import buried
+from streams.stage.dead_letters import build_dead_letters
 from streams.stage.packing import Changes
 from streams.stage.records import AppliedBatch, OutputRecord, PartitionRows, read_row
 from streams.worker.reader import as_input, read_pieces
@@ -141,7 +141,7 @@ class JournalFirst:
         async for entries in read_pieces(
             self._settings, journal.TOPIC, partition, begin, end, _refuse_deleted
         ):
-            tail = journal.go_on(reader, ((entry.offset, entry.value) for entry in entries))
+            tail = journal.follow_with(reader, ((entry.offset, entry.value) for entry in entries))
             dead = _bury_foreign(reader, partition, entries)
             await self._publisher.publish((*tail.outputs, *dead))
             for key, value in tail.rows.items():
@@ -217,5 +217,5 @@ def _bury_foreign(
     for foreign in reader.take_foreign():
         reason = foreign.refusal.reason
         logger.warning("journal offset %d was passed over: %s", foreign.offset, reason)
-        dead += buried(records[foreign.offset], foreign.refusal)
+        dead += build_dead_letters(records[foreign.offset], foreign.refusal)
     return dead

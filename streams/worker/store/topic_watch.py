@@ -90,7 +90,7 @@ class TopicWatch:
             if await self.look(in_sync=True):
                 partitions.notices.report("topics", self._find_problems())
             if self._short:
-                partitions.refused_at_s = time.monotonic()
+                partitions.writes_refused_at_s = time.monotonic()
             await asyncio.sleep(LOOK_S)
 
     def _find_problems(self) -> dict[str, str]:

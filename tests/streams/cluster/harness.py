@@ -105,7 +105,7 @@ class Run:
 
     def restart(self, rows: Iterable[Row] | None = None) -> None:
         """Go on with a stage that is put together from the rows, in the order given."""
-        self.stage = ClusterStage.restored(
+        self.stage = ClusterStage.restore(
             self.partition, self.partitions, self.rows if rows is None else dict(rows)
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 from schemas.policy import Policy
 from streams.inventory.inventory import Inventory
 from streams.inventory.node import Node
-from streams.placement.placer import enabled
+from streams.placement.placer import build_plugins
 from streams.placement.plugin import ExactScore, Plugin
 from streams.placement.ranking import REFUSED, Ranking
 from streams.pods.kind import Kind
@@ -59,7 +59,7 @@ def verdict(policy: Policy, inventory: Inventory, kind: Kind) -> Verdict:
         key=lambda node: node.name,
     )
     estimator = Estimator(policy.load_aware, policy.compat)
-    filters, scores = enabled(policy, estimator)
+    filters, scores = build_plugins(policy, estimator)
     refused_by = [0] * len(filters)
     reasons: Counter[str] = Counter()
     passing = set(range(len(nodes)))

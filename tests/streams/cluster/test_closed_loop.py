@@ -45,7 +45,7 @@ def test_a_loop_is_broken_after_its_first_cycle_and_tried_again_at_doubling_time
         len(waits) - 1
     )
     assert len(waits) == 6
-    assert "its pods went node-" in gates(loop)
+    assert "its pods moved node-" in gates(loop)
     assert all(each.target_hot_after or each.moved_again for each in loop.outcomes)
 
 
@@ -86,4 +86,4 @@ def test_in_a_cluster_that_observes_nothing_moves() -> None:
     assert all(each.dry_run for each in loop.commands)
     assert loop.decisions == []
     assert loop.outcomes == []
-    assert loop.run.state.memory.moves.forbidden_nodes("web", at(60)) == frozenset()
+    assert loop.run.state.memory.moves.find_avoided_by_owner("web", at(60)) == frozenset()

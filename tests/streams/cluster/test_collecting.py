@@ -10,7 +10,7 @@ from schemas.topics.partitions import check_partition
 from streams.aggregate.collect import AggregateLimits, Collecting, CollectRules
 from streams.aggregate.restore import restore
 from streams.aggregate.stage import AggregateStage
-from streams.cluster.collecting import REPEAT_MS
+from streams.cluster.collect_relay import REPEAT_MS
 from streams.stage.records import InputRecord, OutputRecord, StageResult
 from tests.streams.aggregate.builders import Log as UsageLog
 from tests.streams.aggregate.builders import node_in, sample

@@ -22,7 +22,7 @@ from streams.cluster.failures import FAILURES_MAX, FAILURES_MS
 from streams.cluster.inventory_rows import NodeRows, PodRows
 from streams.cluster.stage import ClusterStage
 from streams.cluster.state import ClusterState
-from streams.cluster.statistics import figures_of
+from streams.cluster.statistics import compute_figures
 from streams.inventory.inventory import Inventory
 from streams.rebalance.balancer import Balancer
 from streams.stage.records import InputRecord, RowChange
@@ -81,14 +81,14 @@ def unspeakable(patch: Patch) -> None:
 def slow_time(patch: Patch) -> None:
     """Every tick fails."""
 
-    ticked = ClusterState._tick
+    ticked = ClusterState._apply_tick
 
     def failing(self: ClusterState, message: Any, position: Any) -> Any:
         if self.cluster == CLUSTER:
             raise ZeroDivisionError("no time")
         return ticked(self, message, position)
 
-    patch.setattr(ClusterState, "_tick", failing)
+    patch.setattr(ClusterState, "_apply_tick", failing)
 
 
 def poisoned() -> list[Any]:
@@ -248,7 +248,7 @@ def test_it_comes_back_with_a_policy_record_from_its_rows(
     assert failed_row(set_apart.side) is None
     (round_,) = [each for each in said if isinstance(each, RebalanceRound)]
     assert "Missed records (in dead-letters): 1 of scheduling-requests." in round_.gate
-    assert "brought the cluster back, which was set apart for 1s." in round_.gate
+    assert "the cluster was set apart for 1s; a policy record has brought it back." in round_.gate
 
 
 @pytest.mark.parametrize("defect", [half_applied, unwritable])
@@ -275,7 +275,7 @@ def test_a_cluster_is_set_apart_and_comes_back_within_a_batch_as_over_many(
 
 
 def test_another_version_tries_it_again(set_apart: Recorded) -> None:
-    stage = ClusterStage.restored(0, 1, set_apart.side.rows, version="9.9.9")
+    stage = ClusterStage.restore(0, 1, set_apart.side.rows, version="9.9.9")
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}
     changed = stage.apply([set_apart.log.message(tick(1))]).rows
     assert RowChange("0/test/failed_clusters/", None) in changed
@@ -316,9 +316,9 @@ def test_figures_that_fail_are_left_out(monkeypatch: Patch) -> None:
     def failing(state: ClusterState) -> Any:
         if state.cluster == CLUSTER:
             raise ValueError("a defect")
-        return figures_of(state)
+        return compute_figures(state)
 
-    monkeypatch.setattr(stage_module, "figures_of", failing)
+    monkeypatch.setattr(stage_module, "compute_figures", failing)
     assert [each.cluster for each in recorded.side.stage.figures().clusters] == ["other"]
 
 
@@ -377,7 +377,7 @@ def test_a_round_that_fails_takes_what_its_tick_had_decided_back_and_its_room(
         if fails == "round":
             patch.setattr(Balancer, "round", failing)
         else:
-            patch.setattr(rebalancer, "round_record", failing)
+            patch.setattr(rebalancer, "build_round", failing)
         recorded.say(node("a"), metric("a"))
         before = recorded.side.stage.clusters[CLUSTER]
         assert recorded.say(tick(60)) == []

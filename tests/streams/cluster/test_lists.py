@@ -4,7 +4,7 @@ import pytest
 
 from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from streams.cluster import unlisted
+from streams.cluster import list_cleanup
 from tests.streams.cluster.builders import (
     full,
     lifecycle,
@@ -32,7 +32,7 @@ def test_pods_that_a_full_list_lacks_are_gone_and_those_that_waited_are_answered
     ]  # fmt: skip
     made = run.full_list("pod-lifecycle", "1", lifecycle("seen", full("kept")))
     assert outcomes(made) == [("lost", "withdrawn"), ("kept", "placed")]
-    assert made[0].message == "the pod is not there any more"
+    assert made[0].message == "the pod no longer exists"
 
 
 def test_a_reservation_of_a_pod_that_a_full_list_lacks_is_given_up() -> None:
@@ -97,7 +97,7 @@ def test_a_list_without_its_own_end_removes_nothing() -> None:
 def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_meanwhile_stays(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
-    monkeypatch.setattr(unlisted, "UNLISTED_PER_RECORD_MAX", 2)
+    monkeypatch.setattr(list_cleanup, "UNLISTED_PER_RECORD_MAX", 2)
     run = cluster(node("a", cpu="100"))
     run.say(*(lifecycle("running", pod(f"p{number}"), "a") for number in range(7)))
     run.full_list("pod-lifecycle", "1", lifecycle("seen", pod("p3"), "a"))
@@ -116,7 +116,7 @@ def test_what_a_list_lacks_is_removed_over_several_ticks_and_what_is_heard_of_me
 def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unlisted, "UNLISTED_PER_RECORD_MAX", 1)
+    monkeypatch.setattr(list_cleanup, "UNLISTED_PER_RECORD_MAX", 1)
     run = cluster(node("a", cpu="100"))
     run.say(*(lifecycle("running", pod(f"p{number}"), "a") for number in range(3)))
     run.full_list("pod-lifecycle", "1")
@@ -132,7 +132,7 @@ def test_a_list_that_begins_takes_the_place_of_one_whose_end_is_not_carried_out_
 def test_nodes_that_a_list_lacks_are_removed_over_several_ticks(
     monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
-    monkeypatch.setattr(unlisted, "UNLISTED_NODES_PER_RECORD_MAX", 2)
+    monkeypatch.setattr(list_cleanup, "UNLISTED_NODES_PER_RECORD_MAX", 2)
     run = cluster(*(node(f"n{number}") for number in range(6)))
     run.full_list("node-state", "1", node("n1"))
     assert [each.name for each in run.state.inventory.lay_out().nodes] == ["n1", "n3", "n4", "n5"]

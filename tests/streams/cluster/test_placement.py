@@ -96,7 +96,7 @@ def test_where_all_nodes_are_overloaded_a_pod_goes_to_the_least_bad() -> None:
     assert made.refused_by == {"NodeResourcesFit": 1, "LoadAwareScheduling": 2}
     assert made.message == (
         "no node passes every filter (2 nodes: cpu usage exceed threshold; 1 node: Insufficient "
-        "cpu); placed on the best that may take it"
+        "cpu); placed on the best node that remains"
     )
 
 
@@ -242,7 +242,7 @@ def test_a_pod_that_the_kubelet_rejects_is_answered_and_gives_its_room_back() ->
 
 def test_no_nodes_at_all_are_named_as_the_reason() -> None:
     made = only(cluster().say(request()))
-    assert (made.outcome, made.message, made.nodes) == ("waiting", "there are no nodes", 0)
+    assert (made.outcome, made.message, made.nodes) == ("waiting", "the cluster has no nodes", 0)
 
 
 def test_of_equal_nodes_the_first_by_name_is_taken() -> None:
@@ -351,7 +351,7 @@ def test_a_binding_that_fails_is_tried_again_after_its_own_back_off(result: Any)
     first = only(run.say(request(full("p"))))
     made = only(run.say(outcome(first, result, "conflict")))
     assert (made.outcome, made.attempt, made.retry_after_ms) == ("waiting", 1, 1000)
-    assert made.message == f"binding to node-1 came to nothing: {result}, conflict"
+    assert made.message == f"binding to node-1 {result}: conflict"
     (again,) = run.state.placement.pending
     assert again.request.requested_at_ms == request().requested_at_ms
     assert run.say(tick(50)) == []
@@ -366,7 +366,7 @@ def test_a_request_ends_when_a_binding_finds_that_its_pod_is_gone() -> None:
     first = only(run.say(request(full("p"))))  # it comes after its pod has gone
     made = only(run.say(outcome(first, "failed", pod_gone=True)))
     assert (made.outcome, made.node) == ("withdrawn", "node-1")
-    assert made.message == "the pod is not there any more"
+    assert made.message == "the pod no longer exists"
     assert waiting(run) == []
     assert only(run.say(request(full("another")))).outcome == "placed", "its room is given back"
     assert {each.pod.uid for each in run.say(tick(51), tick(5000))} == {"another"}
@@ -438,7 +438,7 @@ def test_a_pod_that_somebody_else_binds_does_not_wait_any_more() -> None:
     run.say(request())
     made = only(run.say(lifecycle("bound", pod(), "elsewhere")))
     assert (made.outcome, made.node) == ("withdrawn", "elsewhere")
-    assert made.message == "the pod was bound to elsewhere without a decision of ours in force"
+    assert made.message == "the pod was bound to elsewhere, where it had no reservation"
 
 
 def test_a_second_request_of_a_pod_that_has_its_node_is_not_answered() -> None:
@@ -453,5 +453,5 @@ def test_a_node_that_goes_is_not_placed_on_and_its_reservations_end_by_themselve
     run = cluster(node())
     run.say(request())
     run.say(node_gone())
-    assert only(run.say(request("q"))).message == "there are no nodes"
+    assert only(run.say(request("q"))).message == "the cluster has no nodes"
     assert ("pod-1", "expired") in outcomes(run.say(tick(300)))

@@ -13,7 +13,7 @@ from schemas.messages.pods import Container, HostPort
 from schemas.messages.rounds import HOT_NODES_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from schemas.topics.codec import decode
 from streams.cluster import rebalancer
-from streams.cluster.statistics import figures_of
+from streams.cluster.statistics import compute_figures
 from streams.rebalance import node_arrays
 from streams.rebalance.risk import moves as risk_moves
 from tests.streams.cluster.builders import (
@@ -109,7 +109,7 @@ def test_a_hot_node_is_left_in_the_round_that_the_policy_names_and_the_record_sa
     for second in range(1, 25):
         run.say(tick(second))
     first, second_round = [each for each in rounds(run) if each.pools[0].hot][:2]
-    assert first.pools[0].hot[0].gate == "over for 1 of 2 rounds in a row"
+    assert first.pools[0].hot[0].gate == "hot for 1 of 2 rounds in a row"
     assert not any(pool.leaving for pool in first.pools)
     (pool,) = second_round.pools
     (hot,) = pool.hot
@@ -138,7 +138,7 @@ def test_a_node_of_the_name_of_one_that_is_gone_begins_its_own_rounds(*, listed:
     for second in range(2, 12):
         run.say(tick(second))
     (hot,) = rounds(run)[-1].pools[0].hot
-    assert (hot.abnormal_rounds, hot.gate) == (1, "over for 1 of 2 rounds in a row")
+    assert (hot.abnormal_rounds, hot.gate) == (1, "hot for 1 of 2 rounds in a row")
 
 
 def test_a_paused_cluster_makes_no_round_and_says_so() -> None:
@@ -197,14 +197,14 @@ def test_a_migration_that_waits_is_given_up_when_its_node_is_hot_no_more() -> No
     (ended,) = [
         each for each in read if isinstance(each, MigrationStatus) and each.reason == "NodeCooled"
     ]
-    assert ended.message == "node hot-0 is hot no more: cpu 9.00 %, not above 60.00 %"
+    assert ended.message == "node hot-0 is no longer hot: cpu 9.00 %, not above 60.00 %"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_round_over_many_nodes_is_put_off_until_ticks_have_prepared_it(
     restarts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebalancer, "PACKED_PER_TICK_MAX", 2)
+    monkeypatch.setattr(rebalancer, "REFRESHED_PER_TICK_MAX", 2)
     run = cluster(hot=2, calm=6)
     # Nobody has ticked for long: nothing is prepared, and what it takes for eight nodes are four ticks.
     rounds_at: list[int] = []
@@ -354,17 +354,17 @@ def test_a_node_that_is_hot_and_at_risk_counts_once() -> None:
     measured_by_risk(run, 0)
     run.say(*map(tick, range(0, 90, 10)))
     assert [pool.nodes["high"] for pool in rounds(run)[-1].pools] == [1, 1]
-    assert figures_of(run.state).hot_nodes == 1
+    assert compute_figures(run.state).hot_nodes == 1
 
 
 @pytest.mark.parametrize("compat", ["loadstream", "koordinator"])
 def test_a_node_that_was_above_its_thresholds_counts_no_more_when_it_is_calm(compat: str) -> None:
     run = cluster(document=f"compat: {compat}{POLICY}")
     run.say(tick(20))
-    assert figures_of(run.state).hot_nodes == 1
+    assert compute_figures(run.state).hot_nodes == 1
     assert run.keys("hotspot_counters")
     run.say(metric("hot-0", cpu=1_000, seconds=21), tick(30))
-    assert figures_of(run.state).hot_nodes == 0
+    assert compute_figures(run.state).hot_nodes == 0
 
 
 def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None:
@@ -379,7 +379,7 @@ def test_a_pod_that_its_target_by_risk_does_not_take_goes_nowhere_else() -> None
     assert {each.target_node for each in states} == {"calm"}
     stays = next(each for each in states if each.phase == "Failed")
     assert (stays.pod.uid, stays.reason) == ("d", "Unschedulable")
-    assert stays.message == "calm does not take the pod any more; the next round plans anew"
+    assert stays.message == "calm no longer accepts the pod; the next round makes another plan"
 
 
 def test_a_node_at_risk_whose_pods_have_no_turn_has_not_cooled(
@@ -418,9 +418,9 @@ def test_nodes_at_risk_count_as_hot_also_without_a_turn_and_after_a_restart(
     run = at_risk()
     (pool,) = rounds(run)[-1].pools
     hot = len(pool.hot) + pool.hot_left_out
-    assert (len(pool.hot), hot, figures_of(run.state).hot_nodes) == (1, 3, 3)
+    assert (len(pool.hot), hot, compute_figures(run.state).hot_nodes) == (1, 3, 3)
     run.restart()
-    assert figures_of(run.state).hot_nodes == 3
+    assert compute_figures(run.state).hot_nodes == 3
 
 
 CLUSTER_ROW = f"0/{CLUSTER}/clusters/"
@@ -436,24 +436,24 @@ def test_no_node_counts_as_hot_after_a_round_that_finds_none(given: list[Any]) -
     run = at_risk()
     before = len(rounds(run))
     run.say(*given)
-    assert figures_of(run.state).hot_nodes == 3
+    assert compute_figures(run.state).hot_nodes == 3
     for second in range(430, 550, 10):
         run.say(tick(second))
     assert len(rounds(run)) > before
-    assert figures_of(run.state).hot_nodes == 0
+    assert compute_figures(run.state).hot_nodes == 0
     assert b'"hot_nodes":0' in run.rows[CLUSTER_ROW]
     run.restart()
-    assert figures_of(run.state).hot_nodes == 0
+    assert compute_figures(run.state).hot_nodes == 0
 
 
 def test_no_node_counts_as_hot_once_no_round_goes_by_risk_any_more() -> None:
     run = at_risk()
     run.say(policy_record(BY_RISK + "maxPendingRequests: 7\n"))
-    assert figures_of(run.state).hot_nodes == 3
+    assert compute_figures(run.state).hot_nodes == 3
     run.say(policy_record(BY_RISK.replace("balance: [OverutilizationRisk]", "balance: []")))
-    assert figures_of(run.state).hot_nodes == 0
+    assert compute_figures(run.state).hot_nodes == 0
     run.restart()
-    assert figures_of(run.state).hot_nodes == 0
+    assert compute_figures(run.state).hot_nodes == 0
 
 
 def test_a_move_by_risk_that_waits_is_given_up_when_its_node_is_at_risk_no_more() -> None:

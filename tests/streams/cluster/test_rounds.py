@@ -7,7 +7,7 @@ from schemas.messages.pods import Pod
 from schemas.messages.rounds import HOT_NODES_MAX, PERCENT_MAX, PODS_PER_NODE_MAX, RebalanceRound
 from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import encode_fields
-from streams.cluster.rounds import round_record
+from streams.cluster.rounds import build_round
 from streams.rebalance.outcome import HotNodeOutcome, RoundOutcome, Verdict
 from streams.rebalance.risk import moves as risk_moves
 from streams.stage.cause import Cause, as_of
@@ -27,7 +27,7 @@ rebalance:
 
 def recorded(outcome: RoundOutcome) -> RebalanceRound:
     cause = Cause(CLUSTER, "clock", 0, 0, 1_795_000_000_000, as_of(0, {}))
-    record = round_record(cause, outcome, {}, dry_run=True)
+    record = build_round(cause, outcome, {}, dry_run=True)
     assert len(encode_fields(record.fields)) <= VALUE_BYTES_MAX
     made = read_message(record)
     assert isinstance(made, RebalanceRound)
@@ -54,7 +54,7 @@ def test_a_threshold_that_nothing_exceeds_makes_nothing_hot_and_is_recorded(
     assert pool.hot == ()
     if deviation == "false":
         assert pool.thresholds.high["cpu"] == PERCENT_MAX
-        assert pool.thresholds.source.startswith("what is above 10000 % is said as that; ")
+        assert pool.thresholds.source.startswith("thresholds above 10000 % are shown as 10000 %; ")
     else:
         assert pool.thresholds.high["cpu"] == 100
 

@@ -205,7 +205,7 @@ def test_a_row_that_cannot_be_read_is_named() -> None:
     own = encode(PartitionRow(partition=0))
     rows = {"0//partitions/": own, "0/test/clusters/": cluster, "0/test/nodes/node-1": b"{"}
     with pytest.raises(DamagedTable, match="row 0/test/nodes/node-1: cannot be read"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_a_row_under_a_key_that_is_not_its_own_is_refused(key: str, complaint: s
     own = encode(PartitionRow(partition=0))
     rows = {"0//partitions/": own, key: encode(ClusterRow(cluster=CLUSTER))}
     with pytest.raises(DamagedTable, match=f"row {key}: {complaint}"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 def test_rows_of_a_cluster_without_its_own_row_are_refused() -> None:
     row = NodeRow(cluster=CLUSTER, node="node-1")
     rows = {"0//partitions/": encode(PartitionRow(partition=0)), "0/test/nodes/node-1": encode(row)}
     with pytest.raises(DamagedTable, match="row 0/test/clusters/: missing"):
-        ClusterStage.restored(0, 1, rows)
+        ClusterStage.restore(0, 1, rows)
 
 
 # --- anything at all ----------------------------------------------------------------------------

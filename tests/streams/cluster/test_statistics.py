@@ -9,7 +9,7 @@ from streams.cluster.statistics import (
     POSTPONED,
     REJECTED,
     UNPLACEABLE,
-    reason_class,
+    classify_reason,
 )
 from streams.stage.statistics import Counts, Figures
 from tests.streams.cluster.builders import CLUSTER, metric, node, pod, request, tick
@@ -36,7 +36,7 @@ def _decision(outcome: str, **refused_by: int) -> dict[str, Any]:
 def test_a_decision_is_classed_by_the_filter_that_refused_most_nodes(
     decision: dict[str, Any], reason: str
 ) -> None:
-    assert reason_class(decision) == reason
+    assert classify_reason(decision) == reason
 
 
 def test_decisions_and_waits_are_counted_and_reported_once() -> None:

@@ -88,7 +88,7 @@ def test_the_partitions_row_and_each_clusters_own_must_be_there(kind: str) -> No
     (gone,) = run.keys(kind)
     left = {key: value for key, value in run.rows.items() if key != gone}
     with pytest.raises(DamagedTable, match="loadstream partition reset 0"):
-        ClusterStage.restored(0, 1, left)
+        ClusterStage.restore(0, 1, left)
 
 
 def test_a_restart_writes_no_row_again() -> None:

@@ -117,4 +117,4 @@ def test_a_row_whose_columns_are_not_of_the_same_pods_is_damaged_and_named(
         for key, value in rows
     ]
     with pytest.raises(DamagedTable, match=r"(?s)pod_usage.*node-1.*entries"):
-        ClusterStage.restored(0, 1, dict(stored))
+        ClusterStage.restore(0, 1, dict(stored))

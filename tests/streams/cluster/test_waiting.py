@@ -10,7 +10,7 @@ from schemas.messages.pods import HostPort, Pod
 from schemas.messages.requests import SchedulingRequest
 from streams.cluster import placement
 from streams.placement.filters.fit import NodeResourcesFit
-from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, Waiting
+from streams.placement.pending import REPORTS_PER_ATTEMPT_MAX, WaitingRequest
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
@@ -252,7 +252,7 @@ def test_a_hundred_thousand_pods_of_one_kind_cost_one_look_at_each_changed_node(
     for number in range(1, 100_000):
         named = wanting.pod.model_copy(update={"uid": f"p{number}"})
         another = wanting.model_copy(update={"pod": named})
-        pending.add(Waiting(another, kind, sequence=number + 1, attempt=1), at(0))
+        pending.add(WaitingRequest(another, kind, sequence=number + 1, attempt=1), at(0))
     calls = Counter[str]()
     for name in ("mask", "reason"):
         _count(monkeypatch, NodeResourcesFit, name, calls)
@@ -287,14 +287,17 @@ def test_more_requests_than_may_wait_are_refused() -> None:
     run.say(request("a"), request("b"))
     made = only(run.say(request("c")))
     assert made.outcome == "refused"
-    assert made.message == "2 requests wait; maxPendingRequests allows no more"
+    assert made.message == "2 requests wait already; maxPendingRequests allows no more"
     assert only(run.say(request("b"))).outcome == "waiting"
 
 
 def test_a_paused_cluster_keeps_requests_and_decides_when_it_goes_on() -> None:
     run = cluster(node(), policy_record(paused=True))
     made = only(run.say(request()))
-    assert (made.outcome, made.message) == ("waiting", "the cluster is paused; the request is kept")
+    assert (made.outcome, made.message) == (
+        "waiting",
+        "the cluster is paused; the pod is placed after it resumes",
+    )
     assert run.say(tick(1), tick(50)) == []
     run.restart()
     assert run.say(tick(51)) == []

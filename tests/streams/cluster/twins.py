@@ -51,7 +51,7 @@ class Side:
         rows = list(self.rows.items())
         if order is not None:
             order.shuffle(rows)
-        self.stage = ClusterStage.restored(self.partition, self.partitions, dict(rows), self.recall)
+        self.stage = ClusterStage.restore(self.partition, self.partitions, dict(rows), self.recall)
 
 
 class Twins:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.migration.registry import Registry, moving
+from streams.migration.registry import Registry, is_moving
 from tests.streams.cluster.builders import (
     FREE,
     ask,
@@ -50,11 +50,11 @@ def test_groups_count_what_a_walk_finds(steps: list[tuple[int, str, str]]) -> No
             registry.put(known.model_copy(update=change[what]))
         for name in ("a", "b"):
             for group, rows in (
-                (registry.node_group(name), registry.at_node(name)),
-                (registry.owner_group(f"o-{name}"), registry.of_owner(f"o-{name}")),
+                (registry.node_group(name), registry.list_by_node(name)),
+                (registry.owner_group(f"o-{name}"), registry.list_by_owner(f"o-{name}")),
             ):
                 assert set(group.uids.values()) == {each.pod.uid for each in rows}
-                assert set(group.moving) == {each.migration_id for each in rows if moving(each)}
+                assert set(group.moving) == {each.migration_id for each in rows if is_moving(each)}
                 assert set(group.untried) == {
                     each.migration_id for each in rows if not each.attempts
                 }
@@ -66,8 +66,8 @@ def unavailable_by_walk(of: Moving, uid: str, *, waiting_too: bool) -> int:
     pods, unready = set(owners.pods("web")), set(owners.unready("web"))
     gone = {
         each.pod.uid
-        for each in registry.of_owner("web")
-        if each.pod.uid != uid and (waiting_too or moving(each))
+        for each in registry.list_by_owner("web")
+        if each.pod.uid != uid and (waiting_too or is_moving(each))
     }
     replicas = of.state.migrations.lifecycle.workloads.rows["web"].workload.replicas
     return max(len(unready | gone), replicas - len(pods - unready - gone))
@@ -90,12 +90,12 @@ def test_unavailable_pods_are_as_many_as_a_walk_finds(data: st.DataObject) -> No
                 of.say(lifecycle("deleted", replica(name), "node-1"))
             case "tick":
                 of.later()
-        replicas = migrations.workloads.of(replica(name))
+        replicas = migrations.workloads.find_replicas(replica(name))
         assert replicas is not None
         group = migrations.registry.owner_group("web")
         for waiting_too in (False, True):
-            own = migrations.registry.of_pod(name)
-            found = limits._unavailable(
+            own = migrations.registry.find_by_pod(name)
+            found = limits._count_unavailable(
                 replicas, group, "" if own is None else own.migration_id, waiting_too
             )
             assert found == unavailable_by_walk(of, name, waiting_too=waiting_too)
@@ -108,11 +108,11 @@ def test_what_waits_for_budgets_is_asked_once_a_round(monkeypatch: pytest.Monkey
     gates = of.state.migrations.lifecycle.gates
     answers = [of.propose(f"p-{number:02}") for number in range(COUNT)]
     assert answers[: COUNT // 2] == [None] * (COUNT // 2)
-    assert all("for which 6 migrations wait" in (each or "") for each in answers[COUNT // 2 :])
-    assert gates.asked == 0
+    assert all("and 6 migrations wait for it" in (each or "") for each in answers[COUNT // 2 :])
+    assert gates.lookups == 0
     of.say(lifecycle("running", replica("other"), "node-2"))
-    assert "for which 6 migrations wait" in (of.propose("p-11") or "")
-    assert gates.asked == COUNT // 2
+    assert "and 6 migrations wait for it" in (of.propose("p-11") or "")
+    assert gates.lookups == COUNT // 2
 
 
 def test_migrations_whose_command_is_out_wait_for_no_budget() -> None:

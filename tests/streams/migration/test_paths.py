@@ -120,7 +120,7 @@ def test_a_command_that_nobody_reports_on_asks_whether_an_evictor_runs() -> None
     moving.later(300)
     assert moving.last == ("Failed", "Timeout")
     assert (
-        "nobody reported on command 1; does an evictor run (loadstream kubernetes evict)?"
+        "command 1 expired without an outcome; check that an evictor runs (loadstream kubernetes evict)"
         in moving.reports[-1].message
     )
 
@@ -166,7 +166,7 @@ def test_the_steps_of_a_reservation_name_the_node_where_the_room_is_now(mode: st
     moving.say(node_gone("node-3"))
     moving.later()
     said = {each.type: each.message for each in moving.reports[-1].conditions}
-    text = "room is held on node-2" if mode == "enforce" else "dry: there is room on node-2"
+    text = "room is reserved on node-2" if mode == "enforce" else "dry run: there is room on node-2"
     assert said == {"ReservationCreated": text, "ReservationScheduled": text}
     count = len(moving.reports)
     moving.later()

@@ -52,7 +52,7 @@ def test_a_protected_pod_gets_a_migration_that_has_failed() -> None:
         (
             "migrate",
             {"pod": A.model_copy(update={"name": "b"})},
-            "uid a is that of pod default/a, not of default/b; give the pod's own",
+            "uid a is that of pod default/a, not of default/b; give the uid of default/b",
         ),
         ("pause", {}, "migration_id and pod are missing; allowed is one of them"),
         ("pause", {"pod": A}, "no migration of a is under way"),
@@ -75,7 +75,7 @@ def test_a_pod_that_a_command_may_still_take_is_asked_for_later() -> None:
     moving.later()
     moving.say(ask("abort", pod=A))
     assert refused(moving, "migrate", pod=A).endswith(
-        "of pod a has ended (Aborted), but its command may still be carried out for 59s; ask again then"
+        "of pod a has ended (Aborted), but its command may still be carried out for 59s; send the request again after that"
     )
     moving.later(59)
     moving.say(ask("migrate", pod=A))
@@ -89,7 +89,7 @@ def test_a_pod_that_replaces_one_on_its_way_is_not_moved_on_before_that_is_over(
     moving.say(evicted(moving.commands[0]), lifecycle("deleted", A, "node-1"))
     replacement = replica("r", ready=False)
     moving.say(lifecycle("seen", replacement, "node-2"))
-    why = f"pod r replaces a pod of migration {moving.row('a').migration_id}, which is under way; "
+    why = f"pod r is the replacement in migration {moving.row('a').migration_id}, which is under way; "
     assert why in refused(moving, "migrate", pod=replacement)
     moving.say(lifecycle("changed", replica("r"), "node-2"))
     assert moving.last[0] == "Succeeded"
@@ -102,7 +102,7 @@ def test_a_paused_migration_waits_and_its_deadline_with_it() -> None:
     moving.propose("a")
     deadline_ms = moving.row("a").deadline_ms
     moving.say(ask("pause", pod=A))
-    assert "is paused already" in refused(moving, "pause", pod=A)
+    assert "is already paused" in refused(moving, "pause", pod=A)
     moving.later(1_000)
     assert moving.commands == []
     moving.say(ask("resume", migration_id=moving.row("a").migration_id))
@@ -198,7 +198,7 @@ def test_what_is_stopped_after_its_command_says_that_the_pod_may_go_all_the_same
     moving.say(ask("migrate", pod=A))
     moving.later()
     moving.say(ask(action, pod=A, reason="not now"))
-    said = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command is out and"
+    said = f"{'paused' if action == 'pause' else 'aborted'} on request: not now; its command was sent before and"
     assert moving.reports[-1].message == f"{said} may still be carried out"
 
 

@@ -47,13 +47,13 @@ def test_an_arbitration_asks_no_more_than_the_limit_and_everyone_in_time(
     for number in range(COUNT):
         of.propose(f"p-{number:02}")
     asked = []
-    ask_one = arbitration.Arbitration._ask
+    ask_one = arbitration.Arbitration._arbitrate
 
     def asking(self: arbitration.Arbitration, row: object, *given: object) -> None:
         asked.append(row)
         ask_one(self, row, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(arbitration.Arbitration, "_ask", asking)
+    monkeypatch.setattr(arbitration.Arbitration, "_arbitrate", asking)
     while len(of.commands) < COUNT:
         asked.clear()
         of.later()
@@ -87,13 +87,13 @@ def test_ticks_look_at_so_many_pods_of_drained_nodes_and_at_each_node_in_time(
     for name in names:
         of.say(ask("drain", node=name))
     looked: list[str] = []
-    look = drains.Drains._pods
+    look = drains.Drains._split_pods
 
     def looking(self: drains.Drains, row: object, node: object, now_ms: int) -> object:
         looked.append(row.node)  # type: ignore[attr-defined]
         return look(self, row, node, now_ms)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(drains.Drains, "_pods", looking)
+    monkeypatch.setattr(drains.Drains, "_split_pods", looking)
     whole = []
     for _ in range(40):
         looked.clear()

@@ -71,8 +71,7 @@ def test_a_migration_says_why_it_waits_when_it_begins_to_and_when_that_changes()
     (*_, (phase, message)) = reports(moving, "b")
     assert (phase, message) == (
         "Pending",
-        "disruption budget default/web allows 0 (3 of 3 pods healthy, 2 wanted), of which commands have "
-        "taken 0",
+        "disruption budget default/web allows 0 disruptions (3 of 3 pods are healthy, 2 must be)",
     )
     assert len(reports(moving, "b")) == 3
 
@@ -100,7 +99,7 @@ def test_a_move_by_risk_ends_with_the_node_of_its_room() -> None:
     assert moving.row("a").reserved is not None
     moving.say(node_gone("node-3"))
     moving.later()
-    why = "node-3 does not take the pod any more; the next round plans anew"
+    why = "node-3 no longer accepts the pod; the next round makes another plan"
     assert reports(moving, "a")[-1] == ("Failed", why)
     assert moving.last == ("Failed", "Unschedulable")
 
@@ -113,10 +112,10 @@ def test_a_migration_whose_node_has_cooled_is_given_up_before_its_command_leaves
     (commanded,) = (each.pod.uid for each in moving.commands)
     migrations = moving.state.migrations
     for row in migrations.list_uncommanded_moves():
-        migrations.abort_cooled(row, f"{row.source_node} is hot no more", moving.cause())
-    moving.keep(migrations.take())
+        migrations.abort_cooled(row, f"{row.source_node} is no longer hot", moving.cause())
+    moving.keep(migrations.take_messages())
     assert moving.last == ("Aborted", "NodeCooled")
-    assert moving.reports[-1].message == "node-1 is hot no more"
+    assert moving.reports[-1].message == "node-1 is no longer hot"
     assert moving.reports[-1].pod.uid != commanded
     assert [each.pod.uid for each in migrations.lifecycle.registry] == [commanded]
 

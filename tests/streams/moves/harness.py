@@ -52,5 +52,5 @@ def remembered(**settings: Any) -> Moves:
 
 def go(moves: Moves, owner: str, source: str, target: str, seconds: float) -> None:
     """A pod of an owner leaves a node, and its replacement arrives 10 s later."""
-    moves.left(owner, source, at(seconds), "hot")
-    moves.arrived(owner, target, at(seconds + 10))
+    moves.record_departure(owner, source, at(seconds), "hot")
+    moves.record_arrival(owner, target, at(seconds + 10))

@@ -15,51 +15,51 @@ from tests.streams.moves.harness import go, remembered
 
 def test_a_pod_is_kept_away_while_the_node_is_hot_or_cooling() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=2)
-    moves.left("web", "a", at(0), "cpu 90 % over 70 %")
-    assert moves.forbidden_nodes("web", at(0)) == {"a"}
-    assert moves.forbidden_nodes("other", at(0)) == frozenset()
+    moves.record_departure("web", "a", at(0), "cpu 90 % over 70 %")
+    assert moves.find_avoided_by_owner("web", at(0)) == {"a"}
+    assert moves.find_avoided_by_owner("other", at(0)) == frozenset()
     # Time alone does not cool it, nor do metrics from before.
-    moves.metric("a", at(-10))
-    assert moves.forbidden_nodes("web", at(200)) == {"a"}
-    moves.metric("a", at(60))
-    moves.metric("a", at(60))
-    assert moves.forbidden_nodes("web", at(200)) == {"a"}
-    moves.metric("a", at(120))
-    assert moves.forbidden_nodes("web", at(200)) == frozenset()
+    moves.record_metric("a", at(-10))
+    assert moves.find_avoided_by_owner("web", at(200)) == {"a"}
+    moves.record_metric("a", at(60))
+    moves.record_metric("a", at(60))
+    assert moves.find_avoided_by_owner("web", at(200)) == {"a"}
+    moves.record_metric("a", at(120))
+    assert moves.find_avoided_by_owner("web", at(200)) == frozenset()
 
 
 def test_metrics_alone_do_not_cool_a_node_before_its_time() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=2)
-    moves.left("web", "a", at(0), "")
+    moves.record_departure("web", "a", at(0), "")
     for seconds in (10, 20, 30):
-        moves.metric("a", at(seconds))
-    assert moves.forbidden_nodes("web", at(99)) == {"a"}
-    assert moves.forbidden_nodes("web", at(100)) == frozenset()
+        moves.record_metric("a", at(seconds))
+    assert moves.find_avoided_by_owner("web", at(99)) == {"a"}
+    assert moves.find_avoided_by_owner("web", at(100)) == frozenset()
 
 
 def test_a_round_that_finds_the_node_hot_begins_the_cooling_anew() -> None:
     moves = remembered(coolingSeconds=100, coolingMetrics=0)
-    moves.left("web", "a", at(0), "")
-    moves.observe({"a", "b"}, at(90))
+    moves.record_departure("web", "a", at(0), "")
+    moves.record_hot_nodes({"a", "b"}, at(90))
     assert list(moves.cooldown.rows) == ["a"]
-    assert moves.forbidden_nodes("web", at(189)) == {"a"}
-    assert moves.forbidden_nodes("web", at(190)) == frozenset()
+    assert moves.find_avoided_by_owner("web", at(189)) == {"a"}
+    assert moves.find_avoided_by_owner("web", at(190)) == frozenset()
 
 
 def test_a_node_that_is_gone_forbids_nothing() -> None:
     moves = remembered()
-    moves.left("web", "a", at(0), "")
-    moves.node_gone("a")
-    assert moves.forbidden_nodes("web", at(1)) == frozenset()
+    moves.record_departure("web", "a", at(0), "")
+    moves.remove_node("a")
+    assert moves.find_avoided_by_owner("web", at(1)) == frozenset()
 
 
 def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
     moves = remembered(loopWindowSeconds=100, coolingSeconds=50, coolingMetrics=0)
-    moves.left("web", "a", at(0), "")
+    moves.record_departure("web", "a", at(0), "")
     for seconds in range(0, 400, 20):
-        moves.observe({"a"}, at(seconds))
+        moves.record_hot_nodes({"a"}, at(seconds))
         moves.tick(at(seconds))
-        assert moves.forbidden_nodes("web", at(seconds)) == {"a"}
+        assert moves.find_avoided_by_owner("web", at(seconds)) == {"a"}
     moves.tick(at(380 + 51))
     assert not moves.rows
     assert not moves.cooldown.rows
@@ -68,21 +68,21 @@ def test_a_node_that_stays_hot_is_remembered_beyond_the_window() -> None:
 def test_a_pod_that_comes_straight_back_freezes_its_owner() -> None:
     moves = remembered(initialFreezeSeconds=60)
     go(moves, "web", "a", "a", 0)
-    why = moves.frozen("web", at(11))
-    assert why == "the owner is frozen for 59 s more, time 1 in a row: its pods went a → a"
-    assert moves.frozen("web", at(70)) is None
-    assert moves.frozen("other", at(11)) is None
+    why = moves.explain_freeze("web", at(11))
+    assert why == "the owner is frozen for 59 s more: its pods moved a → a"
+    assert moves.explain_freeze("web", at(70)) is None
+    assert moves.explain_freeze("other", at(11)) is None
 
 
 def test_a_loop_is_frozen_at_its_first_return_and_longer_each_time() -> None:
     moves = remembered(initialFreezeSeconds=100, maxFreezeSeconds=350, maxMovesPerOwner=31)
     go(moves, "web", "a", "b", 0)
-    assert moves.frozen("web", at(10)) is None
+    assert moves.explain_freeze("web", at(10)) is None
     go(moves, "web", "b", "a", 20)
     now = 30
     for step, freeze_s in enumerate((100, 200, 350, 350)):
-        assert moves.frozen("web", at(now + freeze_s - 1)) is not None
-        assert moves.frozen("web", at(now + freeze_s)) is None
+        assert moves.explain_freeze("web", at(now + freeze_s - 1)) is not None
+        assert moves.explain_freeze("web", at(now + freeze_s)) is None
         go(moves, "web", "ab"[step % 2], "ba"[step % 2], now + freeze_s)
         now += freeze_s + 10
 
@@ -91,25 +91,25 @@ def test_more_moves_than_allowed_freeze_the_owner() -> None:
     moves = remembered(maxMovesPerOwner=3)
     for step, (source, target) in enumerate([("a", "b"), ("b", "c"), ("c", "d")]):
         go(moves, "web", source, target, step * 60)
-        assert moves.frozen("web", at(step * 60 + 10)) is None
-    moves.left("web", "d", at(200), "")
-    why = moves.frozen("web", at(200))
+        assert moves.explain_freeze("web", at(step * 60 + 10)) is None
+    moves.record_departure("web", "d", at(200), "")
+    why = moves.explain_freeze("web", at(200))
     assert why is not None
     assert "4 moves within 3600 s, allowed are 3" in why
     # The pod was not evicted in the end, so it was no move.
-    moves.stayed("web", "d", at(201))
-    assert moves.frozen("web", at(201)) is None
-    assert moves.forbidden_nodes("web", at(201)) == {"a", "b", "c"}
+    moves.cancel_departure("web", "d", at(201))
+    assert moves.explain_freeze("web", at(201)) is None
+    assert moves.find_avoided_by_owner("web", at(201)) == {"a", "b", "c"}
 
 
 def test_a_move_that_was_none_ends_its_freeze_also_where_the_policy_has_changed_since() -> None:
     moves = remembered(maxMovesPerOwner=1)
-    moves.left("web", "a", at(0), "")
-    moves.left("web", "b", at(1), "")
+    moves.record_departure("web", "a", at(0), "")
+    moves.record_departure("web", "b", at(1), "")
     moves.set_policy(moves_policy(maxMovesPerOwner=1, initialFreezeSeconds=900))
-    assert moves.frozen("web", at(2)) is not None
-    moves.stayed("web", "b", at(3))
-    assert moves.frozen("web", at(3)) is None
+    assert moves.explain_freeze("web", at(2)) is not None
+    moves.cancel_departure("web", "b", at(3))
+    assert moves.explain_freeze("web", at(3)) is None
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -120,19 +120,19 @@ def test_a_pod_rests_for_no_longer_than_the_window_whatever_else_moved(later: bo
         go(moves, "web", "c", "d", 3000)
     moves.tick(at(3599))
     for rest_s, text in ((7200, "rests for 1 s more"), (3580, None)):
-        why = moves.resting("web", "b", at(10), rest_s * 1000, at(3599))
+        why = moves.explain_rest("web", "b", at(10), rest_s * 1000, at(3599))
         assert why is None if text is None else why is not None and why.endswith(text)
     moves.tick(at(3600))
-    assert moves.resting("web", "b", at(10), 7200_000, at(3600)) is None
+    assert moves.explain_rest("web", "b", at(10), 7200_000, at(3600)) is None
 
 
 def test_an_owner_of_many_replicas_may_move_each_once() -> None:
     moves = remembered(maxMovesPerOwner=2)
     for step in range(8):
-        moves.left("web", f"node-{step}", at(step), "", replicas=8)
-        assert moves.frozen("web", at(step)) is None
-    moves.left("web", "node-9", at(9), "", replicas=8)
-    assert moves.frozen("web", at(9)) is not None
+        moves.record_departure("web", f"node-{step}", at(step), "", replicas=8)
+        assert moves.explain_freeze("web", at(step)) is None
+    moves.record_departure("web", "node-9", at(9), "", replicas=8)
+    assert moves.explain_freeze("web", at(9)) is not None
 
 
 def test_what_is_over_is_forgotten() -> None:
@@ -144,19 +144,19 @@ def test_what_is_over_is_forgotten() -> None:
     assert not moves.rows
     assert not moves.cooldown.rows
     go(moves, "web", "a", "a", 400)
-    assert "time 1 in a row" in str(moves.frozen("web", at(411)))
+    assert "in a row" not in str(moves.explain_freeze("web", at(411)))
 
 
 def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
     moves = Moves(CLUSTER, moves_policy("observe", maxMovesPerOwner=1))
-    moves.left("web", "a", at(0), "", dry_run=True)
-    moves.left("web", "a", at(60), "", dry_run=True)
-    assert moves.frozen("web", at(61)) is not None
-    assert moves.forbidden_nodes("web", at(61)) == frozenset()
-    moves.arrived("web", "a", at(62))
+    moves.record_departure("web", "a", at(0), "", dry_run=True)
+    moves.record_departure("web", "a", at(60), "", dry_run=True)
+    assert moves.explain_freeze("web", at(61)) is not None
+    assert moves.find_avoided_by_owner("web", at(61)) == frozenset()
+    moves.record_arrival("web", "a", at(62))
     assert moves.rows["web"].moves[0].target is None
     moves.set_policy(moves_policy("enforce", maxMovesPerOwner=1))
-    assert moves.frozen("web", at(63)) is None
+    assert moves.explain_freeze("web", at(63)) is None
     assert not moves.rows
 
 
@@ -164,17 +164,17 @@ def test_moves_that_are_only_said_freeze_and_keep_nobody_away() -> None:
 def test_upstream_remembers_nothing_and_so_does_a_policy_that_says_so(document: str) -> None:
     moves = Moves(CLUSTER, read_policy(document))
     go(moves, "web", "a", "a", 0)
-    assert moves.forbidden_nodes("web", at(10)) == frozenset()
-    assert moves.frozen("web", at(10)) is None
+    assert moves.find_avoided_by_owner("web", at(10)) == frozenset()
+    assert moves.explain_freeze("web", at(10)) is None
     assert not moves.rows
 
 
 def test_the_owner_of_which_nothing_was_heard_longest_is_forgotten_first() -> None:
     moves = Moves(CLUSTER, moves_policy(), owners_max=3)
     for step, owner in enumerate(("a", "b", "c")):
-        moves.left(owner, f"node-{owner}", at(step), "")
-    moves.arrived("a", "x", at(10))
-    moves.left("d", "node-d", at(11), "")
+        moves.record_departure(owner, f"node-{owner}", at(step), "")
+    moves.record_arrival("a", "x", at(10))
+    moves.record_departure("d", "node-d", at(11), "")
     assert sorted(moves.rows) == ["a", "c", "d"]
     assert "node-b" not in moves.cooldown.rows
 
@@ -189,7 +189,7 @@ def test_an_owner_that_always_loops_is_stopped_within_two_cycles(
     for number in range(rounds):
         now = number * pause_s
         moves.tick(at(now))
-        if moves.frozen("web", at(now)) is None:
+        if moves.explain_freeze("web", at(now)) is None:
             step = len(made)
             go(moves, "web", f"node-{step % length}", f"node-{(step + 1) % length}", now)
             made.append(now)
@@ -218,12 +218,12 @@ def test_moves_that_do_not_loop_and_stay_below_the_limits_freeze_nobody(
         recent = [each for each in left[owner] if each > now - 3600]
         if len(recent) < 4:
             left[owner] = [*recent, now]
-            moves.left(str(owner), where[owner], at(now), "hot")
+            moves.record_departure(str(owner), where[owner], at(now), "hot")
             fresh += 1
             where[owner] = f"node-{fresh}"
             if arrives:
-                moves.arrived(str(owner), where[owner], at(now))
-        assert all(moves.frozen(str(each), at(now)) is None for each in range(5))
+                moves.record_arrival(str(owner), where[owner], at(now))
+        assert all(moves.explain_freeze(str(each), at(now)) is None for each in range(5))
 
 
 @given(
@@ -239,9 +239,9 @@ def test_nothing_grows_beyond_its_bound(events: list[tuple[int, int, int, bool]]
         now += pause
         moves.tick(at(now))
         if arrives:
-            moves.arrived(str(owner), f"node-{node}", at(now))
+            moves.record_arrival(str(owner), f"node-{node}", at(now))
         else:
-            moves.left(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
+            moves.record_departure(str(owner), f"node-{node}", at(now), "hot", replicas=1000)
         assert len(moves.rows) <= 8
         assert all(len(row.moves) <= HISTORY_MAX for row in moves.rows.values())
         sources = {m.source for row in moves.rows.values() for m in row.moves}

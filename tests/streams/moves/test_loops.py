@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.moves import RecentMove
-from streams.moves.loops import loop_of
+from streams.moves.loops import find_loop
 from tests.streams.cluster.builders import chain
 
 
@@ -29,12 +29,12 @@ from tests.streams.cluster.builders import chain
 def test_a_loop_is_a_chain_of_moves_that_ends_where_it_began(
     moves: list[RecentMove], path: list[str] | None
 ) -> None:
-    assert loop_of(moves, moves[-1]) == path
+    assert find_loop(moves, moves[-1]) == path
 
 
 def test_a_move_that_has_not_arrived_closes_nothing() -> None:
     moves = [*chain(("a", "b", 1, 2)), RecentMove(source="b", left_at_ms=3)]
-    assert loop_of(moves, moves[-1]) is None
+    assert find_loop(moves, moves[-1]) is None
 
 
 @given(st.data())
@@ -44,6 +44,6 @@ def test_a_chain_that_returns_to_any_of_its_nodes_is_a_loop(data: st.DataObject)
     nodes = [*(f"node-{i}" for i in range(length)), f"node-{back}"]
     steps = [(a, b, 2 * i, 2 * i + 1) for i, (a, b) in enumerate(pairwise(nodes))]
     moves = chain(*steps)
-    path = loop_of(moves, moves[-1])
+    path = find_loop(moves, moves[-1])
     assert path is not None
     assert path == [*nodes[back:-1], nodes[back]]

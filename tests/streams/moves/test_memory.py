@@ -54,17 +54,17 @@ def happen(kept: Kept, now_ms: int, event: tuple[Any, ...]) -> tuple[int, list[A
             now_ms += seconds * 1000
             return now_ms, list(memory.tick(now_ms, AS_OF))
         case ("left", owner, node, dry_run, replicas):
-            moves.left(owner, node, now_ms, "hot", dry_run=dry_run, replicas=replicas)
+            moves.record_departure(owner, node, now_ms, "hot", dry_run=dry_run, replicas=replicas)
         case ("stayed", owner, node):
-            moves.stayed(owner, node, now_ms)
+            moves.cancel_departure(owner, node, now_ms)
         case ("arrived", owner, node, uid):
-            memory.arrived(owned_pod(uid, owner), node, now_ms)
+            memory.record_arrival(owned_pod(uid, owner), node, now_ms)
         case ("metric", node):
-            moves.metric(node, now_ms)
+            moves.record_metric(node, now_ms)
         case ("round", hot):
-            moves.observe(hot, now_ms)
+            moves.record_hot_nodes(hot, now_ms)
         case ("node gone", node):
-            moves.node_gone(node)
+            moves.remove_node(node)
         case ("evicted", owner, node, uid, hot, number):
             seconds = (now_ms - START_MS) / 1000
             followed.follow(eviction(uid, owner, node, seconds, number=f"{number:02}", hot=hot))
@@ -81,9 +81,9 @@ def answers(kept: Kept, now_ms: int) -> list[Any]:
     memory = kept.memory
     said: list[Any] = []
     for owner in ("web", "job", "shop/bare"):
-        said.append(memory.followed.replacements_of(owner))
-        said.append(memory.moves.frozen(owner, now_ms))
-        said.append(memory.moves.forbidden_nodes(owner, now_ms))
+        said.append(memory.followed.list_replacements(owner))
+        said.append(memory.moves.explain_freeze(owner, now_ms))
+        said.append(memory.moves.find_avoided_by_owner(owner, now_ms))
     return said
 
 
@@ -103,12 +103,12 @@ def test_after_a_long_silence_nothing_is_left(events: list[tuple[Any, ...]], fir
 def test_a_row_is_written_only_when_it_has_changed() -> None:
     kept = Kept(moves_policy())
     moves = kept.memory.moves
-    moves.left("web", "a", at(0), "hot")
+    moves.record_departure("web", "a", at(0), "hot")
     keys = [row_key(0, CLUSTER, "cooling_nodes", "a"), row_key(0, CLUSTER, "recent_moves", "web")]
     assert [row.key for row in kept.write()] == keys
-    moves.observe({"b"}, at(60))
-    moves.metric("b", at(60))
-    kept.memory.arrived(owned_pod("x", "another"), "a", at(60))
+    moves.record_hot_nodes({"b"}, at(60))
+    moves.record_metric("b", at(60))
+    kept.memory.record_arrival(owned_pod("x", "another"), "a", at(60))
     kept.memory.tick(at(61), AS_OF)
     assert kept.write() == []
     assert list(kept.rows) == keys
@@ -118,12 +118,12 @@ def test_a_row_is_written_only_when_it_has_changed() -> None:
 def test_a_policy_with_shorter_waits_shortens_those_under_way_and_a_longer_one_none() -> None:
     kept = Kept(moves_policy(initialFreezeSeconds=7_200))
     memory = kept.memory
-    memory.moves.left("web", "a", at(0), "hot")
-    memory.moves.arrived("web", "a", at(1))
+    memory.moves.record_departure("web", "a", at(0), "hot")
+    memory.moves.record_arrival("web", "a", at(1))
     kept.write()
     memory.set_policy(moves_policy(initialFreezeSeconds=14_400), at(100))
     assert kept.write() == []
     memory.set_policy(moves_policy(initialFreezeSeconds=60), at(200))
     assert [kind_of_key(row.key) for row in kept.write()] == ["recent_moves"]
-    assert memory.moves.frozen("web", at(259)) is not None
-    assert memory.moves.frozen("web", at(260)) is None
+    assert memory.moves.explain_freeze("web", at(259)) is not None
+    assert memory.moves.explain_freeze("web", at(260)) is None

@@ -37,7 +37,7 @@ def test_an_interned_column_answers_like_a_list_of_its_values(
         assert [column.value(row) for row in range(len(plain))] == plain
         assert len(column) == len(set(plain))
         assert all((value in column) == (value in plain) for value in ("", "a", "b", "c"))
-        assert column.holding(some).tolist() == [value in some for value in plain]
+        assert column.rows_with(some).tolist() == [value in some for value in plain]
         where = column.where(lambda value: value in some)
         assert (where is None) == set(plain).issubset(some)
         if where is not None:

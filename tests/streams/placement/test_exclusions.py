@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.messages.moves import MoveOutcome
 from schemas.messages.pods import Pod
 from schemas.topics.codec import decode
-from streams.placement.exclusions import Excluded
+from streams.placement.exclusions import ExcludedNodes
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import (
     at,
@@ -36,7 +36,7 @@ def owned(uid: str, owner: str = "web", of: Callable[..., Pod] = pod) -> Pod:
 
 def left(run: Run, name: str, owner: str = "web", seconds: float = 0) -> None:
     """A pod of the owner was commanded to leave a hot node."""
-    run.state.memory.moves.left(owner, name, at(seconds), "cpu 90 % over 70 %")
+    run.state.memory.moves.record_departure(owner, name, at(seconds), "cpu 90 % over 70 %")
 
 
 def cooled(run: Run, name: str, seconds: float) -> None:
@@ -155,7 +155,7 @@ def test_a_pod_that_somebody_else_puts_back_freezes_its_owner() -> None:
     run = three_nodes()
     left(run, "node-1")
     run.say(lifecycle("bound", owned("a"), "node-1"))
-    why = run.state.memory.moves.frozen("web", at(1))
+    why = run.state.memory.moves.explain_freeze("web", at(1))
     assert why is not None
     assert "node-1 → node-1" in why
 
@@ -187,7 +187,7 @@ def test_the_best_node_outside_is_that_of_a_ranking_without_the_others(
         *(metric(name, cpu=cpu) for name, cpu in zip(names, used, strict=True)),
     )
     ranking = run.state.placement.placer.rank(kind_of(pod("a")))
-    excluded = Excluded(rows)
+    excluded = ExcludedNodes(rows)
     totals = ranking.totals.tolist()
     order = sorted(
         (row for row in range(len(used)) if ranking.passes(row) and row not in rows),

@@ -2,7 +2,7 @@ import pytest
 
 from schemas.messages.metrics import AggregatedUsage
 from schemas.messages.nodes import Taint
-from streams.cluster.statistics import figures_of
+from streams.cluster.statistics import compute_figures
 from streams.placement.explain import REASONS_MAX
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import (
@@ -71,9 +71,9 @@ def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() 
     made = only(run.say(request()))
     assert made.judged_by_estimates == {"p95 over 15m": 1}
     assert made.message == "p95 over 15m is not recorded on 1 node, judged by estimates"
-    assert figures_of(run.state).nodes_by_estimates == 1
+    assert compute_figures(run.state).nodes_by_estimates == 1
     run.restart()
-    assert figures_of(run.state).nodes_by_estimates == 1
+    assert compute_figures(run.state).nodes_by_estimates == 1
     huge = pod("huge", cpu="9999")
     assert only(run.say(request(huge))).message.endswith(
         " (p95 over 15m is not recorded on 1 node, judged by estimates)"
@@ -84,7 +84,7 @@ def test_a_statistic_that_is_not_recorded_is_told_in_the_decision_and_counted() 
     made = only(run.say(request(pod("d"))))
     assert (made.judged_by_estimates, made.message) == (None, "")
     run.say(metric("a", aggregated=(short,)), tick(600))
-    assert figures_of(run.state).nodes_by_estimates == 0
+    assert compute_figures(run.state).nodes_by_estimates == 0
 
 
 def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_by_it() -> None:
@@ -92,7 +92,7 @@ def test_a_statistic_that_an_expired_metric_lacks_is_told_where_the_filter_goes_
         run = Run()
         said = f"{_BY_P95}  filterExpiredNodeMetrics: {str(filtered).lower()}\n"
         run.say(tick(), policy_record(said), node("a"), metric("a"), tick(600))
-        assert figures_of(run.state).nodes_by_estimates == (not filtered)
+        assert compute_figures(run.state).nodes_by_estimates == (not filtered)
         assert only(run.say(request(pod("huge", cpu="9999")))).judged_by_estimates == told
         run.restart()
         assert only(run.say(request(pod("other", cpu="9998")))).judged_by_estimates == told

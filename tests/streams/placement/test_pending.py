@@ -4,14 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.inventory.node_index import Change
-from streams.placement.pending import PendingRequests, Waiting
+from streams.placement.pending import PendingRequests, WaitingRequest
 from streams.pods.kind import kind_of
 from tests.streams.cluster.builders import pod, request
 
 
-def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any) -> Waiting:
+def waiting(
+    pending: PendingRequests, uid: str, *, add: bool = True, **fields: Any
+) -> WaitingRequest:
     of = pod(uid, **fields)
-    one = pending.arrive(request(of), kind_of(of), applied=0)
+    one = pending.create_waiting(request(of), kind_of(of), applied=0)
     one.attempt = 1
     if add:
         pending.add(one, now_ms=0)
@@ -20,19 +22,19 @@ def waiting(pending: PendingRequests, uid: str, *, add: bool = True, **fields: A
 
 def test_a_group_is_due_when_its_back_off_is_over_or_a_change_may_help_it() -> None:
     pending = PendingRequests()
-    group = pending.group(waiting(pending, "a").kind)
+    group = pending.find_group(waiting(pending, "a").kind)
     assert group is not None
-    assert pending.due(0)
+    assert pending.list_due(0)
     group.failures, group.retry_at_ms, group.version = 1, 1000, 7
     group.opened_by = Change.STATE | Change.PODS
-    assert not pending.due(999)
-    assert pending.due(1000)
+    assert not pending.list_due(999)
+    assert pending.list_due(1000)
     pending.wake(Change.METRIC, 8)
-    assert not pending.due(999)
+    assert not pending.list_due(999)
     pending.wake(Change.PODS, 8)
-    assert pending.due(999)
+    assert pending.list_due(999)
     group.version = 8
-    assert not pending.due(999)
+    assert not pending.list_due(999)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from((None, -1, 0, 5)), st.sampled_from(("1", "2"))), max_size=30), st.data())  # fmt: skip
@@ -45,23 +47,23 @@ def test_the_first_of_a_group_is_the_first_in_priority_and_arrival(
             pending.remove(uid)
         else:
             waiting(pending, uid, priority=priority, cpu=cpu)
-        for group in {each.kind.key: pending.group(each.kind) for each in pending}.values():
+        for group in {each.kind.key: pending.find_group(each.kind) for each in pending}.values():
             assert group is not None
             live = [each for each in pending if each.kind.key == group.kind.key]
             expected = min(live, key=lambda each: each.rank)
-            assert pending.next_of(group) is expected
-            assert pending.first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
+            assert pending.find_first(group) is expected
+            assert pending.list_first(group, 2) == sorted(live, key=lambda each: each.rank)[:2]
 
 
 def test_a_request_that_became_another_kind_is_not_in_its_old_group() -> None:
     pending = PendingRequests()
-    old = pending.group(waiting(pending, "a", priority=9).kind)
+    old = pending.find_group(waiting(pending, "a", priority=9).kind)
     waiting(pending, "b")
-    new = pending.group(waiting(pending, "a", priority=9, cpu="2").kind)
+    new = pending.find_group(waiting(pending, "a", priority=9, cpu="2").kind)
     assert old is not None
     assert new is not None
     for group, uid in ((old, "b"), (new, "a")):
-        first = pending.next_of(group)
+        first = pending.find_first(group)
         assert first is not None
         assert first.request.pod.uid == uid
 
@@ -71,14 +73,14 @@ def test_the_order_survives_the_clearing_of_entries_that_came_again() -> None:
     uids = [f"p{number}" for number in range(50)]
     for number, uid in enumerate(uids):
         waiting(pending, uid, priority=number)
-    group = pending.group(next(iter(pending)).kind)
+    group = pending.find_group(next(iter(pending)).kind)
     assert group is not None
     before = 0
     while len(group.heap) > before:
         before = len(group.heap)
         waiting(pending, uids[0], priority=0)
     order = []
-    while (first := pending.next_of(group)) is not None:
+    while (first := pending.find_first(group)) is not None:
         order.append(first.request.pod.uid)
         pending.remove(first.request.pod.uid)
     assert order == uids[::-1]
@@ -90,10 +92,10 @@ def test_a_request_that_comes_again_and_again_takes_no_more_memory() -> None:
     waiting(pending, "b")
     for _ in range(1000):
         waiting(pending, "b")
-    group = pending.group(kind)
+    group = pending.find_group(kind)
     assert group is not None
     assert len(group.heap) < 100
-    first = pending.next_of(group)
+    first = pending.find_first(group)
     assert first is not None
     assert first.request.pod.uid == "a"
 
@@ -105,9 +107,9 @@ def test_a_request_with_a_back_off_of_its_own_joins_its_group_afterwards() -> No
     pending.add(one, now_ms=0)
     assert pending.get("a") is one
     pending.release_delayed(999)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None
     pending.release_delayed(1000)
-    assert pending.group(one.kind) is not None
+    assert pending.find_group(one.kind) is not None
 
 
 def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
@@ -117,7 +119,7 @@ def test_what_left_meanwhile_does_not_come_back_with_its_back_off() -> None:
         one.not_before_ms = not_before_ms
         pending.add(one, now_ms=0)
     pending.release_delayed(1000)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None
     pending.remove("a")
     pending.release_delayed(5000)
-    assert pending.group(one.kind) is None
+    assert pending.find_group(one.kind) is None

@@ -20,10 +20,10 @@ class World:
         held = Held(of, pod_demand(of), 0, decision_id=decision, expires_at_ms=until_ms)
         self.inventory.release(uid)
         self.inventory.hold("node-1", held, first_seen=True)
-        self.reservations.expect_end(held)
+        self.reservations.add(held)
 
     def over(self, now_ms: int) -> list[Any]:
-        return [held.pod.uid for _, held in self.reservations.over(now_ms)]
+        return [held.pod.uid for _, held in self.reservations.pop_expired(now_ms)]
 
 
 def test_reservations_end_in_the_order_of_their_time_and_once() -> None:

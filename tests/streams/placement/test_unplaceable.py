@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from streams.placement.unplaceable import unplaceable
+from streams.placement.unplaceable import find_obstacle
 from tests.streams.cluster.builders import at, pod
 
 
@@ -12,7 +12,7 @@ from tests.streams.cluster.builders import at, pod
         ({}, None),
         ({"phase": "Unknown"}, None),
         ({"phase": "Running"}, None),
-        ({"node": "node-2"}, "the pod is bound to node-2 already"),
+        ({"node": "node-2"}, "the pod is already bound to node-2"),
         ({"phase": "Succeeded"}, "the pod has finished"),
         ({"phase": "Failed"}, "the pod has finished"),
         ({"deleting_at_ms": at(0)}, "the pod is being deleted"),
@@ -25,4 +25,4 @@ from tests.streams.cluster.builders import at, pod
 def test_a_pod_for_which_no_node_would_do_is_told_so(
     fields: dict[str, Any], why: str | None
 ) -> None:
-    assert unplaceable(pod(**fields)) == why
+    assert find_obstacle(pod(**fields)) == why

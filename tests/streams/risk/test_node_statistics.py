@@ -203,7 +203,7 @@ def test_a_resource_that_a_metric_lacks_stays_as_it_was_known() -> None:
     after = statistics.figures()
     assert after[0][0] >= before[0][0]
     # A pod that nobody measured counts by its request.
-    assert statistics.figures_of(young)[0][0] == 500
+    assert statistics.compute_figures(young)[0][0] == 500
 
 
 def test_a_node_whose_pods_are_not_measured_is_measured_whole() -> None:

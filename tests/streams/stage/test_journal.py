@@ -195,7 +195,7 @@ def test_foreign_records_are_passed_over_wherever_they_stand(
     if before:
         mixed.insert(0, foreign[0])
     reader = journal.JournalReader(JournalPlace(), partition=0)
-    tail = journal.go_on(reader, enumerate(mixed))
+    tail = journal.follow_with(reader, enumerate(mixed))
     assert tail.outputs == [output for result in results for output in result.outputs]
     assert tail.place.sequence == len(results) - 1
     assert len(reader.take_foreign()) == len(foreign) + before
@@ -277,7 +277,7 @@ def test_a_tail_read_in_pieces_comes_to_the_same(
     outputs: list[OutputRecord] = []
     edges = [0, *sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
     for first, end in pairwise(edges):
-        piece = journal.go_on(reader, entries[first:end])
+        piece = journal.follow_with(reader, entries[first:end])
         rows.update(piece.rows)
         outputs += piece.outputs
     assert rows == whole.rows

@@ -64,7 +64,7 @@ def test_nodes_whose_reason_is_not_named_are_counted_too() -> None:
             {"outcome": "refused", "message": "volumes are not supported"},
             "volumes are not supported",
         ),
-        ({"nodes": 0, "message": "there are no nodes"}, "there are no nodes"),
+        ({"nodes": 0, "message": "the cluster has no nodes"}, "the cluster has no nodes"),
         ({"nodes": 0}, "no nodes available to schedule pods"),
         (
             {"outcome": "expired", "message": "its time ran out"},

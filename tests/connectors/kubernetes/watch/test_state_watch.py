@@ -14,7 +14,7 @@ from connectors.kubernetes.watch import state_watch
 from connectors.kubernetes.watch.kinds import PODS
 from connectors.kubernetes.watch.state_watch import KubernetesWatch
 from connectors.ports.state_watch import WatchBroken
-from streams.placement.unplaceable import unplaceable
+from streams.placement.unplaceable import find_obstacle
 from tests.connectors.kubernetes.watch.documents import changed, node, pod
 from tests.connectors.kubernetes.watch.fold import Fold, Reader, expected
 from tests.connectors.kubernetes.watch.played_api import PlayedApi, Served
@@ -248,11 +248,11 @@ async def test_a_waiting_pod_beyond_a_record_asks_so_that_it_is_refused_where_it
     many = [{"key": f"k{number}", "operator": "Exists"} for number in range(300)]
     api.put(PODS, pod("a", ("spec/tolerations", many)))
     await reader.until(lambda: "uid-a" in reader.fold.waiting)
-    assert unplaceable(reader.fold.waiting["uid-a"].pod) == (
+    assert find_obstacle(reader.fold.waiting["uid-a"].pod) == (
         "the pod requires more than its record can hold, which loadstream does not evaluate"
     )
     api.put(PODS, pod("a"))
-    await reader.until(lambda: unplaceable(reader.fold.waiting["uid-a"].pod) is None)
+    await reader.until(lambda: find_obstacle(reader.fold.waiting["uid-a"].pod) is None)
 
 
 # --- faults -------------------------------------------------------------------------------------

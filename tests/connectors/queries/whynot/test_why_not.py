@@ -141,9 +141,7 @@ def story() -> list[RebalanceRound]:
     rounds += [
         a_round(
             n,
-            hot_node(
-                n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; at most 3 may be")
-            ),
+            hot_node(n, stopped(WEB, f"{n} migrations of {REPLICAS} are under way; 3 may be")),
         )
         for n in (3, 4, 5)
     ]
@@ -167,7 +165,7 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
         "of them; to leave: 6 pods; begun: 1 migration.",
-        "Stopped nodes, 2 times in these rounds: over for 2 of 3 rounds in a row.",
+        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds in a row.",
         "Stopped pods, 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
         "under way; at most 3 may be.",
         f"Stopped pods, 2 times in these rounds: {BUDGET}.",
@@ -215,7 +213,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
         in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
-    assert "What stopped it: over for 2 of 3 rounds in a row." in said
+    assert "What stopped it: hot for 2 of 3 rounds in a row." in said
 
 
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(

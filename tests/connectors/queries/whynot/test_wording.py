@@ -4,7 +4,7 @@ import pytest
 
 from connectors.queries.whynot.wording import readings_text, thresholds_text
 from schemas.messages.rounds import RebalanceRound
-from streams.cluster.rounds import round_record
+from streams.cluster.rounds import build_round
 from streams.stage.cause import Cause, as_of
 from tests.streams.cluster.builders import CLUSTER
 from tests.streams.outputs import read_message
@@ -23,7 +23,7 @@ def recorded(world: World) -> RebalanceRound:
     """The record of a round."""
     world.round()
     cause = Cause(CLUSTER, "clock", 0, 0, world.now_ms, as_of(0, {}))
-    made = read_message(round_record(cause, world.outcome, {}, dry_run=True))
+    made = read_message(build_round(cause, world.outcome, {}, dry_run=True))
     assert isinstance(made, RebalanceRound)
     return made
 
@@ -48,5 +48,5 @@ def test_by_deviation_from_the_mean_of_nothing_there_is_no_limit(compat: str) ->
     (pool,) = recorded(world).pools
     said = thresholds_text(pool.thresholds)
     assert said.startswith(
-        "no thresholds (from the mean of the pool's nodes, of which none is measured: cpu -10 +15"
+        "no thresholds (distances from the mean, but no node of the pool is measured: cpu -10 +15"
     )

@@ -51,7 +51,7 @@ def test_it_finds_what_asking_each_selector_finds(
             model[name] = selector
         for each in labels:
             expected = sorted(name for name, one in model.items() if one.matches(each))
-            assert list(index.covering(each)) == expected
+            assert list(index.find_covering(each)) == expected
 
 
 def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_many_namespaces_keep_no_more_answers_than_one(monkeypatch: pytest.Monke
         for place in range(40):
             labels = {"tier": "web", "pod": f"{place}"}
             pod = Pod(namespace=f"shop-{number}", name="p", uid="p", labels=labels)
-            assert budgets.covering(pod) == ("web",)
+            assert budgets.find_covering_names(pod) == ("web",)
     kept = {id(index._answers): len(index._answers) for index in budgets._selectors.values()}
     assert sum(kept.values()) <= 100
 
@@ -90,10 +90,10 @@ def test_ten_thousand_budgets_are_not_asked_about_a_pod_that_they_do_not_name() 
         for labels in [{"tier": "web", "app": f"app-{number % 100}"}]
     ]
     for pod in pods:
-        assert budgets.covering(pod) == (f"b-{pod.labels['app'].removeprefix('app-')}",)
+        assert budgets.find_covering_names(pod) == (f"b-{pod.labels['app'].removeprefix('app-')}",)
     # One of them stands where its first label is, the others where their own value is; pods of equal
     # labels are one question.
-    assert index.asked <= 2 * 100
+    assert index.comparisons <= 2 * 100
 
 
 def test_budgets_of_one_selector_are_one_question() -> None:
@@ -105,11 +105,11 @@ def test_budgets_of_one_selector_are_one_question() -> None:
         )
         budgets.apply(named, 1)
     pod = Pod(namespace="shop", name="p", uid="p", phase="Running")
-    assert str(budgets.exhausted(pod)).startswith(
-        "1000 disruption budgets cover the pod (b-000, b-001, b-002)"
+    assert str(budgets.explain_exhausted(pod)).startswith(
+        "1000 disruption budgets select the pod (b-000, b-001, b-002)"
     )
     (index,) = budgets._selectors.values()
-    assert index.asked == 1
+    assert index.comparisons == 1
 
 
 def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
@@ -125,8 +125,8 @@ def test_a_selector_beyond_the_limits_is_refused_with_the_limit() -> None:
     assert applied("again", expression("k0", "DoesNotExist")) is None
     assert applied("found", expression("app", "Exists")) is None
     assert applied("one-more", expression("other", "DoesNotExist")) == (
-        "budget shop/one-more is not taken in: its selector requires no label, and 256 selectors of its "
-        "namespace require none already; no more are allowed"
+        "budget shop/one-more is refused: its selector requires no label, and 256 selectors of its "
+        "namespace already require none, which is the limit"
     )
     parts = [expression("app", "In", *(f"v{n}" for n in range(1_000))) for _ in range(3)]
     assert str(applied("large", *parts)).endswith(

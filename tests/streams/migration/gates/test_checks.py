@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.messages.pods import VolumeClaim
-from streams.migration.gates.concurrency_limits import share_of
+from streams.migration.gates.concurrency_limits import resolve_limit
 from streams.migration.gates.protections import Protections
 from streams.rebalance.candidates import Gate
 from tests.streams.cluster.builders import (
@@ -28,7 +28,9 @@ from tests.streams.migration.harness import Moving, cluster
 
 def verdict(document: str = "", **fields: Any) -> str | None:
     """The static verdict on a replica on a node."""
-    return Protections(policy(document)).judge(replica("a", **{"node": "node-1", **fields}))
+    return Protections(policy(document)).explain_unheld(
+        replica("a", **{"node": "node-1", **fields})
+    )
 
 
 DAEMON = controlled_by("agent", kind="DaemonSet")
@@ -48,14 +50,14 @@ INSIST = {EVICT: ""}
         ({"annotations": {"kubernetes.io/config.mirror": "x"}}, "the pod is a mirror pod"),
         ({"annotations": {"kubernetes.io/config.source": "file"}}, "the pod is static (from file)"),
         ({"owners": DAEMON}, "the pod is owned by a DaemonSet"),
-        ({"annotations": NEVER}, "its eviction cost is 2147483647, which means never"),
+        ({"annotations": NEVER}, "the pod's eviction cost is 2147483647, which means never"),
         ({"owners": ()}, "the pod has no owner; neither evictFailedBarePods nor evictAllBarePods is set"),
         ({"local_storage": True},
          "the pod has local storage (emptyDir or hostPath); evictLocalStoragePods is false"),
         ({"volume_claims": CLAIM}, None),
         ({"resource_claims": True}, None),
         ({"priority": 2_000_000_000},
-         "its priority 2000000000 is system critical; evictSystemCriticalPods is false"),
+         "the pod's priority 2000000000 is system critical; evictSystemCriticalPods is false"),
     ],
 )  # fmt: skip
 def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) -> None:
@@ -83,14 +85,14 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
         ("evictor: {podProtections: {extraEnabled: [PodsWithResourceClaims]}}",
          {"resource_claims": True}, "the pod has resource claims; PodsWithResourceClaims protects it"),
         ("migration: {priorityThreshold: {value: 100}}", {"priority": 100},
-         "its priority 100 is not below migration.priorityThreshold 100"),
+         "the pod's priority 100 is not below migration.priorityThreshold 100"),
         ("migration: {priorityThreshold: {value: 100}}", {"priority": 99}, None),
         ("migration: {priorityThreshold: {value: 100}, evictSystemCriticalPods: true}",
          {"priority": 2_000_000_000}, None),
         ("migration: {priorityThreshold: {value: 100}, skipEvictionGates: [PriorityThreshold]}",
          {"priority": 100}, None),
         ("migration: {priorityThreshold: {name: high}}", {},
-         "migration.priorityThreshold names class high, whose value is not known here; give value "
+         "migration.priorityThreshold names class high, whose value is unknown; set value "
          "instead, or send the cluster's priority classes"),
         ("{compat: koordinator, migration: {priorityThreshold: {name: high}}}", {}, None),
         ("evictor: {priorityThreshold: {name: system-cluster-critical}}", {"priority": 9_999}, None),
@@ -98,13 +100,13 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          "namespace default is not among migration.namespaces"),
         ("migration: {namespaces: {include: [shop]}, skipEvictionGates: [Namespaces]}", {}, None),
         ("migration: {labelSelector: {matchLabels: {app: db}}}", {},
-         "its labels do not match migration.labelSelector"),
+         "the pod's labels do not match migration.labelSelector"),
         ("evictor: {labelSelector: {matchLabels: {app: db}}}", {},
-         "its labels do not match evictor.labelSelector"),
+         "the pod's labels do not match evictor.labelSelector"),
         ("evictor: {namespaceLabelSelector: {}}", {}, None),
         ("evictor: {namespaceLabelSelector: {matchLabels: {team: shop}}}", {},
-         "evictor.namespaceLabelSelector needs labels of namespaces, and those of default are not "
-         "known; send the cluster's namespaces"),
+         "evictor.namespaceLabelSelector needs the labels of namespace default, which are "
+         "unknown; send the cluster's namespaces"),
         ("evictor: {noEvictionPolicy: Preferred}", {"annotations": {PREFER_NO_EVICTION: "true"}}, None),
         ("compat: koordinator", {"annotations": {PREFER_NO_EVICTION: "true"}}, None),
         ("compat: koordinator", {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, None),
@@ -113,7 +115,7 @@ def test_a_pod_is_protected_by_default(fields: dict[str, Any], why: str | None) 
          {"annotations": {"karpenter.sh/do-not-disrupt": "true", EVICT: "false"}}, None),
         ("{compat: koordinator, evictor: {noEvictionPolicy: Mandatory}}",
          {"annotations": {PREFER_NO_EVICTION: ""}},
-         "it is annotated descheduler.alpha.kubernetes.io/prefer-no-eviction and noEvictionPolicy is "
+         "the pod has annotation descheduler.alpha.kubernetes.io/prefer-no-eviction; noEvictionPolicy is "
          "Mandatory"),
     ],
 )  # fmt: skip
@@ -128,7 +130,7 @@ def test_the_evict_annotation_lifts_all_but_what_cannot_leave() -> None:
         assert verdict(annotations=INSIST, **fields) is None
     assert verdict(annotations=INSIST | NEVER) is None
     assert verdict(annotations=INSIST, deleting_at_ms=at(0)) == "the pod is terminating"
-    assert Protections(policy("")).insists(replica("a", annotations=INSIST))
+    assert Protections(policy("")).has_evict_annotation(replica("a", annotations=INSIST))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_an_annotation_that_asks_to_leave_a_pod_where_it_is_protects_it(
     for value, protects in values.items():
         why = verdict(annotations={name: value})
         assert (why is not None) == protects
-        assert why is None or f"it is annotated {name}" in why
+        assert why is None or f"the pod has annotation {name}" in why
 
 
 def test_an_evict_annotation_that_says_false_lifts_no_protection() -> None:
@@ -159,14 +161,13 @@ def test_a_pod_stays_whose_eviction_would_make_its_job_fail() -> None:
     moving = cluster(policy_text(), *pods)
     moving.say(workload("import", 3, evictions_allowed=0))
     assert moving.propose("a") == (
-        "an eviction counts as a failure of Job default/import; it may have none (backoffLimit, "
+        "an eviction counts as a failure of Job default/import, which allows none (backoffLimit, "
         "restartPolicy, podFailurePolicy)"
     )
     moving.say(workload("import", 3, evictions_allowed=1))
     assert moving.propose("a") is None
     assert moving.propose("b") == (
-        "an eviction counts as a failure of Job default/import; it may have 1, and 1 pods are on the "
-        "move"
+        "an eviction counts as a failure of Job default/import, which allows 1; 1 pods are migrating"
     )
     moving.say(policy_record(policy_text("compat: koordinator")))
     assert moving.propose("b") is None
@@ -197,9 +198,9 @@ def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
     moving = cluster(policy_text(), (replica("a"), "node-1"))
     found = moving.state.inventory.held("a")
     assert found is not None
-    assert moving.state.migrations.forbidden(found[1]) is None
+    assert moving.state.migrations.explain_protection(found[1]) is None
     moving.say(policy_record("migration: {namespaces: {exclude: [default]}}"))
-    assert "namespace default" in str(moving.state.migrations.forbidden(found[1]))
+    assert "namespace default" in str(moving.state.migrations.explain_protection(found[1]))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_a_verdict_is_kept_until_the_pod_or_the_policy_changes() -> None:
 def test_a_share_of_a_workload_is_a_number_or_percentage_with_a_default(
     value: int | str | None, replicas: int, count: int
 ) -> None:
-    assert share_of(value, replicas) == count
+    assert resolve_limit(value, replicas) == count
 
 
 def three(document: str, *, owner: str = "web") -> Moving:
@@ -226,7 +227,7 @@ def test_a_pod_moves_once() -> None:
     moving = three(policy_text())
     assert moving.propose("a") is None
     row = moving.row("a")
-    assert moving.propose("a") == f"migration {row.migration_id} of it is under way (Pending)"
+    assert moving.propose("a") == f"migration {row.migration_id} of the pod is under way (Pending)"
 
 
 def test_the_limit_per_node_ends_the_node() -> None:
@@ -266,13 +267,13 @@ def test_the_limit_per_workload_is_a_share_of_its_replicas() -> None:
     assert [moving.propose(uid) for uid in "ab"] == [None, None]
     assert moving.propose("c") == (
         "2 migrations of ReplicaSet default/web with 4 replicas (inferred from the pods seen) are "
-        "under way; at most 2 may be"
+        "under way; 2 may be"
     )
     moving = three(policy_text(maxMigratingPerWorkload="50%", **gates))
     moving.say(workload(replicas=2))
     moving.propose("a")
     assert moving.propose("b") == (
-        "1 migrations of ReplicaSet default/web with 2 replicas are under way; at most 1 may be"
+        "1 migrations of ReplicaSet default/web with 2 replicas are under way; 1 may be"
     )
 
 
@@ -287,7 +288,7 @@ def test_unavailable_pods_count_those_not_ready_moving_and_missing() -> None:
     moving.say(workload(replicas=3))
     assert moving.propose("a") is None
     assert moving.propose("b") == (
-        "2 pods of ReplicaSet default/web with 3 replicas are unavailable; at most 2 may be"
+        "2 pods of ReplicaSet default/web with 3 replicas are unavailable; 2 may be"
     )
     moving = three(policy_text(**args))
     moving.say(workload(replicas=6))
@@ -300,7 +301,7 @@ def test_a_workload_that_would_move_whole_is_left_alone() -> None:
     moving = cluster(policy_text(skipCheckExpectedReplicas=False), (replica("a"), "node-1"))
     assert moving.propose("a") == (
         "ReplicaSet default/web with 1 replica (inferred from the pods seen) is too small: 1 may "
-        "migrate and 1 be unavailable at once, which is all of it; skipCheckExpectedReplicas is false"
+        "migrate and 1 be unavailable at once, which is all of them; skipCheckExpectedReplicas is false"
     )
     moving.say(workload(replicas=5))
     assert moving.propose("a") is None
@@ -319,7 +320,7 @@ def test_a_workload_that_may_move_whole_by_one_limit_alone_is_said_to_by_that_on
     limits: dict[str, Any] = {limit: 2, "skipCheckExpectedReplicas": False}
     policy = policy_text(**limits)
     moving = cluster(policy, (replica("a"), "node-1"), (replica("b"), "node-1"))
-    assert f"is too small: {what} at once, which is all of it" in str(moving.propose("a"))
+    assert f"is too small: {what} at once, which is all of them" in str(moving.propose("a"))
 
 
 @pytest.mark.parametrize(
@@ -347,13 +348,12 @@ def test_a_workload_has_no_more_evictions_than_its_limiter_allows() -> None:
     assert [moving.propose(uid) for uid in "ab"] == [None, None]
     name = "ReplicaSet default/web with 4 replicas (inferred from the pods seen)"
     assert moving.propose("c") == (
-        f"{name} has used up its evictions (objectLimiters.workload: 2 left, 2 migrations before "
-        "this one)"
+        f"{name} has reached objectLimiters.workload: 2 left, 2 migrations come first"
     )
     moving.later()
     assert len(moving.commands) == 2
     assert moving.propose("c") == (
-        f"{name} has used up its evictions (objectLimiters.workload: 2 at once; the next one in 10s)"
+        f"{name} has reached objectLimiters.workload: 2 at once; the next eviction is possible in 10s"
     )
     moving.later(9.999)
     assert moving.propose("c") is not None
@@ -386,8 +386,7 @@ def test_what_waits_of_a_namespace_counts_in_its_limiter_whichever_owner_it_is_o
         moving.propose("of-three")
         == moving.propose("bare")
         == (
-            "namespace default has used up its evictions (objectLimiters.namespace: 2 left, 2 migrations "
-            "before this one)"
+            "namespace default has reached objectLimiters.namespace: 2 left, 2 migrations come first"
         )
     )
 
@@ -397,12 +396,12 @@ def test_a_budget_is_respected_within_one_batch_and_given_back_by_a_refusal() ->
     moving.say(budget(1))
     assert moving.propose("a") is None
     assert moving.propose("b") == (
-        "disruption budget default/web has 1 left, for which 1 migrations wait"
+        "disruption budget default/web allows 1 more, and 1 migration waits for it"
     )
     moving.later()
     assert moving.propose("b") == (
-        "disruption budget default/web allows 1 (3 of 3 pods healthy, 2 wanted), of which commands "
-        "have taken 1"
+        "disruption budget default/web allows 1 disruption (3 of 3 pods are healthy, 2 must be); "
+        "eviction commands use 1"
     )
     moving.say(evicted(moving.commands[0], "refused"))
     moving.say(budget(2))
@@ -414,7 +413,7 @@ def test_a_command_that_expires_in_a_pause_charges_no_budget_any_more() -> None:
     moving.say(budget(1), ask("migrate", pod=replica("a"), ttl_ms=60_000))
     moving.later()
     moving.say(ask("pause", pod=replica("a")))
-    assert "of which commands have taken 1" in str(moving.propose("b"))
+    assert "eviction commands use 1" in str(moving.propose("b"))
     moving.later(60)
     assert moving.row("a").paused
     assert moving.propose("b") is None
@@ -424,8 +423,8 @@ def test_two_budgets_over_one_pod_forbid_what_kubernetes_would_refuse() -> None:
     moving = three(policy_text())
     moving.say(budget(5), budget(5, name="other"))
     assert moving.propose("a") == (
-        "2 disruption budgets cover the pod (other, web), and Kubernetes evicts no pod that more "
-        "than one covers"
+        "2 disruption budgets select the pod (other, web); Kubernetes evicts no pod that has more "
+        "than one"
     )
     moving.say(budget(5, name="other", removed=True))
     assert moving.propose("a") is None
@@ -435,7 +434,7 @@ def test_pods_of_other_schedulers_are_left_alone_or_evicted_directly() -> None:
     other = replica("a", scheduler="default-scheduler")
     moving = cluster(policy_text(), (other, "node-1"))
     assert moving.propose("a") == (
-        "the pod is of scheduler default-scheduler, which is not among migration.schedulerNames "
+        "the pod's scheduler default-scheduler is not among migration.schedulerNames "
         "(loadstream, koord-scheduler); otherSchedulers is refuse"
     )
     moving = cluster(policy_text("otherSchedulers: evictDirectly"), (other, "node-1"))
@@ -456,7 +455,7 @@ def test_no_room_is_reserved_for_a_pod_that_nobody_here_could_place_again() -> N
     moving = cluster(policy_text(), (zonal, "node-1"))
     why = (
         "the pod requires topology spread, which loadstream does not evaluate, so no room can be reserved "
-        "for a replacement; mode EvictDirectly does without"
+        "for a replacement; mode EvictDirectly needs none"
     )
     assert moving.propose("a") == why
     moving.say(ask("migrate", pod=zonal))
@@ -515,7 +514,7 @@ def test_a_node_selector_an_age_and_fit_are_asked_of_node_time_and_cluster() -> 
 
     big = replica("a", cpu="8")
     moving = cluster(policy_text(nodeFit=True), (big, "node-1"), (replica("b"), "node-2"), nodes=2)
-    assert moving.propose("a") == "no other node takes the pod; nodeFit is true"
+    assert moving.propose("a") == "no other node accepts the pod; nodeFit is true"
 
 
 def test_replicas_and_budgets_that_must_be_there() -> None:
@@ -529,6 +528,6 @@ def test_replicas_and_budgets_that_must_be_there() -> None:
     moving = cluster(policy_text(document), (replica("a"), "node-1"))
     moving.say(budget(0))
     assert moving.propose("a") == (
-        "ReplicaSet default/web with 1 replica (inferred from the pods seen), and a disruption "
-        "budget allows none to go"
+        "ReplicaSet default/web with 1 replica (inferred from the pods seen) is covered by a "
+        "disruption budget that allows no eviction"
     )

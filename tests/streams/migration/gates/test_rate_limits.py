@@ -5,7 +5,13 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.migration.gates.rate_limits import Bucket, Rate, full, rate_over, rate_per_second
+from streams.migration.gates.rate_limits import (
+    Bucket,
+    Rate,
+    full_bucket,
+    rate_over,
+    rate_per_second,
+)
 
 RATES = st.one_of(
     st.builds(rate_per_second, st.sampled_from((0.1, 0.5, 2.5, 3.3, 10.0)), st.integers(1, 4)),
@@ -15,28 +21,28 @@ RATES = st.one_of(
 
 def test_a_bucket_says_when_it_has_its_next_token() -> None:
     rate = rate_over(3, 10_000, 1)
-    empty = full(rate, 0).taken()
+    empty = full_bucket(rate, 0).take_token()
     assert empty.wait_ms(rate) == 3_334
-    assert empty.filled(rate, 3_333).tokens == 0
-    assert empty.filled(rate, 3_334).tokens == 1
+    assert empty.fill(rate, 3_333).tokens == 0
+    assert empty.fill(rate, 3_334).tokens == 1
 
 
 def test_another_rate_keeps_the_part_of_a_token_rounded_down() -> None:
     half = Bucket(0, 5, 10, 0)
     rate = rate_over(1, 3, 2)
-    assert half.filled(rate, 0) == Bucket(0, 1, 3, 0)
+    assert half.fill(rate, 0) == Bucket(0, 1, 3, 0)
 
 
 @given(rate=RATES, looks=st.lists(st.integers(0, 5_000), max_size=30))
 def test_looking_at_a_bucket_changes_nothing(rate: Rate, looks: list[int]) -> None:
-    bucket = full(rate, 0)
+    bucket = full_bucket(rate, 0)
     for _ in range(rate.burst):
-        bucket = bucket.taken()
+        bucket = bucket.take_token()
     often, now_ms = bucket, 0
     for step_ms in looks:
         now_ms += step_ms
-        often = often.filled(rate, now_ms)
-        assert often == bucket.filled(rate, now_ms)
+        often = often.fill(rate, now_ms)
+        assert often == bucket.fill(rate, now_ms)
         assert often.tokens + Fraction(often.part, often.parts) == min(
             rate.burst, rate.per_ms * now_ms
         )
@@ -44,13 +50,13 @@ def test_looking_at_a_bucket_changes_nothing(rate: Rate, looks: list[int]) -> No
 
 @given(rate=RATES, steps=st.lists(st.integers(0, 2_000), min_size=1, max_size=60))
 def test_no_window_has_more_than_the_burst_and_the_rate_allow(rate: Rate, steps: list[int]) -> None:
-    bucket, now_ms = full(rate, 0), 0
+    bucket, now_ms = full_bucket(rate, 0), 0
     taken: list[int] = []
     for step_ms in steps:
         now_ms += step_ms
-        bucket = bucket.filled(rate, now_ms)
+        bucket = bucket.fill(rate, now_ms)
         if bucket.tokens:
-            bucket = bucket.taken()
+            bucket = bucket.take_token()
             taken.append(now_ms)
     for first, start in enumerate(taken):
         for count, end in enumerate(taken[first:], start=1):

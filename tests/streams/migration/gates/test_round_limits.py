@@ -7,11 +7,11 @@ from streams.migration.gates.round_limits import PODS_PER_ROUND_MAX, RoundLimits
 def test_a_round_lets_so_many_pods_leave_where_the_policy_names_no_limit() -> None:
     limits = RoundLimits(Policy())
     for number in range(PODS_PER_ROUND_MAX):
-        assert limits.gate(f"n-{number}", "default") is None
-        limits.let_through(f"n-{number}", "default")
-    gate = limits.gate("another", "default")
+        assert limits.check(f"n-{number}", "default") is None
+        limits.count(f"n-{number}", "default")
+    gate = limits.check("another", "default")
     assert gate is not None
     assert gate.scope == "round"
-    assert gate.text == "250 pods leave in this round; no round lets more leave"
+    assert gate.text == "250 pods leave in this round, which is the limit of every round"
     limits.begin()
-    assert limits.gate("another", "default") is None
+    assert limits.check("another", "default") is None

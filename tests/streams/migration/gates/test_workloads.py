@@ -6,7 +6,7 @@ import pytest
 
 from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.pod_selectors import PodSelector, SelectorRequirement
-from streams.migration.gates.budgets import Budgets, describe, left
+from streams.migration.gates.budgets import Budgets, count_left, describe
 from streams.migration.gates.workloads import Workloads
 from streams.pods.owners import Owners
 from tests.streams.cluster.builders import CLUSTER, budget, replica, workload
@@ -34,11 +34,11 @@ def test_replicas_are_those_reported_or_else_those_seen() -> None:
     workloads = Workloads(CLUSTER, owners)
     pod = replica("a")
     owners.add(pod)
-    seen = workloads.of(pod)
+    seen = workloads.find_replicas(pod)
     assert str(seen) == "ReplicaSet default/web with 1 replica (inferred from the pods seen)"
     workloads.apply(workload(replicas=4), 1, 0)
-    assert str(workloads.of(pod)) == "ReplicaSet default/web with 4 replicas"
-    assert workloads.of(replica("b", owners=())) is None
+    assert str(workloads.find_replicas(pod)) == "ReplicaSet default/web with 4 replicas"
+    assert workloads.find_replicas(replica("b", owners=())) is None
 
 
 def test_what_is_charged_to_a_budget_stays_until_a_status_reflects_it() -> None:
@@ -48,17 +48,17 @@ def test_what_is_charged_to_a_budget_stays_until_a_status_reflects_it() -> None:
     budgets.charge(a)
     budgets.charge(b)
     budgets.charge(b)
-    (row,) = budgets.covering_rows(a)
-    assert left(row) == 0
-    assert budgets.exhausted(a) == describe(row)
+    (row,) = budgets.find_covering(a)
+    assert count_left(row) == 0
+    assert budgets.explain_exhausted(a) == describe(row)
     budgets.discharge("b", gone=False)
     budgets.discharge("a", gone=True)
-    assert left(budgets.covering_rows(a)[0]) == 1
+    assert count_left(budgets.find_covering(a)[0]) == 1
     budgets.apply(budget(1), 2)
-    assert left(budgets.covering_rows(a)[0]) == 1
+    assert count_left(budgets.find_covering(a)[0]) == 1
     budgets.charge(b)
     budgets.apply(budget(1), 3)
-    assert left(budgets.covering_rows(a)[0]) == 0
+    assert count_left(budgets.find_covering(a)[0]) == 0
 
 
 def test_a_budget_that_is_gone_charges_nothing() -> None:
@@ -67,7 +67,7 @@ def test_a_budget_that_is_gone_charges_nothing() -> None:
     budgets.charge(replica("a"))
     budgets.apply(budget(1, removed=True), 2)
     budgets.discharge("a", gone=True)
-    assert budgets.covering_rows(replica("a")) == []
+    assert budgets.find_covering(replica("a")) == []
 
 
 def test_a_selector_matches_as_kubernetes_does() -> None:
@@ -119,21 +119,23 @@ def test_a_budget_does_not_pay_for_pods_that_kubernetes_evicts_without_it(
         spent = budget(0, unhealthy_pod_eviction_policy=policy)
         budgets.apply(spent.model_copy(update={"current_healthy": 1}), 1)
         unhealthy = replica("a", **pod)
-        assert (budgets.exhausted(unhealthy) is None) == (policy in free)
+        assert (budgets.explain_exhausted(unhealthy) is None) == (policy in free)
         budgets.charge(unhealthy)
-        assert left(budgets.covering_rows(unhealthy)[0]) == (0 if policy in free else -1)
+        assert count_left(budgets.find_covering(unhealthy)[0]) == (0 if policy in free else -1)
 
 
 def test_a_budget_with_all_its_healthy_pods_frees_those_that_are_not_ready() -> None:
     budgets = Budgets(CLUSTER)
     budgets.apply(budget(0), 1)
-    assert budgets.exhausted(replica("a", ready=False)) is None
-    assert budgets.exhausted(replica("a")) is not None
+    assert budgets.explain_exhausted(replica("a", ready=False)) is None
+    assert budgets.explain_exhausted(replica("a")) is not None
 
 
 def test_a_pod_that_has_not_begun_to_run_leaves_although_two_budgets_cover_it() -> None:
     budgets = Budgets(CLUSTER)
     budgets.apply(budget(1), 1)
     budgets.apply(budget(1, name="other"), 1)
-    assert budgets.exhausted(replica("a", phase="Pending", ready=False)) is None
-    assert "2 disruption budgets cover the pod" in str(budgets.exhausted(replica("a", ready=False)))
+    assert budgets.explain_exhausted(replica("a", phase="Pending", ready=False)) is None
+    assert "2 disruption budgets select the pod" in str(
+        budgets.explain_exhausted(replica("a", ready=False))
+    )

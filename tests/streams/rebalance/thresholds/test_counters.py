@@ -187,7 +187,7 @@ def test_counters_are_what_counting_backwards_says(
             counters.count_hot("n", pool, "node", now_ms)
         else:
             counters.count_calm(["n"], pool, "node", now_ms)
-        assert (counters.abnormal(pool) == ["n"]) == _abnormal(
+        assert (counters.list_abnormal(pool) == ["n"]) == _abnormal(
             hot[: number + 1], abnormalities, normalities
         )
 

@@ -83,7 +83,10 @@ def test_a_pod_that_leaves_already_counts_as_gone() -> None:
     world.pod("c", "hot", 0)
     world.system["hot"] = {"cpu": 50 * PERCENT, "memory": 0}
     assert world.round(leaving=["b"]) == []
-    assert world.hot("hot").ended == "pods that leave already bring it below"
+    assert (
+        world.hot("hot").ended
+        == "pods that are already leaving bring the node below its thresholds"
+    )
 
 
 def test_room_that_is_only_reserved_is_no_prod_pod_of_a_node() -> None:
@@ -127,7 +130,7 @@ def test_pods_that_the_policy_leaves_alone_stay(more: str, gate: str) -> None:
     world = hot_world(BY_THRESHOLDS + more)
     assert world.round() == []
     assert world.gates("hot") == {"a": gate}
-    assert world.hot("hot").ended == "no further pod may leave"
+    assert world.hot("hot").ended == "no other pod may leave"
 
 
 def test_the_first_gate_that_stops_a_pod_is_reported_in_its_own_words() -> None:

@@ -229,7 +229,7 @@ def test_at_the_peak_batch_and_free_pods_leave_without_a_target_until_the_node_i
     assert world.round() == ["free hot->None", "batch hot->None"]
     assert {move.mode for move in world.outcome.moves} == {"EvictDirectly"}
     assert world.outcome.moves[0].reason.endswith(
-        "; no target takes this free pod, and evictWithoutTarget holds in the open window"
+        "; no target accepts this free pod, and the open window has evictWithoutTarget"
     )
     assert world.hot("hot").ended == ""
 

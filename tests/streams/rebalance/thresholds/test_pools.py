@@ -25,7 +25,7 @@ def test_number_of_nodes_asks_for_more_targets() -> None:
     world = hot_world(BY_THRESHOLDS + "  numberOfNodes: 1")
     assert world.round() == []
     assert world.pool.ended == (
-        "1 nodes are below the low thresholds, numberOfNodes asks for more than 1"
+        "1 node is below the low thresholds; numberOfNodes requires more than 1"
     )
     world.node("another")
     assert world.round() != []

@@ -67,7 +67,9 @@ def test_a_pod_that_no_target_could_take_leaves_once_a_target_has_room(
     world.pod("b", "calm", usage={"cpu": 0, "memory": (0 if short == "node" else 10) * GI})
     assert world.round() == []
     assert world.gates("hot") == {"a": "room"}
-    assert "none of 1 targets that may run it has room for it" in world.hot("hot").pods[0].message
+    assert (
+        "none of 1 targets that can run the pod has room for it" in world.hot("hot").pods[0].message
+    )
     world.system["calm"] = {"cpu": 0, "memory": 0}
     world.used["calm"]["b"]["memory"] = 0
     assert world.round() == ["a hot->calm"]
@@ -105,10 +107,10 @@ def test_targets_of_the_other_phase_alone_are_none_that_may_not_run_a_pod(
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ("unschedulable", "no node below all low thresholds takes pods: calm is cordoned"),
-        ("cordoned", "no node below all low thresholds takes pods: calm is cordoned"),
+        ("unschedulable", "no node below all low thresholds accepts pods: calm is cordoned"),
+        ("cordoned", "no node below all low thresholds accepts pods: calm is cordoned"),
         ("stale", "no node is below all low thresholds: the lowest is hot at cpu 75.0 %"),
-        ("abnormal", "no node below all low thresholds takes pods: calm was hot a short while ago"),
+        ("abnormal", "no node below all low thresholds accepts pods: calm was hot lately"),
     ],
 )
 def test_some_calm_nodes_take_no_pods(how: str, why: str) -> None:

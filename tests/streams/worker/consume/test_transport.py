@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from faust.types import TP
 
 from streams.worker.consume.transport import WorkerApp
-from streams.worker.parcels import PARCEL_RECORDS, Fetched
+from streams.worker.parcels import PARCEL_RECORDS, FetchedRange
 from tests.conftest import RunningBroker
 
 INPUT, TABLE = "node-usage", "table-changelog"
@@ -20,12 +20,12 @@ def record(topic: str, offset: int, partition: int = 0) -> ConsumerRecord:
     return ConsumerRecord(topic, partition, offset, 0, 0, b"k", b"v", None, 1, 1, ())
 
 
-def stretches(*fetched: ConsumerRecord) -> dict[TP, Fetched]:
+def stretches(*fetched: ConsumerRecord) -> dict[TP, FetchedRange]:
     """These records as a fetch brings them: of each partition from the first to the last."""
     records: dict[TP, list[ConsumerRecord]] = {}
     for each in fetched:
         records.setdefault(TP(each.topic, each.partition), []).append(each)
-    return {tp: Fetched(of[0].offset, of[-1].offset + 1, of) for tp, of in records.items()}
+    return {tp: FetchedRange(of[0].offset, of[-1].offset + 1, of) for tp, of in records.items()}
 
 
 class Thread:
@@ -131,9 +131,9 @@ async def test_offsets_without_a_record_are_handed_over_as_such(fetching: Fetchi
     """A marker at the end of a changelog moves recovery on; those of inputs go with the parcel."""
     fetching.active |= {TP(INPUT, 0), TP(INPUT, 1), TP(TABLE, 0)}
     found = {
-        TP(INPUT, 0): Fetched(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
-        TP(INPUT, 1): Fetched(3, 4, []),
-        TP(TABLE, 0): Fetched(3, 9, [record(TABLE, 4), record(TABLE, 6)]),
+        TP(INPUT, 0): FetchedRange(3, 9, [record(INPUT, 4), record(INPUT, 6), record(INPUT, 7)]),
+        TP(INPUT, 1): FetchedRange(3, 4, []),
+        TP(TABLE, 0): FetchedRange(3, 9, [record(TABLE, 4), record(TABLE, 6)]),
     }
 
     async def brought(_: float) -> tuple[Any, Any]:

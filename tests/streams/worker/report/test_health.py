@@ -169,7 +169,7 @@ def test_a_worker_whose_brokers_take_no_writes_lives() -> None:
     _begin_batch(pipeline, clock)
     for _ in range(10):
         _pass(health, clock, PROGRESS_MAX_S, broker=True)
-        partitions.refused_at_s = clock.now_s
+        partitions.writes_refused_at_s = clock.now_s
         assert not health.deadly()
     _pass(health, clock, PROGRESS_MAX_S + 1, broker=True)
     assert health.deadly()

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.base.refusals import Refusal
 from streams.cluster.state import ClusterState
-from streams.migration.gates import named
+from streams.migration.gates import named_objects
 from tests.streams.cluster.builders import (
     CLUSTER,
     namespace,
@@ -27,7 +27,7 @@ def test_pods_of_a_namespace_whose_labels_match_may_leave_as_soon_as_these_are_k
     moving = world(BY_LABEL)
     why = moving.propose("a")
     assert why is not None
-    assert "those of default are not known; send the cluster's namespaces" in why
+    assert "labels of namespace default, which are unknown; send the cluster's namespaces" in why
     moving.say(namespace(team="web"))
     assert moving.propose("a") == "namespace default does not match evictor.namespaceLabelSelector"
     moving.say(namespace())
@@ -37,18 +37,18 @@ def test_pods_of_a_namespace_whose_labels_match_may_leave_as_soon_as_these_are_k
 def test_a_namespace_that_is_gone_is_not_known_any_more() -> None:
     moving = world(BY_LABEL)
     moving.say(namespace(), namespace(removed=True))
-    assert "are not known" in (moving.propose("a") or "")
+    assert "are unknown" in (moving.propose("a") or "")
     moving.say(namespace(removed=True))
 
 
 @pytest.mark.parametrize(("value", "leaves"), [(100, False), (101, True)])
 def test_a_priority_class_is_worth_what_the_cluster_says(value: int, leaves: bool) -> None:
     moving = world(BY_CLASS)
-    assert "whose value is not known here" in (moving.propose("a") or "")
+    assert "whose value is unknown" in (moving.propose("a") or "")
     moving.say(priority_class(value))
     why = moving.propose("a")
     assert why == (
-        None if leaves else "its priority 100 is not below evictor.priorityThreshold 100"
+        None if leaves else "the pod's priority 100 is not below evictor.priorityThreshold 100"
     )
 
 
@@ -74,13 +74,13 @@ def test_a_full_list_that_names_some_removes_the_others_and_one_without_any_says
 def test_beyond_the_limit_a_namespace_is_refused_and_those_known_may_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(named, "NAMESPACES_MAX", 1)
+    monkeypatch.setattr(named_objects, "NAMESPACES_MAX", 1)
     moving = Moving(ClusterState(CLUSTER))
     moving.say(policy_record(""), namespace("one"))
     refused = moving.ask(namespace("two"))
     assert isinstance(refused, Refusal)
     assert refused.category == "limit"
-    assert refused.reason == "namespace two would be one more than 1 in the cluster"
+    assert refused.reason == "namespace two exceeds the limit of 1 per cluster"
     assert moving.ask(namespace("one", team="other")) == []
 
 
@@ -88,6 +88,6 @@ def test_a_cluster_of_which_only_a_namespace_is_known_is_not_forgotten() -> None
     moving = Moving(ClusterState(CLUSTER))
     moving.later()
     moving.say(namespace())
-    assert not moving.state.empty
+    assert not moving.state.is_empty
     moving.say(namespace(removed=True))
-    assert moving.state.empty
+    assert moving.state.is_empty

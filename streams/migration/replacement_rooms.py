@@ -1,22 +1,21 @@
-"""Room for a replacement: where it would go, and holding it there until the replacement comes.
+"""Room for replacement pods: finds a node, and reserves room there until the replacement comes.
 
-The room is held as a pod of its own, with an id that no pod has and without an owner, so that
-nothing takes it for a replica. The room is taken through the same filters and scores as every
-placement.
+A placeholder pod reserves the room. Its uid is unique, and it has no owner, so that it does not count
+as a replica. The same filters and scores choose its node as for every pod.
 """
 
 from schemas.messages.migrations import MigrationRow
 from schemas.messages.pods import Pod
 from streams.inventory.inventory import Inventory
-from streams.placement.exclusions import Excluded, Exclusions
+from streams.placement.exclusions import ExcludedNodes, Exclusions
 from streams.placement.placer import Placer
 from streams.pods.held import Held
 from streams.pods.kind import kind_of
 from streams.stage.arrays import BoolArray
 
 
-def stand_in(pod: Pod, migration_id: str) -> Pod:
-    """The pod by which room for a pod's replacement is held."""
+def build_placeholder(pod: Pod, migration_id: str) -> Pod:
+    """Return the pod that reserves room for a pod's replacement."""
     # No uid of Kubernetes begins like this.
     name = f"reserved-{migration_id}"
     return pod.model_copy(
@@ -35,18 +34,13 @@ def stand_in(pod: Pod, migration_id: str) -> Pod:
     )
 
 
-class HeldRoom:
-    """Room for replacements in one cluster."""
-
+class ReplacementRooms:
     def __init__(self, inventory: Inventory, placer: Placer, exclusions: Exclusions) -> None:
         self.inventory, self.placer, self.exclusions = inventory, placer, exclusions
 
-    def find(self, pod: Pod, source: str, target: str | None = None) -> str | None:
-        """The node to which a pod like this would go: the target if it can, never the source.
-
-        None: no other node takes it.
-        """
-        template = stand_in(pod, "")
+    def find_node(self, pod: Pod, source: str, target: str | None = None) -> str | None:
+        """Return a node for the replacement: the target if it accepts it, never the source, else None."""
+        template = build_placeholder(pod, "")
         ranking = self.placer.rank(kind_of(template))
         excluded = self._excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
@@ -56,20 +50,20 @@ class HeldRoom:
         best = excluded.best(ranking)
         return None if best is None else self.inventory.index.nodes[best].name
 
-    def refused(self, pod: Pod) -> BoolArray:
-        """Which nodes refuse a pod like this, by their rows."""
-        ranking = self.placer.rank(kind_of(stand_in(pod, "")))
+    def find_refusing_nodes(self, pod: Pod) -> BoolArray:
+        """Return a mask of the nodes that refuse a replacement of the pod."""
+        ranking = self.placer.rank(kind_of(build_placeholder(pod, "")))
         return ranking.refused()
 
-    def _excluded(self, pod: Pod, source: str) -> Excluded:
+    def _excluded(self, pod: Pod, source: str) -> ExcludedNodes:
         node = self.inventory.nodes.get(source)
         own = frozenset({-1 if node is None else node.row})
-        found = self.exclusions.of(pod, self.inventory.now_ms)
-        return Excluded(own if found is None else own | found.rows)
+        found = self.exclusions.find(pod, self.inventory.now_ms)
+        return ExcludedNodes(own if found is None else own | found.rows)
 
-    def hold(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
-        """Hold room for the replacement of a pod; answers with what stands in for it."""
-        template = stand_in(pod, row.migration_id)
+    def reserve(self, pod: Pod, row: MigrationRow, node: str, now_ms: int) -> Pod:
+        """Reserve room for the replacement of a pod; return the placeholder."""
+        template = build_placeholder(pod, row.migration_id)
         held = Held(
             pod=template,
             demand=kind_of(template).demand,
@@ -80,24 +74,22 @@ class HeldRoom:
         self.inventory.hold(node, held, first_seen=True)
         return template
 
-    def give_back(self, row: MigrationRow) -> None:
-        """Release the room."""
+    def release(self, row: MigrationRow) -> None:
         if row.reserved is not None:
             self.inventory.release(row.reserved.uid)
 
-    def prolong(self, row: MigrationRow) -> None:
-        """Hold the room until the deadline as it is now."""
+    def extend(self, row: MigrationRow) -> None:
+        """Extend the reservation to the migration's deadline."""
         if row.reserved is not None:
             self.inventory.keep(row.reserved.uid, row.deadline_ms)
 
-    def over(self, row: MigrationRow, now_ms: int) -> bool:
-        """The time for which room was held has passed."""
+    def is_expired(self, row: MigrationRow, now_ms: int) -> bool:
         found = None if row.reserved is None else self.inventory.held(row.reserved.uid)
         ends_ms = None if found is None else found[1].expires_at_ms
         return ends_ms is not None and ends_ms <= now_ms
 
-    def lost(self, row: MigrationRow) -> bool:
-        """Room that was held is lost: its node is gone or takes no pods."""
+    def is_lost(self, row: MigrationRow) -> bool:
+        """Whether the node of the reserved room is gone or cordoned."""
         if row.reserved is None:
             return False
         found = self.inventory.held(row.reserved.uid)

@@ -1,4 +1,4 @@
-"""What the full lists that ended last lack is removed, a bounded number at each record and tick."""
+"""Removes nodes and pods that the latest full list does not contain, a limited number per record."""
 
 from itertools import islice
 
@@ -11,17 +11,15 @@ from streams.rebalance.balancer import Balancer
 from streams.stage.cause import Cause
 from streams.stage.records import OutputMessage
 
-#: Pods that the end of a full list, and each tick after it, removes at most: a tenth of a second.
+#: Most pods that the end of a full list, or a tick after it, removes: a tenth of a second.
 UNLISTED_PER_RECORD_MAX = 5_000
-#: The same of nodes, whose rows are larger.
+#: Most nodes that it removes; their rows are larger.
 UNLISTED_NODES_PER_RECORD_MAX = 1_000
-#: A pod that waits counts as this many of them: its requester gets a decision.
+#: A waiting pod counts as this many pods, because its request gets a decision.
 UNLISTED_REQUEST = 5
 
 
-class Unlisted:
-    """Nodes and pods of one cluster that its newest full lists do not name."""
-
+class ListCleanup:
     def __init__(
         self,
         inventory: Inventory,
@@ -35,7 +33,6 @@ class Unlisted:
         self.balancer = balancer
 
     def remove_nodes(self, cause: Cause) -> None:
-        """Remove nodes that the full list lacks which ended last, a bounded number at a time."""
         ending = self.inventory.lists.ending.get("node-state")
         if ending is None:
             return
@@ -45,27 +42,26 @@ class Unlisted:
         for name in dict.fromkeys((*self.memory.moves.cooldown.rows, *counted)):
             node = self.inventory.nodes.get(name)
             if node is None or node.state is None:
-                self.memory.moves.node_gone(name)
-                self.balancer.node_gone(name)
-        self.migrations.nodes_gone(cause)
+                self.memory.moves.remove_node(name)
+                self.balancer.remove_node(name)
+        self.migrations.handle_nodes_gone(cause)
 
     def remove_pods(self, cause: Cause) -> list[OutputMessage]:
-        """The same of pods."""
         ending = self.inventory.lists.ending.get("pod-lifecycle")
         if ending is None:
             return []
         list_id, begin = ending
         left = UNLISTED_PER_RECORD_MAX
         decisions: list[OutputMessage] = []
-        for uid in self.placement.pending.unlisted(list_id, begin, left // UNLISTED_REQUEST):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            self.migrations.gone(uid, cause)
+        for uid in self.placement.pending.list_unlisted(list_id, begin, left // UNLISTED_REQUEST):
+            decisions += self.placement.withdraw(uid, cause, "the pod no longer exists")
+            self.migrations.handle_gone(uid, cause)
             left -= UNLISTED_REQUEST
         for uid in list(
             islice(find_unlisted_pods(self.inventory.nodes, list_id, begin), max(0, left))
         ):
-            decisions += self.placement.gone(uid, cause, "the pod is not there any more")
-            self.migrations.gone(uid, cause)
+            decisions += self.placement.withdraw(uid, cause, "the pod no longer exists")
+            self.migrations.handle_gone(uid, cause)
             self.inventory.release(uid)
             left -= 1
         if left > 0:

@@ -1,9 +1,7 @@
-"""What pods name and do not describe: namespaces with their labels, priority classes with their
-values.
+"""Objects that pods name: namespaces with their labels, priority classes with their values.
 
-In come records of `pod-lifecycle`, one by one or in full lists; out come answers to the
-protections, which ask by name. What a cluster has never sent is not known, and the answer says so
-instead of guessing.
+They come from records of `pod-lifecycle`, one by one or in full lists. `protections` looks them up by
+name. An object that a cluster has never sent is unknown, which is different from having no labels.
 """
 
 from collections.abc import Mapping
@@ -17,9 +15,9 @@ from schemas.messages.namespaces import (
 )
 from streams.stage.tracked_rows import TrackedRows
 
-#: Most namespaces of a cluster that are remembered: twice what Kubernetes is tested with.
+#: Most namespaces of a cluster: twice what Kubernetes is tested with.
 NAMESPACES_MAX = 20_000
-#: Most priority classes; clusters have a handful.
+#: Most priority classes of a cluster; usually there is a handful.
 PRIORITY_CLASSES_MAX = 1_000
 
 S = TypeVar("S", bound=NamespaceState | PriorityClassState)
@@ -30,15 +28,7 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
     """Objects of one kind of one cluster, by name."""
 
     def __init__(self, cluster: str, table: str, row: type[R], what: str, most: int) -> None:
-        """Begin without any.
-
-        Args:
-            cluster: its name.
-            table: where the rows are kept.
-            row: class of the rows.
-            what: the kind, for sentences.
-            most: how many are remembered.
-        """
+        """Start without objects; at most `most` are kept, and refusals call the kind `what`."""
         super().__init__(table, lambda row: row.state.name)
         self.cluster, self._what, self._most = cluster, what, most
         self._row: type[R] = row
@@ -46,23 +36,20 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
         """Grows whenever an object changes."""
 
     def apply(self, state: S, sequence: int) -> str | None:
-        """One is there or gone; answers why it was not taken in."""
+        """Store or remove an object; return why it is refused, else None."""
         name = state.name
         before = self.rows.get(name)
         if state.removed:
             self.drop(name)
             return None
         if before is None and len(self.rows) >= self._most:
-            return f"{self._what} {name} would be one more than {self._most} in the cluster"
+            return f"{self._what} {name} exceeds the limit of {self._most} per cluster"
         values = {"cluster": self.cluster, "state": state, "sequence": sequence}
         self.put(cast("R", self._row.model_validate(values)))
         return None
 
     def end_list(self, list_id: str, begin: int, *, complete: bool = False) -> None:
-        """A full list of pods has ended.
-
-        If it named any of the kind, or is `complete` in it, those that it lacks are gone.
-        """
+        """Remove objects that a full list lacks, if it has some or is `complete` in the kind."""
         if not complete and not any(row.state.list_id == list_id for row in self.rows.values()):
             return
         for name, row in list(self.rows.items()):
@@ -70,12 +57,10 @@ class NamedRows(TrackedRows[str, R], Generic[S, R]):
                 self.drop(name)
 
     def put(self, row: R) -> None:
-        """Keep a row as it is now."""
         super().put(row)
         self.version += 1
 
     def drop(self, key: str) -> R | None:
-        """Forget one; answers with what was known of it."""
         self.version += 1
         return super().drop(key)
 
@@ -87,7 +72,7 @@ class NamespaceRows(NamedRows[NamespaceState, NamespaceRow]):
         super().__init__(cluster, "namespaces", NamespaceRow, "namespace", NAMESPACES_MAX)
 
     def labels(self, name: str) -> Mapping[str, str] | None:
-        """Labels of a namespace; None: it is not known."""
+        """Return the labels of a namespace; None if it is unknown."""
         row = self.rows.get(name)
         return None if row is None else row.state.labels
 
@@ -100,6 +85,6 @@ class PriorityClasses(NamedRows[PriorityClassState, PriorityClassRow]):
         super().__init__(cluster, *of, PRIORITY_CLASSES_MAX)
 
     def value(self, name: str) -> int | None:
-        """Priority of a class; None: it is not known."""
+        """Return the priority of a class; None if it is unknown."""
         row = self.rows.get(name)
         return None if row is None else row.state.value
