@@ -143,7 +143,7 @@ def test_kubectl_can_run_and_complete_the_commands(words: list[str], candidates:
         ),
         (
             ["topic", "tail", "clock", "--from", ""],
-            "found ''; expected beginning, end, a time ago such as",
+            "found ''; expected beginning, end, an age such as",
         ),
         (["worker", "--log-level", "loud"], '--log-level\': found "loud"; expected one of "debug"'),
         (["migration", "start", "b", "a/b", "--mode", "x"], 'expected one of "ReservationFirst"'),

@@ -66,6 +66,7 @@ class WeeklyWindow(PolicyPart):
     days: Annotated[Items[Day], Field(max_length=7), AfterValidator(_check_distinct)] = ()
     """Days on which it begins (`mon` to `sun`); none: every day."""
     start: Annotated[str, AfterValidator(_check_time)] = Field("00:00", alias="from")
+    """Time of day at which it begins."""
     end: Annotated[str, AfterValidator(_check_time)] = Field("24:00", alias="to")
     """Time of day at which it ends; not after `from`: on the next day."""
     utc_offset: Annotated[str, AfterValidator(_check_offset)] = "+00:00"

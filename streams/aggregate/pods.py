@@ -163,8 +163,10 @@ class PodWindow:
         self._samples, self.size, self.lifetimes = [], 0, None
 
     def prune(self) -> None:
-        """Forget the names of members that no sample has."""
+        """Forget the names of members that neither a sample nor a lifetime has."""
         live = numbers(self._samples)
+        if self.lifetimes is not None:
+            live.update(self.lifetimes.of)
         self._ordered = _Order(b"", [], [])
         self.members = {member: number for member, number in self.members.items() if number in live}
         self.renamed = False

@@ -16,7 +16,7 @@ from tests.streams.cluster.builders import tick
 #: What gates name, by which an outcome is shortened.
 _NAMED = (
     *("do-not-disrupt", "safe-to-evict", "prefer-no-eviction", "kubernetes.io/evict"),
-    *("no owner", "Job", "disruption budget", "replicas", "of scheduler"),
+    *("no owner", "Job", "disruption budget", "replicas", "scheduler"),
 )
 _Object = tuple[str, dict[str, Any]]
 
@@ -118,7 +118,7 @@ def leave_bare_pods(fields: dict[str, Any]) -> str:
     ("a pod that `watch` places (loadstream), default migration.schedulerNames",
      ({}, "migration: {schedulerNames: null}"), "leaves"),
     ("a pod of default-scheduler",
-     ({"schedulerName": "default-scheduler"}, "migration: {schedulerNames: null}"), "stays: of scheduler"),
+     ({"schedulerName": "default-scheduler"}, "migration: {schedulerNames: null}"), "stays: scheduler"),
 )  # fmt: skip
 def protect(given: tuple[Any, ...]) -> str:
     fields, policy, *more = given

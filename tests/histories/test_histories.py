@@ -22,7 +22,7 @@ _SMALL: dict[Any, dict[str, int]] = {
     tracking: {"ENDED_PER_TICK_MAX": 1},
     balancer: {"PODS_PER_ROUND_MAX": 3},
     evictions: {"ORDERED_PER_CHECKED": 2},
-    rebalancer: {"PACKED_PER_TICK_MAX": 2},
+    rebalancer: {"REFRESHED_PER_TICK_MAX": 2},
 }
 
 
@@ -66,7 +66,7 @@ def test_a_fault_is_found_shrunk_kept_and_found_again(
     def ignore_request(state: ClusterState, *_: Any) -> list[Any]:
         return []
 
-    monkeypatch.setattr(ClusterState, "_request", ignore_request)
+    monkeypatch.setattr(ClusterState, "_apply_request", ignore_request)
     arguments = ["--seeds", "1", "--events", "100", "--failures", str(tmp_path)]
     assert main(arguments) == 1
     assert "a request is forgotten" in capsys.readouterr().out

@@ -49,7 +49,7 @@ def test_one_sample_needs_no_broker(options: list[str], cache: Path) -> None:
 def test_one_sample_says_which_files_it_lacks(options: list[str], cache: Path) -> None:
     done = _run(*options[:-1], "/nowhere", "--once")
     assert (done.returncode, json.loads(done.stdout)["pods"]) == (0, [])
-    assert done.stderr.startswith("files: /nowhere: found the folder of none of 1 pods; expected ")
+    assert done.stderr.startswith("files: /nowhere: found no folder of any of 1 pods; expected ")
 
 
 def test_samples_go_to_the_broker_until_it_is_ended(

@@ -79,14 +79,14 @@ def test_an_api_server_that_is_away_is_waited_for_and_sigterm_ends_it(
     )
     assert process.stderr is not None
     said = ""
-    while "this process is the active one" not in said:
+    while "this process is active" not in said:
         line = process.stderr.readline()
         assert line, said
         said += line
     process.send_signal(signal.SIGTERM)
     _, rest = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert "is not the active one any more" in rest
+    assert "this process is no longer active" in rest
     assert "Traceback" not in said + rest
 
 

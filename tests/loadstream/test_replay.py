@@ -145,8 +145,8 @@ def test_a_journal_without_its_beginning_cannot_be_replayed(clean_kafka: Running
     [
         (["--partition", "4"], "the journal has the partitions 0 to 3"),
         (["--cluster", "c", "--partition", str((HOME + 1) % 4)], f"is in partition {HOME} of 4"),
-        (["--from", "yesterday"], "found 'yesterday'; expected a time ago such as 15m"),
-        (["--to", "end"], "expected a time"),
+        (["--from", "yesterday"], "found 'yesterday'; expected an age such as 15m"),
+        (["--to", "end"], "expected an age"),
         (["--from", "1h", "--to", "2h"], "found 2h, which is before --from 1h"),
     ],
 )

@@ -12,6 +12,6 @@ def test_a_broker_that_takes_connections_and_answers_nothing_may_stand_still() -
         found = diagnose(KafkaSettings.local(f"127.0.0.1:{silent.getsockname()[1]}"), [])
     assert found.cause == "no answer"
     assert found.remedy == (
-        "The broker's log says whether it stands still. If it works, check "
+        "Check in the broker's log whether it works. If it does, check "
         "LOADSTREAM_KAFKA_SECURITY_PROTOCOL and, on the broker, the addresses that it advertises."
     )

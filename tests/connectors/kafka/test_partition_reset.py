@@ -210,4 +210,4 @@ async def test_after_a_reset_all_that_waited_is_placed_and_nothing_is_bound_or_e
 def test_the_embedded_broker_is_not_reset(embedded: RunningBroker) -> None:
     refused = _reset(embedded, "0", "--yes")
     assert refused.exit_code == 1
-    assert "the embedded broker keeps nothing" in refused.stderr
+    assert "the embedded broker keeps no data" in refused.stderr

@@ -143,8 +143,8 @@ _FAULTS: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "uses TLS", "LOADSTREAM_KAFKA_SECURITY_PROTOCOL",
     ),
     "TLS against plaintext": (
-        "unencrypted", {"security_protocol": "SASL_SSL", "ca_file": "ca.pem"}, "no TLS handshake",
-        "the listener seems not to encrypt",
+        "unencrypted", {"security_protocol": "SASL_SSL", "ca_file": "ca.pem"}, "the TLS handshake",
+        "the listener does not seem to use TLS",
     ),
     "no client certificate": (
         "mutual",

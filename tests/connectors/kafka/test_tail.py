@@ -121,7 +121,7 @@ def test_what_the_embedded_broker_has_dropped_is_reported(embedded: RunningBroke
     assert gap.first_offset == 0 < gap.next_offset
     offsets = [item.offset for item in entries if isinstance(item, Entry)]
     assert offsets == list(range(gap.next_offset, 1_000))
-    assert f"the records 0 to {gap.next_offset - 1} are gone" in str(gap)
+    assert f"the broker has deleted the records 0 to {gap.next_offset - 1}" in str(gap)
 
 
 @pytest.mark.kafka

@@ -15,7 +15,7 @@ from connectors.kafka.client import BrokerUnavailable, connect
 from schemas.settings.connection import KafkaSettings, SettingsError
 
 _CA_FILE = "LOADSTREAM_KAFKA_CA_FILE"
-_WRONG_CA = f"Check {_CA_FILE}: it must hold"
+_WRONG_CA = f"Check {_CA_FILE}: it must contain"
 _ISSUER = """
 [ca]
 default_ca = own
@@ -135,7 +135,7 @@ def test_a_certificate_that_is_refused_gets_the_advice_of_its_cause(
 @pytest.mark.parametrize(
     ("client", "remedy"),
     [
-        (None, "The broker asks for a client certificate: set LOADSTREAM_KAFKA_CLIENT_CERT"),
+        (None, "The broker requires a client certificate: set LOADSTREAM_KAFKA_CLIENT_CERT"),
         ("expired", "LOADSTREAM_KAFKA_CLIENT_CERTIFICATE_FILE) has expired: renew it"),
         ("other", "does not know the authority that signed the client's certificate"),
     ],
@@ -161,13 +161,13 @@ def test_two_sides_without_a_common_version_get_the_reason(certificates: Path) -
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with _listening(context) as address:
         explanation = _explanation(certificates, address, ca_file="ca.pem")
-    assert "no version of TLS or no cipher in common" in explanation
+    assert "no TLS version or cipher in common" in explanation
 
 
 @pytest.mark.parametrize(
     ("key", "password", "words"),
     [
-        ("other.key", None, "the key is that of another certificate"),
+        ("other.key", None, "the key belongs to another certificate"),
         ("locked.key", "wrong", "password in LOADSTREAM_KAFKA_CLIENT_KEY_PASSWORD"),
         ("locked.key", None, "password in LOADSTREAM_KAFKA_CLIENT_KEY_PASSWORD"),
         ("index.txt", None, "expected PEM"),

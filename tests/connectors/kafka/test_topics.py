@@ -125,7 +125,7 @@ def test_the_embedded_broker_refuses_a_partition_count_that_it_cannot_give(
     with pytest.raises(TopicsRefused, match="expected 8, found 4"):
         create_topics(connection, wanted)
     new = ExpectedTopic("brand-new", 8, None, {})
-    with pytest.raises(TopicsRefused, match="The embedded broker gives every topic 4 partitions"):
+    with pytest.raises(TopicsRefused, match="Topics of the embedded broker have 4 partitions"):
         create_topics(connection, (new,))
     assert find_topics(connection, ["brand-new"]) == {}
 

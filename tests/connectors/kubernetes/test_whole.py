@@ -48,7 +48,7 @@ class Fault:
     done: bool = False
 
 
-def killed(process: Loadstream, active: str = "this process is the active one") -> Act:
+def killed(process: Loadstream, active: str = "this process is active") -> Act:
     """End it with SIGKILL, start it again a moment later, and wait until it is at work again.
 
     One that starts while no broker answers ends by itself, and Kubernetes starts it again; nobody

@@ -13,7 +13,7 @@ _OTHER = """
 import sys
 from connectors.process import local_ports
 local_ports._FIRST = local_ports._LAST = int(sys.argv[1])
-print(local_ports.free_port(set()), flush=True)
+print(local_ports.find_free_port(set()), flush=True)
 sys.stdin.read()
 """
 

@@ -225,5 +225,6 @@ def test_a_pod_that_was_forgotten_is_read_by_the_contract_again() -> None:
     value = orjson.dumps(common())
     assert decoded(value, node) is not None
     node.pods.drop(T0 + 1)
+    node.pods.drop_lifetimes()
     node.pods.prune()
     assert decoded(value, node) is None

@@ -232,7 +232,7 @@ def test_a_sample_of_more_than_the_node_has_is_refused() -> None:
     refused = [letter(each) for each in result.dead_letters]
     assert [each.offset for each in refused] == [1, 2, 3]
     assert refused[1].reason == (
-        "usage, cpu: 154000 was measured and the node has 8000; believed is at most 105 % of that"
+        "usage, cpu: measured 154000, but the node has 8000; expected at most 105 % of that"
     )
     assert len(subject.state.nodes["c/n0"].samples) == 2
 

@@ -88,7 +88,7 @@ def test_an_older_tick_does_not_turn_the_time_back() -> None:
 @pytest.mark.parametrize(
     ("record", "category", "reason"),
     [
-        (("clock", encode(tick(partition=1)), b"1"), "misplaced", "partition is 1; allowed is 0"),
+        (("clock", encode(tick(partition=1)), b"1"), "misplaced", "partition is 1; expected 0"),
         (
             ("node-state", encode(node()), b"else"),
             "misplaced",
@@ -287,5 +287,5 @@ def test_an_output_that_nobody_reads_for_its_length_is_a_dead_letter(
     read = decode_as(DeadLetter, letter.value)
     assert isinstance(read, DeadLetter)
     assert (read.topic, read.offset, read.category) == ("scheduling-requests", 0, "limit")
-    assert "to placement-decisions; allowed are at most 300" in read.reason
+    assert "which cannot be published; allowed are at most 300" in read.reason
     assert stage.clusters[CLUSTER].inventory.where == {"p": "a"}, "it was applied"

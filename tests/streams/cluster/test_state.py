@@ -46,9 +46,12 @@ def test_a_metric_beyond_any_machine_changes_nothing() -> None:
     ("fields", "refused"),
     [
         ({"cpu": 4_200}, None),  # above allocatable, below capacity
-        ({"cpu": 4_201}, "usage, cpu: 4201 was measured and the node has 4000"),
-        ({"aggregated": (aggregated(300, p95={"cpu": 9_000}),)}, "aggregated p95, cpu: 9000"),
-        ({"pods": (pod_metric("a", cpu=9_000),)}, "usage of a pod, cpu: 9000"),
+        ({"cpu": 4_201}, "usage, cpu: measured 4201, but the node has 4000"),
+        (
+            {"aggregated": (aggregated(300, p95={"cpu": 9_000}),)},
+            "aggregated p95, cpu: measured 9000",
+        ),
+        ({"pods": (pod_metric("a", cpu=9_000),)}, "usage of a pod, cpu: measured 9000"),
     ],
 )
 def test_a_metric_of_more_than_the_node_has_is_refused(
@@ -123,7 +126,7 @@ def test_one_node_too_many_is_refused_and_known_ones_are_not(
     for message in (node("c"), metric("c")):
         answer = world.ask(message)
         assert answer.category == "limit"
-        assert answer.reason == "node c would be one more than 2 in the cluster"
+        assert answer.reason == "node c exceeds the limit of 2 nodes per cluster"
     assert world.ask(node("b")) == world.ask(metric("a")) == []
     assert world.ask(node_gone("c")) == world.ask(metric("c", removed=True)) == []
     world.ask(node_gone("a"))

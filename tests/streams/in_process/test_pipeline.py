@@ -60,7 +60,7 @@ def test_what_cannot_be_read_comes_out_as_a_dead_letter() -> None:
     said = pipeline.apply([Written("node-usage", f"{CLUSTER}/node-1", b"?", START_MS)])
     (only,) = said
     assert only[0] == "dead-letters"
-    assert "no JSON" in decode(*only).reason
+    assert "not JSON" in decode(*only).reason
 
 
 def test_a_record_that_neither_stage_reads_is_an_error() -> None:

@@ -60,7 +60,7 @@ async def test_records_that_the_broker_has_deleted_are_said(
     end = last.offset + 1
     found = await read_range(kafka, _TOPIC, 0, 1, end)
     assert 1 < found[0].offset < end
-    gone = f"the records 1 to {found[0].offset - 1} are gone"
+    gone = f"the broker has deleted the records 1 to {found[0].offset - 1}"
     assert [each.getMessage() for each in caplog.records if gone in each.getMessage()]
     caplog.clear()
     # Who begins with a topic has missed nothing that was there for it.

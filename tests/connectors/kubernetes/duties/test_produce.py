@@ -51,5 +51,5 @@ async def test_each_turn_begins_with_all_there_is_and_closes_its_source(
             assert (source.opened, source.closed) == (term, term)
     assert await ids(embedded) == ["command-0001", "command-0010", "command-0002", "command-0020"]
     assert produce.left_out == 2
-    assert "left out: topic node-state" in caplog.text
+    assert "skipped: topic node-state" in caplog.text
     assert "n1" in caplog.text

@@ -137,7 +137,7 @@ def stopped(pod: PodRef, gate: str) -> PodVerdict:
 def story() -> list[RebalanceRound]:
     """n1 turns hot; first it is not hot for long enough, then a budget stops its pod."""
     rounds = [a_round(0)]
-    rounds += [a_round(n, hot_node(n, gate=f"over for {n} of 3 rounds in a row")) for n in (1, 2)]
+    rounds += [a_round(n, hot_node(n, gate=f"hot for {n} of 3 rounds in a row")) for n in (1, 2)]
     rounds += [
         a_round(
             n,
@@ -550,7 +550,7 @@ CAPACITY = {"cpu": "16", "memory": "64Gi"}
     [
         (
             {"capacity": CAPACITY},
-            "cpu: 154000 was measured and the node has 16000; believed is at most 105 % of that",
+            "cpu: measured 154000, but the node has 16000; expected at most 105 % of that",
         ),
         ({"created_at_ms": ASKED_MS}, "it is of an earlier node of this name"),
     ],

@@ -165,7 +165,7 @@ rebalance:
         (
             "rebalance: {highThresholds: {cpu: 70}, lowThresholds: {cpu: 40}}\n"
             "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
-            "lowThresholds would be 40 for 'cpu' and highThresholds 30",
+            "lowThresholds of 'cpu' would be 40, more than highThresholds (30)",
         ),
         (
             "movingThresholds: {hotspots: [{windows: [{highThresholds: {cpu: 30}}]}]}",
@@ -182,14 +182,14 @@ rebalance:
             "movingThresholds: {hotspots: [{recentPast: {atLeast: {cpu: 1}, atMost: {cpu: 2}}}]}",
             "has deviation thresholds, which already follow the mean",
         ),
-        ("movingThresholds: {filter: {recentPast: {}}}", "names no resource"),
+        ("movingThresholds: {filter: {recentPast: {}}}", "no resource is given"),
         (
             "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}, atMost: {cpu: 2}}}}",
             "atLeast is 9 and atMost is 2",
         ),
         (
             "movingThresholds: {filter: {recentPast: {atLeast: {cpu: 9}}}}",
-            "atMost: does not name 'cpu'",
+            "atMost: 'cpu' is missing",
         ),
         (
             "movingThresholds: {filter: {windows: [{prodUsageThresholds: {cpu: 9}}]}}",
