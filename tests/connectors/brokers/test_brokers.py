@@ -161,7 +161,7 @@ def test_a_killed_broker_of_three_is_missed_and_comes_back_with_its_records(
         assert _read(settings, "journal", 0, 2) == [b"one", b"two"]
         with pytest.raises(ValueError, match="broker 4 does not exist"):
             server.kill_broker(4)
-    with pytest.raises(ValueError, match="there is no broker 0"):
+    with pytest.raises(ValueError, match="broker 0 does not exist"):
         server.pid(0)
 
 

@@ -34,7 +34,7 @@ def test_a_port_that_another_process_was_given_is_free_again_when_that_has_ended
         assert int(other.stdout.readline()) == free
         monkeypatch.setattr(local_ports, "_FIRST", free)
         monkeypatch.setattr(local_ports, "_LAST", free)
-        with pytest.raises(OSError, match="no free port was found"):
+        with pytest.raises(OSError, match="found no free port"):
             find_free_port(set())
         other.kill()
     assert find_free_port(set()) == free

@@ -70,7 +70,7 @@ def _until(process: "subprocess.Popen[str]", words: str) -> str:
 def test_the_demo_places_and_moves_pods_through_a_real_worker_and_tells_what_happened(
     tmp_path: Path,
 ) -> None:
-    options = ("--scenario", "own-load", "--nodes", "6", "--hours", "3", "--seed", "4")
+    options = ("--scenario", "own-load", "--nodes", "8", "--hours", "4", "--seed", "1")
     with _demo(tmp_path, "--plain", *options) as process:
         printed, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, printed
