@@ -75,11 +75,15 @@ def check_reservation(
 
 
 def check_scores(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
-    """A placed pod goes to the winner, which no runner-up surpasses; totals are sums of terms."""
+    """A placed pod goes to the winner, and totals are sums of terms.
+
+    No runner-up surpasses the winner, unless a migration holds room on it for the pod.
+    """
     require(placed.winner is not None and placed.winner.node == placed.node, "no winner", placed)
     scores = [score for score in (placed.winner, *placed.runners_up) if score is not None]
     totals = [score.total for score in scores]
-    require(totals == sorted(totals, reverse=True), "a runner-up surpasses the winner", placed)
+    if all(each.target_node != placed.node for each in cluster.migrations.values()):
+        require(totals == sorted(totals, reverse=True), "a runner-up surpasses the winner", placed)
     for score in scores:
         total = sum(term.score * term.weight for term in score.terms)
         require(score.total == total, "a score is not the sum of its terms", placed)
