@@ -94,8 +94,15 @@ def check_left_hot(cluster: ClusterModel, state: ClusterState, placed: Placement
     found = state.inventory.held(placed.pod.uid)
     if found:
         owner = found[1].pod.owner_key
-        avoided = state.memory.moves.find_avoided_by_owner(owner, placed.decided_at_ms)
-        require(placed.node not in avoided, "a pod returns to a node that it left hot", placed)
+        moves = state.memory.moves
+        avoided = moves.find_avoided_by_owner(owner, placed.decided_at_ms)
+        if placed.node in avoided:
+            # A tick places pods before its round decides which pods leave.
+            left_since = [
+                move.left_at_ms for move in moves.rows[owner].moves if move.source == placed.node
+            ]
+            returned = min(left_since) < placed.decided_at_ms
+            require(not returned, "a pod returns to a node that it left hot", placed)
 
 
 def check_drained(cluster: ClusterModel, state: ClusterState, placed: PlacementDecision) -> None:
