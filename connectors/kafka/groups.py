@@ -15,7 +15,7 @@ class Member:
     host: str
     """Its address."""
     partitions: frozenset[Partition]
-    """What the group has assigned to it."""
+    """The partitions that the group assigned to the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ def read_groups(connection: Connection, names: Collection[str]) -> dict[str, Gro
     }
     groups = {}
     for name in names:
-        members, reason = _members(connection, described[name])
-        groups[name] = Group(members, _committed(connection, offsets[name]), reason)
+        members, reason = _parse_members(connection, described[name])
+        groups[name] = Group(members, _parse_committed(connection, offsets[name]), reason)
     return groups
 
 
-def _members(connection: Connection, answer: Any) -> tuple[tuple[Member, ...] | None, str]:
-    """Members, or none and why the broker does not tell."""
-    found = _result(connection, answer)
+def _parse_members(connection: Connection, answer: Any) -> tuple[tuple[Member, ...] | None, str]:
+    """Return the members, or None and the reason why the broker does not list them."""
+    found = _get_result(connection, answer)
     if isinstance(found, str):
         return None, found
     return tuple(
@@ -70,8 +70,8 @@ def _members(connection: Connection, answer: Any) -> tuple[tuple[Member, ...] | 
     ), ""
 
 
-def _committed(connection: Connection, answer: Any) -> dict[Partition, int]:
-    found = _result(connection, answer)
+def _parse_committed(connection: Connection, answer: Any) -> dict[Partition, int]:
+    found = _get_result(connection, answer)
     if isinstance(found, str):
         return {}
     return {
@@ -81,8 +81,8 @@ def _committed(connection: Connection, answer: Any) -> dict[Partition, int]:
     }
 
 
-def _result(connection: Connection, answer: Any) -> Any:
-    """What a broker answers, the text of its refusal, or none: there is no such group."""
+def _get_result(connection: Connection, answer: Any) -> Any:
+    """Return the answer of a broker, the text of its refusal, or None if the group does not exist."""
     from confluent_kafka import KafkaException
 
     try:

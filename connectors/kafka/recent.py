@@ -12,7 +12,7 @@ from connectors.kafka.reader import Partition, PartitionReader, Record
 from schemas.settings.connection import KafkaSettings
 
 _POLL_S = 0.5
-#: `read_newest` looks at one offset first, then at so many times more before the end.
+#: `read_newest` reads one offset before the end first, then this factor more in each further step.
 _GROWTH = 8
 
 

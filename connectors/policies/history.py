@@ -26,7 +26,7 @@ def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
 
 
 def author_text(record: "PolicyRecord") -> str:
-    """Who sent a record, and why, as far as it says."""
+    """Return the sender of a record and the reason, if the record names them."""
     by = f"by {record.applied_by}" if record.applied_by else ""
     return ": ".join(part for part in (by, record.reason) if part)
 

@@ -60,7 +60,7 @@ _METRICS_MIN = 200
 
 @dataclass(frozen=True, slots=True)
 class KafkaState:
-    """What the brokers say about themselves and the topics."""
+    """The brokers and the topics, as the brokers describe them."""
 
     servers: str
     brokers: int

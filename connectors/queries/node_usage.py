@@ -35,7 +35,7 @@ class NodeUsageRow:
     p95_duration_ms: int | None
     """Window of the percentile."""
     capacity: Mapping[str, int]
-    """What the percentages are of."""
+    """The amounts that count as 100 %."""
     updated_at_ms: int | None
     """Time of the newest sample."""
     age_ms: int | None

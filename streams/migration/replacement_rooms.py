@@ -42,7 +42,7 @@ class ReplacementRooms:
         """Return a node for the replacement: the target if it accepts it, never the source, else None."""
         template = build_placeholder(pod, "")
         ranking = self.placer.rank(kind_of(template))
-        excluded = self._excluded(pod, source)
+        excluded = self._find_excluded(pod, source)
         planned = None if target is None else self.inventory.nodes.get(target)
         row = -1 if planned is None else planned.row
         if row >= 0 and row not in excluded.rows and ranking.passes(row):
@@ -55,7 +55,7 @@ class ReplacementRooms:
         ranking = self.placer.rank(kind_of(build_placeholder(pod, "")))
         return ranking.refused()
 
-    def _excluded(self, pod: Pod, source: str) -> ExcludedNodes:
+    def _find_excluded(self, pod: Pod, source: str) -> ExcludedNodes:
         node = self.inventory.nodes.get(source)
         own = frozenset({-1 if node is None else node.row})
         found = self.exclusions.find(pod, self.inventory.now_ms)

@@ -34,7 +34,7 @@ _ARRIVED_AT: dict[int, _Event] = {_BOUND: "bound", _INITIALISED: "initialised", 
 
 
 class KnownPod(NamedTuple):
-    """What is kept of a reported pod: about 300 bytes."""
+    """The kept part of a reported pod: about 300 bytes."""
 
     name: str
     """Namespace and name."""

@@ -43,7 +43,7 @@ class Reporter(ABC):
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.known: dict[str, Any] = {}
-        """What is kept of each reported object, by key."""
+        """The kept part of each reported object, by key."""
         self.left_out: dict[str, str] = {}
         """Omitted objects by key, with the reason (see `LEFT_OUT_NAMED_MAX`)."""
         self._seen: set[str] | None = None
