@@ -15,25 +15,31 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def terminable(code: int = 0) -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, and then exit with `code`."""
-    terminated = False
+    stopped_by: int | None = None
 
-    def stop(*_: Any) -> None:
-        nonlocal terminated
-        terminated = True
+    def stop(number: int, _: Any) -> None:
+        nonlocal stopped_by
+        stopped_by = number
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    heeds_interrupts = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if heeds_interrupts:
+        signal.signal(signal.SIGINT, stop)
     try:
         yield
-    except KeyboardInterrupt:
-        if not terminated:
+    except BaseException as error:
+        # Not KeyboardInterrupt alone: pydantic replaces one that it meets while it builds a class.
+        if stopped_by is None:
             raise
+        if stopped_by == signal.SIGINT:
+            raise KeyboardInterrupt from error
         echo("stopped by SIGTERM", err=True)
         raise SystemExit(code) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+        if heeds_interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:

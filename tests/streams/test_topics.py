@@ -15,12 +15,12 @@ from schemas.messages.requests import SchedulingRequest
 from tests.conftest import RunningBroker, delete_topic
 from tests.streams.builders import nodes, request
 from tests.streams.noticing import SEEN_WITHIN_S
-from tests.streams.worker_process import Client, Worker, client
+from tests.streams.worker_process import PATIENCE_S, Client, Worker, client
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-#: The end of a process that has failed takes some seconds.
-_ENDS_WITHIN_S = SEEN_WITHIN_S + 15.0
+#: A worker may have to start, to notice and to end.
+_ENDS_WITHIN_S = PATIENCE_S + SEEN_WITHIN_S
 
 
 def _requests(first: int, count: int) -> list[SchedulingRequest]:

@@ -1,0 +1,31 @@
+"""Signals that end a block."""
+
+import os
+import signal
+
+import pytest
+
+from connectors.process.signals import terminable
+
+
+def _raise_another_error_at(number: signal.Signals) -> None:
+    try:
+        os.kill(os.getpid(), number)
+    except KeyboardInterrupt:
+        raise ValueError("of a library that was interrupted") from None
+
+
+@pytest.mark.parametrize(
+    ("number", "ends_with"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_ends_the_block_though_another_error_takes_the_place_of_the_interrupt(
+    number: signal.Signals, ends_with: type[BaseException]
+) -> None:
+    with pytest.raises(ends_with), terminable():
+        _raise_another_error_at(number)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_without_a_signal_is_raised() -> None:
+    with pytest.raises(ValueError, match="of the block"), terminable():
+        raise ValueError("of the block")
