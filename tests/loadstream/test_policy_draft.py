@@ -12,8 +12,6 @@ from connectors.process import wall_clock
 from loadstream.policy.commands import app
 from schemas.messages.clock import ClockTick
 from schemas.messages.metrics import NodeMetric
-from schemas.messages.nodes import NodeState
-from schemas.messages.pods import Pod, PodLifecycle
 from schemas.policy import read_policy
 from schemas.topics.codec import encode
 from schemas.topics.partitions import partition_for
@@ -102,7 +100,6 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
     policy = read_policy(result.stdout)
     assert policy.mode == "observe"
     assert policy.warnings == ()
-    assert [each.name for each in policy.plugins.score] == ["OverutilizationRisk"]
     assert f"{_NODES} nodes" in result.stdout
     # Each value has its reason right above it.
     lines = result.stdout.splitlines()
@@ -112,17 +109,11 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
 
     document = json.loads(init(CLUSTER, "--json").stdout)
     assert document["policy"] == result.stdout
-    summary = document["summary"]
-    assert summary["nodes"] == _NODES
-    assert summary["silent_nodes"] == 0
-    assert summary["sample_ms"] == summary["report_ms"] == 60_000
-    assert summary["windows_ms"] == [300_000, 600_000, 1_800_000]
-    assert summary["loads"]["cpu"]["mean"] == pytest.approx(0.6, abs=0.15)
-    assert summary["schedulers"] == [["loadstream", summary["pods"]]]
-    assert summary["requesting"] == {"cpu": 1.0, "memory": 1.0}
-    assert summary["started_per_hour"] > 0
-    assert summary["budgets"] > 0
-    assert sum(summary["evictions"].values()) > 0
+    found = document["history"]
+    assert (found["nodes"], found["silent_nodes"], found["report_ms"]) == (_NODES, 0, 60_000)
+    assert 0.45 < found["loads"]["cpu"]["p75"] < 1
+    assert found["schedulers"] == [["loadstream", found["pods"]]]
+    assert found["budgets"] > 0
 
     file = tmp_path / "first.yaml"
     assert init(CLUSTER, "--output", str(file)).exit_code == 0
@@ -130,22 +121,6 @@ def test_a_policy_comes_from_what_the_cluster_did_and_is_one_that_can_be_applied
     again = init(CLUSTER, "--output", str(file))
     assert again.exit_code == 1
     assert "File exists" in again.stderr
-
-
-def test_what_happened_before_the_first_metric_is_not_counted(broker: RunningBroker) -> None:
-    key, hour_ms = CLUSTER.encode(), 3_600_000
-    metric = NodeMetric(cluster=CLUSTER, node="n1", updated_at_ms=BEGIN_MS, usage={"cpu": 100})
-    later = metric.model_copy(update={"updated_at_ms": BEGIN_MS + hour_ms})
-    records = [("node-metrics", key, encode(each)) for each in (metric, later)]
-    node = NodeState(cluster=CLUSTER, node="n1", event="added", allocatable={"cpu": "4"})
-    records.append(("node-state", key, encode(node)))
-    for name, started_ms in (("old", BEGIN_MS - 20 * hour_ms), ("new", BEGIN_MS + 60_000)):
-        pod = Pod(namespace="shop", name=name, uid=name, node="n1", scheduled_at_ms=started_ms)
-        seen = PodLifecycle(cluster=CLUSTER, event="bound", pod=pod)
-        records.append(("pod-lifecycle", key, encode(seen)))
-    write(broker, records)
-    summary = json.loads(init(CLUSTER, "--json").stdout)["summary"]
-    assert (summary["pods"], summary["started_per_hour"]) == (2, 1.0)
 
 
 def test_a_look_back_that_finds_too_little_in_any_case_is_refused(broker: RunningBroker) -> None:

@@ -1,4 +1,4 @@
-"""A policy as YAML, the reason of each value as a comment above it."""
+"""A first policy as YAML, with the reason of each value as a comment above it."""
 
 import json
 import re
@@ -6,56 +6,49 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from connectors.policies.draft.advice import Advice
-from connectors.policies.draft.summary import ClusterSummary
+from connectors.policies.draft.advice import advise, list_gaps
+from connectors.policies.draft.reading import ClusterHistory
 from connectors.units import time_text
 from schemas.base.printable import to_one_line
 
 _WIDTH = 100
 _INDENT = "  "
-#: Text that YAML reads as itself, and as nothing else.
+#: Text that YAML reads as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _WORDS = ("true", "false", "null")
 
 
-def document(cluster: str, summary: ClusterSummary, advice: Advice) -> str:
-    """The text of the policy; it reads back without an error."""
-    lines = [*_header(cluster, summary, advice), ""]
+def document(cluster: str, history: ClusterHistory) -> str:
+    """Return the policy as text; reading it gives no errors and no warnings."""
+    lines = [*_header(cluster, history)]
     open_path: tuple[str, ...] = ()
-    for each in advice.values:
-        *sections, name = each.path
+    for value in advise(history):
+        *sections, name = value.path
         common = 0
         while common < len(sections) and tuple(sections[: common + 1]) == open_path[: common + 1]:
             common += 1
-        if common == 0 and open_path:
+        if common == 0:
             lines.append("")
         for depth in range(common, len(sections)):
             lines.append(f"{_INDENT * depth}{sections[depth]}:")
         open_path = tuple(sections)
         indent = _INDENT * len(sections)
-        lines += comment(each.reason, indent)
-        lines.append(f"{indent}{name}: {flow(each.value)}")
-        # A value at the top is a section of its own.
-        open_path = open_path or (name,)
+        lines += comment(value.reason, indent)
+        lines.append(f"{indent}{name}: {flow(value.value)}")
     return "\n".join(lines) + "\n"
 
 
-def _header(cluster: str, summary: ClusterSummary, advice: Advice) -> Iterator[str]:
+def _header(cluster: str, history: ClusterHistory) -> Iterator[str]:
+    since, until = (time_text(at_ms)[:16] for at_ms in (history.since_ms, history.until_ms))
     yield from comment(
-        f"A first policy of cluster {to_one_line(cluster)}, from its history between {_minute(summary.since_ms)} "
-        f"and {_minute(summary.until_ms)} UTC: {summary.nodes:,} nodes, {summary.pods:,} pods."
+        f"A first policy of cluster {to_one_line(cluster)}, from its history between {since} and {until} UTC: "
+        f"{history.nodes:,} nodes, {history.pods:,} pods."
     )
     yield from comment(
-        "Look it through, then `loadstream policy apply`. What is not named here has its default."
+        "Check it, then run `loadstream policy apply`. A field that is not named here has its default."
     )
-    if advice.left_out:
-        yield "#"
-        for sentence in advice.left_out:
-            yield from comment(f"Without data: {sentence}.")
-
-
-def _minute(at_ms: int) -> str:
-    return time_text(at_ms)[:16]
+    for sentence in list_gaps(history):
+        yield from comment(f"Without data: {sentence}.")
 
 
 def comment(text: str, indent: str = "") -> list[str]:
@@ -66,9 +59,9 @@ def comment(text: str, indent: str = "") -> list[str]:
 
 
 def flow(value: Any) -> str:
-    """A value on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{flow(key)}: {flow(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{flow(key)}: {flow(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(flow, value))}]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _WORDS:
