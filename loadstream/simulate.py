@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _HOURS = 12.0
 #: Pods that run at the beginning come within half of this time.
 _FILLING_HOURS = 0.1
+#: Reason of the policy record that this command writes.
+_POLICY_REASON = "policy of loadstream simulate"
 #: What is older than this, because the process was asleep, is left out.
 _BACKLOG_MAX_MS = 5 * 60_000
 _REPORT_EVERY_S = 60.0
@@ -91,7 +93,7 @@ def simulate(
         with terminable(), LiveStages(connection, cluster) as stages:
             while True:
                 scenario = _draw(cluster, nodes, seed, churn, period)
-                _run(scenario, StageContender(cluster, policy, lambda: stages))
+                _run(scenario, StageContender(_POLICY_REASON, policy, lambda: stages))
                 policy, seed = None, seed + 1
 
 

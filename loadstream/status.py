@@ -1,29 +1,41 @@
-"""The command `loadstream status`: is it working, and where is it hot.
+"""The command `loadstream status`: the state of the brokers and clusters on one screen.
 
-Exit codes: 0 no problem was found; 1 there are problems, or the broker is out of reach; 2 the
-command line is wrong; 3 nothing has ever named the cluster, or there is no cluster at all.
+Exit codes: 0 there is no error, though there may be warnings; 1 there are errors, or the broker is
+unavailable; 2 the command line is wrong; 3 no record names the cluster, or there is no cluster.
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.process import wall_clock
 from connectors.process.terminal import echo, print_json
+from connectors.units import count_text
 from loadstream.cli.arguments import Json, cluster_name
 from loadstream.cli.command import as_messages, command, connect_as_configured
 from loadstream.cli.warnings import NOTHING_FOUND
+from loadstream.doctor.findings import Finding, error
 from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
+    from connectors.queries.cluster_reading import KafkaState
     from connectors.queries.status_processes import Section
 
 #: Pause between two screens, in seconds.
 _PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """State of the brokers or of one cluster."""
+
+    cluster: str | None
+    findings: "Sequence[Finding]"
+    sections: "Sequence[Section]"
 
 
 def register(app: typer.Typer) -> None:
@@ -40,60 +52,56 @@ def status(
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Again every 5 s, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Repeat every 5 s, until Ctrl-C.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Show brokers, workers, duties, usage sources, nodes, waiting pods, moves and policy on one screen.
 
-    Problems come first, each with what to do. The exit code is 1 if there are any.
+    Faults come first, each with advice: those that `loadstream doctor` finds without asking Kubernetes. The
+    exit code is 1 if one of them is an error.
     """
     with as_messages():
         while watch:
             _show_again(cluster, json=json)
         code = 0
-        for name, sections in _read(connect_as_configured(), cluster):
-            _print(name, sections, json=json)
-            if any(section.problems for section in sections):
+        for report in _read(connect_as_configured(), cluster):
+            _print(report, json=json)
+            if any(finding.grade == "error" for finding in report.findings):
                 code = 1
     raise typer.Exit(code)
 
 
 def _show_again(cluster: str | None, *, json: bool) -> None:
-    """Show one screen of many; a broker that is out of reach is reported and waited for."""
+    """Show the screen once, then pause; an unavailable broker is reported."""
     import click
 
     from connectors.kafka.client import BrokerUnavailable
 
     try:
-        parts = list(_read(connect_as_configured(), cluster))
-    except BrokerUnavailable as error:
-        parts = []
-        echo(f"error: {error}", err=True)
-    if parts and not json:
-        click.clear()  # nothing where the output is no terminal
-    for name, sections in parts:
-        _print(name, sections, json=json)
+        reports = list(_read(connect_as_configured(), cluster))
+    except BrokerUnavailable as failure:
+        reports = []
+        echo(f"error: {failure}", err=True)
+    if reports and not json:
+        click.clear()  # does nothing if the output is not a terminal
+    for report in reports:
+        _print(report, json=json)
     time.sleep(_PAUSE_S)
 
 
-def _read(
-    connection: "Connection", cluster: str | None
-) -> "Iterator[tuple[str | None, list[Section]]]":
-    """The brokers, then each cluster; without a name, of several clusters only the main lines."""
-    from connectors.kafka.client import BrokerUnavailable
-    from connectors.queries.cluster_reading import list_clusters, read_cluster, read_kafka
+def _read(connection: "Connection", cluster: str | None) -> "Iterator[Report]":
+    """Yield a report on the brokers, then one on each cluster, shorter if there are several."""
+    from connectors.queries.cluster_reading import list_clusters, read_kafka
     from connectors.queries.status_processes import kafka_section
-    from connectors.queries.status_sections import cluster_sections, main_lines
+    from loadstream.doctor.kafka import check_brokers, check_topics
 
     kafka = read_kafka(connection)
-    brokers = kafka_section(kafka)
-    if "missing" in kafka.verdicts.values():
-        yield None, [brokers]
+    brokers = Report(None, [*check_brokers(kafka), *check_topics(kafka)], [kafka_section(kafka)])
+    yield brokers
+    if kafka.missing:
         return
     names = [cluster] if cluster else list_clusters(connection, kafka)
-    if len(names) != 1:
-        yield None, [brokers]
     if not names:
         what = "no cluster: no record in status, node-state or policies names one"
         if kafka.leaderless:
@@ -101,16 +109,36 @@ def _read(
         echo(what, err=True)
         raise typer.Exit(1 if kafka.leaderless else NOTHING_FOUND)
     for name in names:
-        try:
-            records = read_cluster(connection, kafka, name, wall_clock.now_ms())
-            if cluster and not records.is_known and not kafka.leaderless:
-                _stop_if_unseen(connection, cluster)
-        except BrokerUnavailable as error:
-            unread = replace(brokers, problems=(*brokers.problems, f"{error}"))
-            yield name, [unread]
-            continue
-        sections = cluster_sections(records)
-        yield name, [brokers, *sections] if len(names) == 1 else main_lines(sections)
+        yield _read_cluster(connection, kafka, name, is_named=bool(cluster), whole=len(names) == 1)
+
+
+def _read_cluster(
+    connection: "Connection", kafka: "KafkaState", name: str, *, is_named: bool, whole: bool
+) -> Report:
+    from connectors.kafka.client import BrokerUnavailable
+    from connectors.queries.cluster_reading import read_cluster
+    from connectors.queries.node_usage import policy_in_force
+    from connectors.queries.status_sections import cluster_sections
+    from loadstream.doctor.policy import read_checked_policy
+    from loadstream.doctor.processes import check_processes
+
+    try:
+        records = read_cluster(connection, kafka, name, wall_clock.now_ms())
+        if is_named and not records.is_known and not kafka.leaderless:
+            _stop_if_unseen(connection, name)
+        if "policies" in records.unreadable:
+            policy, findings = policy_in_force(records), []
+        else:
+            policy, finding = read_checked_policy(connection, name)
+            findings = [finding]
+    except BrokerUnavailable as failure:
+        return Report(name, [error("cluster", f"{failure}")], [])
+    findings += check_processes(records, policy)
+    sections = cluster_sections(records)
+    if not whole:
+        main = [section for section in sections if section.name in ("policy", "nodes")]
+        sections = [replace(section, lines=section.lines[:1]) for section in main]
+    return Report(name, findings, sections)
 
 
 def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
@@ -122,13 +150,19 @@ def _stop_if_unseen(connection: "Connection", cluster: str) -> None:
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _print(name: str | None, sections: "list[Section]", *, json: bool) -> None:
-    from connectors.queries.status_sections import screen
-
-    if not json:
-        for line in screen(name, sections):
-            echo(to_one_line(line))
+def _print(report: Report, *, json: bool) -> None:
+    faults = [finding for finding in report.findings if finding.grade != "ok"]
+    if json:
+        about = {"cluster": report.cluster}
+        print_json({**about, "section": "faults", "faults": [asdict(fault) for fault in faults]})
+        for section in report.sections:
+            print_json({**about, "section": section.name, **section.data})
         return
-    for section in sections:
-        about = {"cluster": name, "section": section.name}
-        print_json({**about, **section.data, "problems": list(section.problems)})
+    if report.cluster is not None:
+        count = count_text(len(faults), "fault") if faults else "no fault found"
+        echo(to_one_line(f"{report.cluster}: {count}"))
+    for fault in faults:
+        echo(to_one_line(f"  ! {fault}"))
+    for section in report.sections:
+        for index, line in enumerate(section.lines):
+            echo(to_one_line(f"{'' if index else section.name:8} {line}"))

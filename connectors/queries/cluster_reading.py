@@ -18,7 +18,13 @@ from connectors.kafka.client import Connection
 from connectors.kafka.extents import Extent, read_extents
 from connectors.kafka.groups import Group, read_groups
 from connectors.kafka.reader import Partition
-from connectors.kafka.topics import FoundTopic, compare_all, expected_topics, find_worst_grade
+from connectors.kafka.topics import (
+    Finding,
+    FoundTopic,
+    compare_all,
+    expected_topics,
+    find_worst_grade,
+)
 from schemas.messages.clock import ClockTick
 from schemas.messages.decisions import PlacementDecision
 from schemas.messages.lists import ListBegin, ListEnd
@@ -65,12 +71,17 @@ class KafkaState:
     servers: str
     brokers: int
     embedded: bool
-    verdicts: dict[str, str]
-    """By topic: ok, unknown, differs or missing."""
+    topics: dict[str, list[Finding]]
+    """By topic: how it compares with what is expected."""
     leaderless: frozenset[Partition] = frozenset()
     """Partitions that can be neither read nor written: no broker leads them."""
     partly_copied: int = 0
     """Partitions with a leader of which a copy is missing or behind."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Topics that do not exist."""
+        return [name for name, found in self.topics.items() if find_worst_grade(found) == "missing"]
 
 
 @dataclass(slots=True)
@@ -125,12 +136,11 @@ def read_kafka(connection: Connection) -> KafkaState:
     metadata = connection.ask(lambda t: connection.admin.list_topics(timeout=t))
     there = [metadata.topics[name] for name in names if name in metadata.topics]
     partitions = [(topic.topic, each) for topic in there for each in topic.partitions.values()]
-    findings = compare_all(expected, find_topics(connection, names))
     return KafkaState(
         servers=",".join(connection.settings.servers()),
         brokers=len(metadata.brokers),
         embedded=connection.embedded,
-        verdicts={name: find_worst_grade(found) for name, found in findings.items()},
+        topics=compare_all(expected, find_topics(connection, names)),
         leaderless=frozenset((topic, each.id) for topic, each in partitions if each.leader < 0),
         partly_copied=sum(
             each.leader >= 0 and len(each.isrs) < len(each.replicas) for _, each in partitions
@@ -169,7 +179,7 @@ def read_cluster(
     duties = [f"loadstream-{duty}-{cluster}" for duty in DUTIES]
     records.groups = read_groups(connection, [*WORKER_GROUPS, *duties])
     committed = {place for group in records.groups.values() for place in group.committed}
-    topics = {topic for topic, _ in committed if kafka.verdicts.get(topic) not in (None, "missing")}
+    topics = {topic for topic, _ in committed} & kafka.topics.keys() - set(kafka.missing)
     topics -= {topic for topic, _ in kafka.leaderless}
     count = connection.settings.partitions
     records.extents = read_extents(connection, [FoundTopic(t, count, 0, None) for t in topics])

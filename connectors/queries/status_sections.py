@@ -5,12 +5,10 @@ about what runs.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from connectors.queries.cluster_reading import ClusterRecords
 from connectors.queries.node_usage import NodeUsageRow, list_node_usage
-from connectors.queries.presence import silence
 from connectors.queries.rebalancing_wording import classes_text, outcome_text, pod_text
 from connectors.queries.status_processes import Section, ago, duties_section, worker_section
 from connectors.queries.whynot.wording import strategy_text
@@ -49,13 +47,13 @@ def cluster_sections(records: ClusterRecords) -> list[Section]:
 
 def _policy(records: ClusterRecords) -> Section:
     record = records.policy
-    lines, problems = [], []
+    lines = []
     digest = mode = None
     try:
         policy = read_policy(record.document if record else "")
     except PolicyError as error:
-        text = f"cannot be read: {count_text(len(error.problems), 'error')}"
-        problems.append(f"The newest policy {text}, so an earlier one holds. {error.problems[0]}.")
+        count = count_text(len(error.problems), "error")
+        text = f"cannot be read, so an earlier one applies: {count}, first {error.problems[0]}"
     else:
         digest, mode = policy.digest, policy.mode
         text = _MODES[mode]
@@ -84,7 +82,7 @@ def _policy(records: ClusterRecords) -> Section:
         "reason": record.reason if record else "",
         "used_by_newest_round": is_used,
     }
-    return Section("policy", (*lines, text), data, tuple(problems))
+    return Section("policy", (*lines, text), data)
 
 
 def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
@@ -92,7 +90,7 @@ def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
     for row in rows:
         if row.usage:
             measured.setdefault(row.source or "source not named", []).append(row)
-    lines, data, problems = [], {}, []
+    lines, data = [], {}
     for source, own in sorted(measured.items()):
         own.sort(key=lambda row: row.age_ms or 0)
         newest, oldest = own[0], own[-1]
@@ -103,23 +101,12 @@ def _usage(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
         )
         data[source] = {"nodes": len(own), "stale": stale, "freshest_node": newest.node, "freshest_ms": newest.updated_at_ms,
                         "oldest_node": oldest.node, "oldest_ms": oldest.updated_at_ms}  # fmt: skip
-        if stale == len(own) and silence(records.tick_ms, records.now_ms) is None:
-            problems.append(
-                f"Usage source {source} is silent: its freshest node, {newest.node}, was measured "
-                f"{ago_text(newest.age_ms or 0)} ago. See the logs of `loadstream kubernetes collect` "
-                "and of the workers, which make metrics of samples."
-            )
     unmeasured = [row.node for row in rows if not row.usage]
     if unmeasured:
         named = ", ".join(unmeasured[:3]) + (", ..." if len(unmeasured) > 3 else "")
         lines.append(f"{count_text(len(unmeasured), 'node')} without a metric: {named}")
-    if rows and not measured:
-        problems.append(
-            "No node has a metric: nothing measures the cluster, no worker aggregates, or the "
-            "first report interval (60 s) has not passed."
-        )
     data_all = {"sources": data, "nodes_without_metric": len(unmeasured)}
-    return Section("usage", tuple(lines) or ("nothing is measured",), data_all, tuple(problems))
+    return Section("usage", tuple(lines) or ("nothing is measured",), data_all)
 
 
 def _nodes(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Section:
@@ -209,24 +196,3 @@ def _move_line(records: ClusterRecords, status: MigrationStatus) -> str:
     outcome = records.moves.get(status.migration_id)
     after = f": {outcome_text(outcome)}" if outcome else ""
     return f"{at}: {way} {status.phase.lower()}{reason}{after}"
-
-
-def main_lines(sections: Sequence[Section]) -> list[Section]:
-    """The sections of one cluster among many: policy and nodes, each with its first line; of the others
-    only the problems."""
-    return [
-        replace(each, lines=each.lines[:1] if each.name in ("policy", "nodes") else ())
-        for each in sections
-    ]
-
-
-def screen(cluster: str | None, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield the lines of the screen: what is wrong first, then the sections. Without a cluster they
-    are about the brokers, and have no heading."""
-    problems = [problem for section in sections for problem in section.problems]
-    if cluster is not None:
-        yield f"{cluster}: {count_text(len(problems), 'problem') if problems else 'no problem found'}"
-    yield from (f"  ! {problem}" for problem in problems)
-    for section in sections:
-        for place, line in enumerate(section.lines):
-            yield f"{'' if place else section.name:8} {line}"

@@ -15,14 +15,13 @@ import typer
 from connectors.process.terminal import echo, print_json
 from loadstream.cli.arguments import Json, cluster_name
 from loadstream.cli.command import command
-from loadstream.doctor.findings import Finding, error, ok
+from loadstream.doctor.findings import Finding, error
 from loadstream.kubernetes.arguments import Context, Kubeconfig, read_source_file
 from schemas.base.printable import to_one_line
 
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
     from connectors.kubernetes.sources.settings import SourceSettings
-    from schemas.policy import Policy
 
 Duty = Literal["watch", "collect", "bind", "evict"]
 _DUTIES: tuple[Duty, ...] = ("watch", "collect", "bind", "evict")
@@ -107,9 +106,10 @@ def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
 
     try:
         connection = connect(KafkaSettings.from_environment())
-        yield from check_brokers(read_kafka(connection))
+        kafka = read_kafka(connection)
+        yield from check_brokers(kafka)
         yield from check_certificates(connection.settings)
-        yield from check_topics(connection)
+        yield from check_topics(kafka)
     except (BrokerUnavailable, NotAnnounced, SettingsError) as failure:
         yield error("brokers", str(failure).rstrip("."))
         return
@@ -128,40 +128,17 @@ def _check_cluster(connection: "Connection", cluster: str, *, scan: bool) -> Ite
     from loadstream.doctor.pods import check_pods, read_pods
 
     records = read_cluster(connection, read_kafka(connection), cluster, wall_clock.now_ms())
-    policy, findings = _read_policy(connection, cluster)
-    yield from processes.check_worker(records)
-    yield from processes.check_duties(records, policy)
-    yield from processes.check_measurements(records, policy)
+    policy, finding = policies.read_checked_policy(connection, cluster)
+    yield from processes.check_processes(records, policy)
     yield from processes.check_commands(connection, records)
-    yield from findings
+    yield finding
     yield from policies.check_pools(records, policy)
     yield from policies.check_unmet(connection, cluster, policy)
     yield from policies.check_windows(records, policy)
+    yield from policies.check_low_thresholds(records, policy)
     yield from policies.check_memory(connection, records)
     if scan:
         yield from check_pods(read_pods(connection, cluster))
-
-
-def _read_policy(connection: "Connection", cluster: str) -> "tuple[Policy, list[Finding]]":
-    """The policy that holds, and what is wrong with the newest record; the default one if unreadable."""
-    from connectors.kafka.applied import APPLIED, Applied
-    from connectors.policies.entries import TOPIC, newest_entry
-    from schemas.policy import Policy, PolicyError, read_policy
-    from streams.placement.registry import KNOWN
-
-    newest = newest_entry(connection, cluster)
-    if newest is None:
-        return Policy(), [ok("policy", "none was applied: the default one holds, which observes")]
-    try:
-        policy = read_policy(newest.record.document, KNOWN)
-    except PolicyError as failure:
-        return Policy(), [error("policy", f"this version cannot read it: {failure}")]
-    state = Applied(connection, TOPIC).state(newest.partition, newest.offset)
-    if state != APPLIED:
-        advice = f"See `loadstream policy history {cluster}`"
-        return policy, [error("policy", f"{policy.digest} is {state}", advice)]
-    paused = ", paused" if newest.record.paused else ""
-    return policy, [ok("policy", f"{policy.digest} is applied, mode {policy.mode}{paused}")]
 
 
 def _check_kubernetes(

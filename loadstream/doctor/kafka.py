@@ -4,9 +4,6 @@ import socket
 import ssl
 from collections.abc import Iterator
 
-from connectors.kafka.admin import find_topics
-from connectors.kafka.client import Connection
-from connectors.kafka.topics import compare_all, expected_topics, find_worst_grade
 from connectors.process import wall_clock
 from connectors.queries.cluster_reading import KafkaState
 from connectors.units import count_text
@@ -65,20 +62,17 @@ def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
             yield ok("certificates", f"that of {server} is valid until {end or 'an unknown time'}")
 
 
-def check_topics(connection: Connection) -> Iterator[Finding]:
+def check_topics(kafka: KafkaState) -> Iterator[Finding]:
     """Find topics that are missing, or differ in partitions, replicas or settings."""
-    expected = expected_topics(connection.settings)
-    found = find_topics(connection, [topic.name for topic in expected])
-    report = compare_all(expected, found)
-    missing = [name for name, findings in report.items() if find_worst_grade(findings) == "missing"]
+    missing = kafka.missing
     if missing:
-        text = f"{len(missing)} of {len(expected)} are missing: {_first(missing)}"
+        text = f"{len(missing)} of {len(kafka.topics)} are missing: {_first(missing)}"
         yield error("topics", text, "Run `loadstream topic create`")
     differing = [
-        each for findings in report.values() for each in findings if each.verdict == "differs"
+        each for found in kafka.topics.values() for each in found if each.verdict == "differs"
     ]
     for each in differing[:_NAMED_MAX]:
-        # Keys hash to other partitions where counts differ; anything else is a matter of degree.
+        # With another number of partitions, keys hash to other partitions.
         make = error if each.setting == "partitions" else warning
         text = f"{each.topic}: {each.setting}: expected {each.expected}, found {each.found}"
         yield make("topics", text, each.remedy.rstrip("."))
@@ -86,8 +80,7 @@ def check_topics(connection: Connection) -> Iterator[Finding]:
         more = count_text(len(differing) - _NAMED_MAX, "more difference")
         yield warning("topics", more, "See `loadstream topic check`")
     if not missing and not differing:
-        partitions = count_text(connection.settings.partitions, "partition")
-        yield ok("topics", f"all {len(expected)} exist, with {partitions} each")
+        yield ok("topics", f"all {len(kafka.topics)} exist")
 
 
 def _first(names: list[str]) -> str:

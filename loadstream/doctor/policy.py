@@ -1,22 +1,48 @@
-"""Checks of what a policy asks for and the nodes of its cluster do not have."""
+"""Checks of a policy: whether it is applied, and whether it fits the nodes of its cluster."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from connectors.kafka.applied import APPLIED, Applied
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
+from connectors.policies.entries import TOPIC, newest_entry
 from connectors.policies.unmet import unmet
 from connectors.queries.cluster_reading import ClusterRecords
+from connectors.queries.node_usage import NodeUsageRow, list_node_usage
+from connectors.queries.whynot.wording import percents_text
 from connectors.units import count_text, duration_text
-from loadstream.doctor.findings import Finding, ok, warning
-from schemas.policy import Policy
+from loadstream.doctor.findings import Finding, error, ok, warning
+from schemas.policy import Policy, PolicyError, read_policy
 from schemas.policy.lint import list_asked_windows
 from schemas.policy.selectors import LabelSelector
+from streams.placement.registry import KNOWN
 
 #: Metrics that are compared, newest first: two or more of each node.
 METRICS_MAX = 10_000
 #: Values of a label that a line names, the most frequent first.
 _VALUES_MAX = 5
+
+
+def read_checked_policy(connection: Connection, cluster: str) -> tuple[Policy, Finding]:
+    """Return the policy that applies, and whether a worker has applied the newest record.
+
+    The default policy applies if there is no record, or this version cannot read it. Raises
+    BrokerUnavailable.
+    """
+    newest = newest_entry(connection, cluster)
+    if newest is None:
+        return Policy(), ok("policy", "none was applied: the default policy observes")
+    try:
+        policy = read_policy(newest.record.document, KNOWN)
+    except PolicyError as failure:
+        return Policy(), error("policy", f"this version cannot read it: {failure}")
+    state = Applied(connection, TOPIC).state(newest.partition, newest.offset)
+    if state != APPLIED:
+        advice = f"See `loadstream policy history {cluster}`"
+        return policy, error("policy", f"{policy.digest} is {state}", advice)
+    paused = ", paused" if newest.record.paused else ""
+    return policy, ok("policy", f"{policy.digest} is applied, mode {policy.mode}{paused}")
 
 
 def check_pools(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
@@ -57,31 +83,79 @@ def _describe_labels(records: ClusterRecords, selector: LabelSelector) -> str:
 
 
 def check_windows(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Find windows that the policy judges by and no metric reports."""
-    metrics = [each for each in records.metrics.values() if each.usage is not None]
-    for field, statistic, window_ms in list_asked_windows(policy) if metrics else ():
-        reports = [
-            {
-                each.duration_ms
-                for each in metric.aggregated
-                if any(kind == statistic and amounts for kind, amounts in each.usage.items())
-            }
-            for metric in metrics
-        ]
-        filled = sum(window_ms in found if window_ms else bool(found) for found in reports)
+    """Find windows that the policy uses or collects and no metric reports."""
+    metrics = [metric for metric in records.metrics.values() if metric.usage is not None]
+    if not metrics:
+        return
+    advice = (
+        "Nodes report a window when their samples span half of it; otherwise choose another window"
+    )
+    reported = [
+        {(each.duration_ms, kind) for each in metric.aggregated for kind in each.usage}
+        for metric in metrics
+    ]
+    lengths = sorted({duration_ms for windows in reported for duration_ms, _ in windows})
+    there = ", ".join(map(duration_text, lengths)) or "none"
+    for field, statistic, window_ms in list_asked_windows(policy):
+        filled = sum(
+            any(kind == statistic and window_ms in (0, length) for length, kind in windows)
+            for windows in reported
+        )
         what = f"{statistic} over {duration_text(window_ms)}" if window_ms else statistic
         text = f"loadAware.aggregated.{field}: {filled} of {count_text(len(metrics), 'node')} report {what}"
         if filled == len(metrics):
             yield ok("windows", text)
+        else:
+            yield warning("windows", f"{text}; reported windows: {there}", advice)
+    # Metrics that other programs aggregate have no number of samples, and their windows are not ours.
+    if not any(metric.samples for metric in metrics):
+        return
+    for section, collect in policy.collect.by_section.items():
+        collected = collect.metric_aggregate_policy.durations_ms
+        unfilled = ", ".join(duration_text(each) for each in collected if each not in lengths)
+        if unfilled:
+            text = f"{section}.metricAggregatePolicy: no node reports a window of {unfilled}"
+            yield warning("windows", f"{text}; reported windows: {there}", advice)
+
+
+def check_low_thresholds(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+    """Find pools whose measured nodes are all above the low thresholds, so that no node takes pods."""
+    if not policy.judges_by_thresholds:
+        return
+    rows = list_node_usage(records)
+    nodes = {row.node: row for row in rows if row.percent and "stale" not in row.state}
+    for pool in policy.rebalance.pools("loadstream"):
+        members = [
+            row
+            for row in nodes.values()
+            if pool.node_selector is None
+            or pool.node_selector.matches(records.nodes[row.node].labels)
+        ]
+        for row in members:
+            del nodes[row.node]  # a node belongs to the first pool that selects it
+        low = pool.low_thresholds or {}
+        if not members or not low or pool.use_deviation_thresholds:
             continue
-        lengths = sorted(set().union(*reports))
-        there = ", ".join(map(duration_text, lengths)) or "none"
-        advice = "Nodes report a window when their samples span half of it; otherwise ask for one of these"
-        yield warning("windows", f"{text}; reported windows: {there}", advice)
+
+        def find_excess(row: NodeUsageRow, low: Mapping[str, float] = low) -> float:
+            return max(row.percent.get(name, 0.0) - percent for name, percent in low.items())
+
+        lowest = min(members, key=find_excess)
+        if find_excess(lowest) >= 0:
+            used = percents_text(
+                {name: lowest.percent[name] for name in low if name in lowest.percent}, "and"
+            )
+            text = (
+                f"pool {pool.name}: no node is below the low thresholds, {percents_text(low, 'and')}; the lowest "
+                f"is {lowest.node} with {used}"
+            )
+            yield warning(
+                "policy", text, "No pod has a target: raise rebalance.lowThresholds, or add nodes"
+            )
 
 
 def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
-    """Find nodes whose memory is counted in another way than that of others, or in two ways in turn."""
+    """Find nodes whose memory is measured by another definition than that of others, or by two."""
     definitions: defaultdict[str, set[str]] = defaultdict(set)
     for metric in Past(connection, "node-metrics", records.cluster, METRICS_MAX).newest(Looked()):
         if metric.node in records.nodes and metric.usage is not None:

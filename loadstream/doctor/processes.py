@@ -1,7 +1,7 @@
 """Checks of what runs for a cluster: its clock, its worker, and its duties.
 
-A process is known by its place in a consumer group, and by what it writes. The embedded broker does
-not tell who is in a group: there only what is written counts.
+A running process is a member of a consumer group, and writes records. The embedded broker does not
+list the members of a group, so there only records count.
 """
 
 from collections.abc import Iterator
@@ -10,32 +10,40 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.kafka.groups import Group
 from connectors.process import wall_clock
-from connectors.queries.cluster_reading import DUTIES, WORKER_GROUPS, ClusterRecords
+from connectors.queries.cluster_reading import DUTIES, ClusterRecords
 from connectors.queries.presence import SILENT_AFTER_MS, silence
+from connectors.queries.status_processes import count_worker_lag, list_worker_groups
 from connectors.units import ago_text, count_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.messages.evictions import EvictionCommand
 from schemas.messages.outcomes import CommandOutcome
 from schemas.policy import Policy
 
-#: A worker that is so many records behind decides by an old state: some seconds of a large cluster.
-LAG_MAX = 10_000
+#: A worker with a larger lag decides by an old state; `/readyz` of the worker has the same default.
+LAG_MAX = 20_000
 #: Commands and outcomes that are compared, newest first.
 _COMMANDS_MAX = 500
 #: Kafka's clients commit a moment after an outcome was written.
 _GRACE_MS = 10_000
 
 
-def check_worker(records: ClusterRecords) -> Iterator[Finding]:
-    """Find whether a worker writes for the cluster, how far it is behind, and whether its clock agrees."""
-    workers = sum(
-        len(group.members or ()) for name, group in records.groups.items() if name in WORKER_GROUPS
-    )
+def check_processes(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+    """Check the worker, the duties and the measurements of a cluster, by records that can be read."""
+    if "clock" not in records.unreadable:
+        yield from _check_worker(records)
+    yield from _check_duties(records, policy)
+    if not records.unreadable & {"node-state", "node-metrics"}:
+        yield from _check_measurements(records, policy)
+
+
+def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
+    """Find whether a worker writes for the cluster, its lag, and whether its clock agrees."""
+    workers = sum(len(group.members or ()) for group in list_worker_groups(records))
     tick_ms, now_ms = records.tick_ms, records.now_ms
     silent = silence(tick_ms, now_ms)
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
     if silent is None:
-        yield from _judge_lag(_find_lag(records), workers)
+        yield _judge_lag(records, workers)
         yield ok("clock", "the worker's and this machine's agree")
     elif tick_ms is not None and tick_ms > now_ms:
         text = f"the worker's is {ago_text(tick_ms - now_ms)} ahead of this machine's"
@@ -56,34 +64,25 @@ def check_worker(records: ClusterRecords) -> Iterator[Finding]:
         yield error("clock", text, "Set the clock of what measures them")
 
 
-def _judge_lag(lag: int, workers: int) -> Iterator[Finding]:
+def _judge_lag(records: ClusterRecords, workers: int) -> Finding:
+    inputs, samples = (lag or 0 for lag in count_worker_lag(records))
     text = f"{count_text(workers, 'worker')} in the group" if workers else "a worker writes"
-    if lag > LAG_MAX:
-        advice = "Wait if it has just started; otherwise start another worker, or see docs/how-to/alerts.md"
-        yield warning("worker", f"{text}, {lag} records behind", advice)
-    else:
-        yield ok("worker", f"{text}, {count_text(lag, 'record')} behind")
+    text += f", {count_text(inputs, 'record')} and {count_text(samples, 'usage sample')} behind"
+    if inputs + samples <= LAG_MAX:
+        return ok("worker", text)
+    advice = (
+        "Wait if it has just started; otherwise start another worker, or see docs/how-to/alerts.md"
+    )
+    return warning("worker", text, advice)
 
 
-def _find_lag(records: ClusterRecords) -> int:
-    """Records of the cluster's partition that workers have not committed yet."""
-    lag = 0
-    for name in WORKER_GROUPS:
-        group = records.groups.get(name)
-        for (topic, partition), offset in (group.committed if group else {}).items():
-            extents = records.extents.get(topic, ())
-            if partition == records.partition and partition < len(extents):
-                lag += max(0, extents[partition].next_offset - offset)
-    return lag
-
-
-def check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Find the processes between the cluster and Kafka; other producers may stand in for all of them."""
+def _check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
+    """Find duties that do not run; without any duty, other producers may do their work."""
     groups = {duty: records.groups.get(f"loadstream-{duty}-{records.cluster}") for duty in DUTIES}
     has_duties = any(group is not None and group.has_existed for group in groups.values())
     for duty, group in groups.items():
         if group is None or group.members is None:
-            continue  # the broker does not tell
+            continue  # the broker does not list members
         if group.members:
             standby = len(group.members) - 1
             yield ok(duty, f"one process is active{f', {standby} in standby' if standby else ''}")
@@ -109,8 +108,7 @@ def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) ->
     return (error if is_needed else warning)(duty, f"{what}: {effect}", advice)
 
 
-def check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
-    """Find nodes that nothing measures at the moment."""
+def _check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
     total, fresh = len(records.nodes), _fresh_nodes(records, policy)
     if not total:
         yield error(
@@ -141,7 +139,7 @@ def _is_fresh(records: ClusterRecords, policy: Policy, node: str) -> bool:
 
 
 def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[Finding]:
-    """Find evictions and bindings whose time ran out although nobody reported on them."""
+    """Find evictions that expired without an outcome."""
     done = {
         each.command_id
         for each in Past(connection, "command-outcomes", records.cluster, 2 * _COMMANDS_MAX).newest(
@@ -158,6 +156,6 @@ def check_commands(connection: Connection, records: ClusterRecords) -> Iterator[
     if lost:
         yield error(
             "commands",
-            f"{len(lost)} of the newest {count_text(len(commands), 'eviction')} ran out of time without an outcome",
+            f"{len(lost)} of the newest {count_text(len(commands), 'eviction')} expired without an outcome",
             f"Start `loadstream kubernetes evict --cluster {records.cluster}`, or see its log",
         )

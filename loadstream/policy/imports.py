@@ -55,9 +55,10 @@ def import_(
     translation = Translation()
     _translate(translation, data.decode(errors="replace"))
     text = write_policy(translation, name)
+    warnings: tuple[Problem, ...] = ()
     if not translation.problems:
         try:
-            read_policy(text, KNOWN)
+            warnings = read_policy(text, KNOWN).warnings
         except PolicyError as error:
             translation.add_policy_problems(error.problems)
     if translation.problems:
@@ -70,12 +71,16 @@ def import_(
             echo(f"{group}:", err=True)
         echo(to_one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
     contradiction = compare_marks(translation)
-    if contradiction is not None:
-        warn(contradiction)
+    # Lines are those of the policy, which is not a file yet.
+    lines = [f"{each.path}: {each.message}" for each in warnings]
+    lines += [] if contradiction is None else [contradiction]
+    for line in lines:
+        warn(line)
     if output is not None:
         write_new(output, text)
     if json:
-        print_json({"policy": text, "entries": [asdict(each) for each in entries]})
+        report = [asdict(each) for each in entries]
+        print_json({"policy": text, "entries": report, "warnings": lines})
     elif output is None:
         echo(escape_yaml(text), nl=False)
     lost = sum(each.group == "lost" for each in translation.entries)

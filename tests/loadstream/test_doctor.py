@@ -230,7 +230,7 @@ def test_evictions_that_nobody_carries_out_are_named(kafka_settings: KafkaSettin
         pod=PodRef(namespace="shop", name="web-0", uid="uid-0"),
     )  # fmt: skip
     write(kafka_settings, outcome)
-    assert errors(CLUSTER)["commands"].startswith("1 of the newest 2 evictions ran out of time")
+    assert errors(CLUSTER)["commands"].startswith("1 of the newest 2 evictions expired")
 
 
 def test_pools_windows_and_memory_that_do_not_fit_the_nodes_are_named(
@@ -262,6 +262,30 @@ rebalance:
     assert (
         "memory: nodes are measured by several definitions: notAvailable and workingSet on 1, workingSet on 1"
     ) in found
+
+
+def test_low_thresholds_and_windows_that_no_node_meets_are_named(
+    kafka_settings: KafkaSettings,
+) -> None:
+    document = """
+plugins: {balance: [LowNodeLoad]}
+collect: {metricAggregatePolicy: {durations: [5m, 2h]}}
+rebalance: {lowThresholds: {cpu: 20, memory: 40}, highThresholds: {cpu: 70, memory: 80}}
+"""
+    window = AggregatedUsage(duration_ms=300_000, usage={"p95": {"cpu": 900}})
+    write_sound_cluster(kafka_settings, aggregated=(window,), samples=9)
+    capacity = {"cpu": "4", "memory": "4Gi"}
+    for node in NODES:
+        state = NodeState(cluster=CLUSTER, node=node, event="added", allocatable=capacity)
+        write(kafka_settings, state)
+    now_ms = wall_clock.now_ms()
+    write(kafka_settings, PolicyRecord(cluster=CLUSTER, document=document, applied_at_ms=now_ms))
+    found = warnings(CLUSTER)
+    assert (
+        "windows: collect.metricAggregatePolicy: no node reports a window of 2h; reported windows: 5m"
+    ) in found
+    (low,) = [each for each in found if "low thresholds" in each]
+    assert "cpu 20 % and memory 40 %; the lowest is n1 with cpu 25 % and memory 25 %" in low
 
 
 def test_pods_that_would_be_refused_are_counted_by_requirement(

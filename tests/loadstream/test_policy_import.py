@@ -26,6 +26,17 @@ def test_each_value_has_the_line_that_it_came_from() -> None:
     assert any(line.startswith("compat: loadstream # ") for line in lines)
 
 
+def test_an_import_gives_the_warnings_that_applying_its_policy_gives(tmp_path: Path) -> None:
+    imported = import_text(_TEXT.replace("cpu: 20", "cpu: 50"))
+    (warning,) = imported.errors
+    file = tmp_path / "policy.yaml"
+    file.write_text(imported.text, encoding="utf-8")
+    checked = CliRunner().invoke(app, ["check", str(file)])
+    path, _, message = warning.removeprefix("warning: ").partition(": ")
+    assert path == "rebalance.lowThresholds.cpu"
+    assert f"{path}: {message}" in checked.stderr
+
+
 def test_what_is_written_to_a_file_passes_the_check_and_no_file_is_overwritten(
     tmp_path: Path,
 ) -> None:

@@ -111,13 +111,18 @@ def test_status_of_a_cluster_and_of_all(recorded: Recorded) -> None:
     fill(recorded)
     result = run("status", BLUE, "--json")
     assert result.exit_code == 0, result.output
-    sections = {each["section"]: each for each in objects(result)}
+    sections = {each["section"]: each for each in objects(result) if each["cluster"] == BLUE}
     assert sections["pods"]["waiting"] == 1
     assert sections["nodes"]["hottest"][0] == {"node": "n1", "percent": {"cpu": 50.0}, "state": []}
-    assert run("status", BLUE).stdout.startswith("blue: no problem found\n")
+    (fault,) = sections["faults"]["faults"]
+    assert (fault["grade"], fault["text"]) == (
+        "warning",
+        "1 of 2 nodes have a fresh metric; n2 has none",
+    )
+    assert "blue: 1 fault\n  ! warning" in run("status", BLUE).stdout
     everything = run("status")
-    assert "blue: no problem found" in everything.stdout
-    assert f"{NEIGHBOUR}: no problem found" in everything.stdout
+    assert "blue: 1 fault" in everything.stdout
+    assert f"{NEIGHBOUR}: no fault found" in everything.stdout
 
 
 def test_status_without_a_worker_is_exit_code_1(recorded: Recorded) -> None:
