@@ -11,7 +11,6 @@ from schemas.base.message import (
     EpochMs,
     Message,
     NodeName,
-    Part,
     StringMap,
     published,
 )
@@ -20,21 +19,6 @@ from schemas.messages.pods import PodRef
 
 #: Annotation with which a soft eviction asks the pod's owner to move it.
 SOFT_EVICTION_ANNOTATION = "scheduling.koordinator.sh/soft-eviction"
-
-
-class DeleteOptions(Part):
-    """Fields of metav1.DeleteOptions for an eviction or deletion, except the grace period."""
-
-    propagation_policy: Literal["Orphan", "Background", "Foreground"] | None = None
-    """Whether and how dependents of the pod are deleted."""
-    orphan_dependents: bool | None = None
-    """The older form of `propagation_policy`."""
-    resource_version: Annotated[str, Field(max_length=128)] | None = None
-    """Precondition: the resourceVersion of the pod."""
-    server_dry_run: bool = False
-    """dryRun: [All]: Kubernetes checks everything and keeps the pod."""
-    ignore_store_read_error: bool | None = None
-    """ignoreStoreReadErrorWithClusterBreakingPotential."""
 
 
 class EvictionCommand(Message):
@@ -73,8 +57,6 @@ class EvictionCommand(Message):
     retry_until_ms: EpochMs | None = None
     """Until then loadstream sends another command after a refusal (for example by a disruption
     budget), so the evictor reports a refusal immediately and does not retry."""
-    delete_options: DeleteOptions | None = None
-    """Options of the eviction or deletion; none: only the uid as precondition."""
     annotations: StringMap = Field(default_factory=dict)
     """Annotations that a SoftEviction adds to the pod."""
     as_of: AsOf

@@ -46,8 +46,6 @@ class SimulatedSink(Sink):
             return Attempt(
                 "refused", "Cannot evict pod as it would violate the pod's disruption budget."
             )
-        if command.delete_options is not None and command.delete_options.server_dry_run:
-            return Attempt("dry", "Kubernetes was asked to keep the pod")
         if command.policy == "SoftEviction":
             self._cluster.annotate(uid, command.annotations)
         else:

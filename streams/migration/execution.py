@@ -10,7 +10,7 @@ that are really placed need it.
 """
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
 from schemas.messages.evictions import SOFT_EVICTION_ANNOTATION
 from schemas.messages.migrations import MigrationRow
@@ -212,7 +212,7 @@ class Execution:
             if soft
             else {},
             "as_of": cause.as_of,
-            **_delete_options(args.default_delete_options),
+            **_grace_period(args.default_delete_options),
         }
         lifecycle.budgets.charge(pod)
         lifecycle.messages.append(OutputMessage("eviction-commands", fields))
@@ -227,26 +227,9 @@ class Execution:
         lifecycle.record_command(row, replicas)
 
 
-def _delete_options(policy: DeleteOptions | None) -> dict[str, Any]:
-    if policy is None:
-        return {}
-    preconditions = policy.preconditions
-    options = {
-        "propagation_policy": policy.propagation_policy,
-        "orphan_dependents": policy.orphan_dependents,
-        "resource_version": None if preconditions is None else preconditions.resource_version,
-        "server_dry_run": bool(policy.dry_run),
-        "ignore_store_read_error": policy.ignore_store_read_error_with_cluster_breaking_potential,
-    }
-    fields = {
-        "grace_period_s": policy.grace_period_seconds,
-        "delete_options": _without_none(options),
-    }
-    return _without_none(fields)
-
-
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _grace_period(options: DeleteOptions | None) -> dict[str, int]:
+    seconds = options.grace_period_seconds if options else None
+    return {} if seconds is None else {"grace_period_s": seconds}
 
 
 def _build_annotation(row: MigrationRow, cause: Cause) -> str:

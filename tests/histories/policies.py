@@ -132,7 +132,7 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
         "evictQPS": (0.5, 1, 10, 1_000),
         "evictBurst": (1, 2, 100),
         "evictionPolicy": ("Eviction", "Delete", "SoftEviction"),
-        "defaultDeleteOptions": ({"gracePeriodSeconds": 30, "propagationPolicy": "Background"},),
+        "defaultDeleteOptions": ({"gracePeriodSeconds": 30},),
         "evictAllBarePods": _MOSTLY,
         "evictLocalStoragePods": _BOOLEANS,
         "evictSystemCriticalPods": _RARELY,

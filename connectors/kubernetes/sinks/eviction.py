@@ -65,7 +65,7 @@ class Evictor:
         except ApiUnreachable as lost:
             return await self._found_out(command, str(lost)), seen
         if response.ok:
-            return _accepted(command), seen
+            return DONE, seen
         if response.status >= 500 and not by_two_budgets(response) and not in_background(response):
             return await self._found_out(command, sentence(response.error())), seen
         return _refused(command, response), seen
@@ -78,23 +78,20 @@ class Evictor:
             text = f"{why}; whether the pod was evicted is not known yet: {error}"
             return Attempt("failed", text, again_in_s=0.0)
         left = gone(command.pod, seen) is not None or (seen is not None and seen.terminates)
-        if left and not _dry(command):
+        if left:
             return Attempt("done", f"the answer was lost, and the pod terminates or is gone: {why}")
         return Attempt("failed", why, again_in_s=0.0)
 
 
 def _forbidden(command: EvictionCommand, seen: Seen) -> str | None:
     """What of the pod forbids its eviction; None: nothing."""
-    name, options = command.pod.name, command.delete_options
+    name = command.pod.name
     if seen.node != command.node:
         return f"pod {name} is on {f'node {seen.node}' if seen.node else 'no node'}"
     if seen.terminates:
         return f"pod {name} terminates already"
     if seen.ended:
         return f"pod {name} has ended already"
-    wanted = options.resource_version if options else None
-    if wanted is not None and wanted != seen.version:
-        return f"pod {name} has resourceVersion {seen.version}; the command asks for {wanted}"
     return None
 
 
@@ -104,12 +101,11 @@ def _request(command: EvictionCommand) -> dict[str, Any]:
     if command.policy == "Delete":
         return {"method": "DELETE", "path": where, "body": options}
     if command.policy == "SoftEviction":
-        # What is given of these two is a precondition of the API server.
-        metadata = {**options["preconditions"], "annotations": dict(command.annotations)}
+        # The uid is a precondition of the API server.
+        metadata = {"uid": command.pod.uid, "annotations": dict(command.annotations)}
         return {
             "method": "PATCH", "path": where, "body": {"metadata": metadata},
             "content_type": "application/merge-patch+json",
-            "query": {"dryRun": "All"} if _dry(command) else None,
         }  # fmt: skip
     body = {
         "apiVersion": "policy/v1",
@@ -121,34 +117,18 @@ def _request(command: EvictionCommand) -> dict[str, Any]:
 
 
 def _options(command: EvictionCommand) -> dict[str, Any]:
-    """metav1.DeleteOptions of a command."""
-    given, preconditions = command.delete_options, {"uid": command.pod.uid}
-    values: dict[str, Any] = {"gracePeriodSeconds": command.grace_period_s}
-    if given is not None:
-        if given.resource_version is not None:
-            preconditions["resourceVersion"] = given.resource_version
-        values["propagationPolicy"] = given.propagation_policy
-        values["orphanDependents"] = given.orphan_dependents
-        values["dryRun"] = ["All"] if given.server_dry_run else None
-        values["ignoreStoreReadErrorWithClusterBreakingPotential"] = given.ignore_store_read_error
-    kept = {name: value for name, value in values.items() if value is not None}
-    return {
-        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions, **kept
+    """Return metav1.DeleteOptions of a command."""
+    options: dict[str, Any] = {
+        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": command.pod.uid}
     }  # fmt: skip
-
-
-def _dry(command: EvictionCommand) -> bool:
-    return command.delete_options is not None and command.delete_options.server_dry_run
-
-
-def _accepted(command: EvictionCommand) -> Attempt:
-    return Attempt("dry", "Kubernetes was asked to keep the pod") if _dry(command) else DONE
+    if command.grace_period_s is not None:
+        options["gracePeriodSeconds"] = command.grace_period_s
+    return options
 
 
 def _going_on(command: EvictionCommand, said: str = "") -> Attempt:
-    """The eviction has begun and not ended; with a server's dry run it is not this command's."""
     why = f"the eviction of pod {command.pod.name} goes on in the background"
-    return Attempt("dry" if _dry(command) else "done", f"{why}: {said}" if said else why)
+    return Attempt("done", f"{why}: {said}" if said else why)
 
 
 def _refused(command: EvictionCommand, response: Response) -> Attempt:

@@ -139,28 +139,11 @@ class ArbitrationArgs(PolicyPart):
     """Time between two rounds that sort and start waiting migrations."""
 
 
-class Preconditions(PolicyPart):
-    """Required state of an object for its deletion."""
-
-    resource_version: Annotated[str, Field(max_length=128)] | None = None
-    """Version that the pod must have; its `uid` is always checked."""
-
-
 class DeleteOptions(PolicyPart):
-    """metav1.DeleteOptions of evictions and deletions."""
+    """The part of metav1.DeleteOptions that a policy can set."""
 
     grace_period_seconds: Count | None = None
-    """As in Kubernetes' DeleteOptions."""
-    preconditions: Preconditions | None = None
-    """What the pod must be for its deletion to go ahead."""
-    orphan_dependents: bool | None = None
-    """As in Kubernetes' DeleteOptions."""
-    propagation_policy: Literal["Orphan", "Background", "Foreground"] | None = None
-    """As in Kubernetes' DeleteOptions."""
-    dry_run: Items[Literal["All"]] = ()
-    """As in Kubernetes' DeleteOptions."""
-    ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
-    """As in Kubernetes' DeleteOptions."""
+    """Grace period of evicted pods; none: that of the pod."""
 
 
 class MigrationControllerArgs(PolicyPart):

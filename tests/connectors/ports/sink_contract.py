@@ -12,7 +12,7 @@ from typing import Any
 from connectors.ports.command_rules import Command, CommandRules
 from connectors.ports.sink import Sink
 from schemas.messages.decisions import AsOf, PlacementDecision
-from schemas.messages.evictions import DeleteOptions, EvictionCommand
+from schemas.messages.evictions import EvictionCommand
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodRef
 
@@ -174,13 +174,6 @@ class SinkContract:
     async def test_a_dry_run_evicts_nothing(self, world: SinkWorld) -> None:
         pod = await world.running_pod()
         assert await self._result(world, eviction(pod, world.node, dry_run=True)) == "dry"
-        assert not await world.terminates(pod)
-
-    async def test_a_dry_run_of_the_server_evicts_nothing(self, world: SinkWorld) -> None:
-        pod = await world.running_pod()
-        options = DeleteOptions(server_dry_run=True)
-        command = eviction(pod, world.node, delete_options=options)
-        assert await self._result(world, command) == "dry"
         assert not await world.terminates(pod)
 
     async def test_a_pod_of_another_uid_is_not_evicted_and_reported_as_gone(

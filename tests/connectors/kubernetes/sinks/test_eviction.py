@@ -8,7 +8,6 @@ from connectors.kubernetes.api.server import ApiServer
 from connectors.kubernetes.sinks.eviction import IN_PROGRESS_ANNOTATION, Evictor
 from connectors.kubernetes.sinks.throttle import Throttle
 from connectors.ports.sink import DONE, Attempt
-from schemas.messages.evictions import DeleteOptions
 from tests.connectors.kubernetes.sinks.builders import (
     CREATED,
     EVICTION,
@@ -57,15 +56,12 @@ async def _answer(evictor: Evictor, **more: Any) -> Attempt:
     return answer
 
 
-async def test_an_eviction_has_the_uid_as_precondition_and_every_option(
+async def test_an_eviction_has_the_uid_as_precondition_and_its_grace_period(
     played: Played, evictor: Evictor
 ) -> None:
     played.says("GET", POD_PATH, RUNNING)
     played.says("POST", EVICTION, CREATED)
-    options = DeleteOptions(
-        propagation_policy="Foreground", resource_version="7", ignore_store_read_error=False
-    )
-    assert await _answer(evictor, grace_period_s=5, delete_options=options) == DONE
+    assert await _answer(evictor, grace_period_s=5) == DONE
     (asked,) = played.of("POST")
     assert asked.body == {
         "apiVersion": "policy/v1",
@@ -74,10 +70,8 @@ async def test_an_eviction_has_the_uid_as_precondition_and_every_option(
         "deleteOptions": {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": "uid-1", "resourceVersion": "7"},
+            "preconditions": {"uid": "uid-1"},
             "gracePeriodSeconds": 5,
-            "propagationPolicy": "Foreground",
-            "ignoreStoreReadErrorWithClusterBreakingPotential": False,
         },
     }
 
@@ -179,41 +173,6 @@ async def test_what_a_lost_answer_was_is_read_from_the_pod(
     assert len(played.of("POST")) == 1
 
 
-async def test_a_lost_dry_run_is_never_taken_for_an_eviction(
-    played: Played, evictor: Evictor
-) -> None:
-    played.says("GET", POD_PATH, RUNNING, GONE)
-    played.says("POST", EVICTION, LOST)
-    answer = await _answer(evictor, delete_options=DeleteOptions(server_dry_run=True))
-    assert answer.result == "failed"
-
-
-async def test_a_dry_run_of_what_goes_on_in_the_background_is_none_of_an_eviction(
-    played: Played, evictor: Evictor
-) -> None:
-    options = DeleteOptions(server_dry_run=True)
-    played.says("GET", POD_PATH, RUNNING)
-    played.says("POST", EVICTION, KUBEVIRT)
-    assert (await _answer(evictor, delete_options=options)).result == "dry"
-    going = pod(NODE, phase="Running", annotations={IN_PROGRESS_ANNOTATION: "kubevirt"})
-    played.says("GET", POD_PATH, going)
-    assert (await _answer(evictor, delete_options=options)).result == "dry"
-
-
-async def test_a_dry_run_of_the_server_asks_for_one(played: Played, evictor: Evictor) -> None:
-    played.says("GET", POD_PATH, RUNNING)
-    for method, path in (("POST", EVICTION), ("DELETE", POD_PATH), ("PATCH", POD_PATH)):
-        played.says(method, path, CREATED)
-    options = DeleteOptions(server_dry_run=True)
-    for policy in ("Eviction", "Delete", "SoftEviction"):
-        answer = await _answer(evictor, delete_options=options, policy=policy)
-        assert answer.result == "dry"
-    (evicted,), (deleted,), (patched,) = (played.of(each) for each in ("POST", "DELETE", "PATCH"))
-    assert evicted.body["deleteOptions"]["dryRun"] == ["All"]
-    assert deleted.body["dryRun"] == ["All"]
-    assert patched.query == {"dryRun": "All"}
-
-
 async def test_a_deletion_has_the_uid_as_precondition(played: Played, evictor: Evictor) -> None:
     played.says("GET", POD_PATH, RUNNING)
     played.says("DELETE", POD_PATH, Said())
@@ -222,13 +181,12 @@ async def test_a_deletion_has_the_uid_as_precondition(played: Played, evictor: E
     assert asked.body["preconditions"] == {"uid": "uid-1"}
 
 
-async def test_a_soft_eviction_has_the_resource_version_as_precondition(
+async def test_a_soft_eviction_has_the_uid_as_precondition(
     played: Played, evictor: Evictor
 ) -> None:
     played.says("GET", POD_PATH, RUNNING)
     played.says("PATCH", POD_PATH, failure(409, "Conflict", "the object has been modified"))
-    options = DeleteOptions(resource_version="7")
-    answer = await _answer(evictor, policy="SoftEviction", delete_options=options)
+    answer = await _answer(evictor, policy="SoftEviction")
     (asked,) = played.of("PATCH")
-    assert asked.body["metadata"] == {"uid": "uid-1", "resourceVersion": "7", "annotations": {}}
+    assert asked.body["metadata"] == {"uid": "uid-1", "annotations": {}}
     assert (answer.result, answer.again_in_s) == ("refused", 0.0), "the next look says it"
