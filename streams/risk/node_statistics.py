@@ -141,11 +141,11 @@ class NodeStatistics:
     def _share(self, held: Held, demand: Sequence[int]) -> tuple[int, ...]:
         """Return what a pod adds to the sums: a function of the pod, its lifetime and the metric."""
         if self.whole and self._is_within_whole(held):
-            return shares.compute_whole_node_share(demand, self._expect(SYSTEM), self.fleet.args)
+            return shares.compute_whole_node_share(demand, self._expect(SYSTEM))
         uid = held.pod.uid
         lifetime = self._expect(uid) or self._young.get(uid)
         if lifetime is not None:
-            return shares.compute_measured_share(demand, lifetime, self.fleet.args)
+            return shares.compute_measured_share(demand, lifetime)
         return shares.compute_unmeasured_share(demand)
 
     def _expect(self, key: str) -> Lifetime | None:

@@ -31,6 +31,8 @@ from streams.stage.arrays import FloatArray
 
 #: Standard deviation of every node besides that of its pods, as a share of the node.
 NODE_DEVIATION = 0.02
+#: Weight of usage beyond the hot share, against the probability of being hot.
+EXCESS_WEIGHT = 4.0
 #: Cost of a whole node's mean usage: decides where there is no risk.
 TIE = 0.0001
 

@@ -1,7 +1,7 @@
 """What one pod adds to the sums from which mean and variance of its node are computed.
 
-With m the minutes for which a pod has been measured, n its demand, and p and q the minutes that the
-policy gives the priors of mean and variance:
+With m the minutes for which a pod has been measured, n its demand, p = `MEAN_PRIOR_MINUTES` and
+q = `VARIANCE_PRIOR_MINUTES`:
 
     mean     = (usage n p + own mean m) / (p + m)
     variance = (variance n^2 q + own variance v) / (q + v)  +  spread n^2 p / (p + m)
@@ -15,10 +15,11 @@ and the factor of `spread`.
 
 from collections.abc import Iterable, Sequence
 
-from schemas.policy.sections.overutilization_risk import OverutilizationRiskArgs
 from streams.risk.fleet_usage import FleetUsage
 from streams.risk.lifetimes import PARTS, WINDOW_MINUTES, Lifetime
 
+#: Minutes of a pod's own usage that weigh as much as the fleet's figures, for mean and for variance.
+MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES = 3, 30
 #: Sums of one resource.
 SUMS = 5
 _MILLION = 1_000_000
@@ -33,11 +34,9 @@ def compute_unmeasured_share(demand: Iterable[int]) -> tuple[int, ...]:
     return tuple(share)
 
 
-def compute_measured_share(
-    demand: Iterable[int], lifetime: Lifetime, args: OverutilizationRiskArgs
-) -> tuple[int, ...]:
+def compute_measured_share(demand: Iterable[int], lifetime: Lifetime) -> tuple[int, ...]:
     """Return the share of a pod with a lifetime."""
-    for_mean, for_variance = args.mean_prior_minutes, args.variance_prior_minutes
+    for_mean, for_variance = MEAN_PRIOR_MINUTES, VARIANCE_PRIOR_MINUTES
     minutes, usage = lifetime.minutes, lifetime.usage
     varied = max(0, minutes - WINDOW_MINUTES)
     of_mean, of_variance = for_mean + minutes, for_variance + varied
@@ -58,12 +57,10 @@ def compute_measured_share(
     return tuple(share)
 
 
-def compute_whole_node_share(
-    demand: Iterable[int], system: Lifetime | None, args: OverutilizationRiskArgs
-) -> tuple[int, ...]:
+def compute_whole_node_share(demand: Iterable[int], system: Lifetime | None) -> tuple[int, ...]:
     """Return the share of a pod whose usage is part of the whole node's, with lifetime `system`."""
     varied = 0 if system is None else max(0, system.minutes - WINDOW_MINUTES)
-    for_variance = args.variance_prior_minutes
+    for_variance = VARIANCE_PRIOR_MINUTES
     share: list[int] = []
     for index, amount in enumerate(demand):
         if system is not None and system.usage[2 * index] < 0:

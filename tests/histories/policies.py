@@ -100,8 +100,6 @@ _SECTIONS: dict[str, tuple[float, dict[str, Values]]] = {
     }),
     "overutilizationRisk": (0.5, {
         "resources": ([{"name": "cpu", "hotPercent": 1}, {"name": "memory"}], [{"name": "cpu", "hotPercent": 75}]),
-        "meanPriorMinutes": (1, 3, 10_080),
-        "excessWeight": (0, 4, 1_000),
         "recentMinutes": (0, 1, 30, 1_440),
     }),
     "rebalance": (0.2, {

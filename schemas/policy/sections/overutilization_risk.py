@@ -2,8 +2,7 @@
 
 The cost of a node is the probability that it becomes hot, plus its expected usage beyond the hot
 share; the usage of pods is assumed to be normally distributed. A pod's mean and variance are those of
-its lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well; the
-priors below apply before any pod is measured.
+its lifetime. While a pod has few measured minutes, the figures of the whole cluster count as well.
 """
 
 from collections.abc import Iterable
@@ -56,23 +55,6 @@ class OverutilizationRiskArgs(PolicyPart):
         (), validate_default=True
     )
     """Resources of which a node may be overutilized."""
-    excess_weight: Annotated[int, int_range(0, 1_000)] = 4
-    """Weight of the expected usage beyond the hot share, against the probability of being hot."""
-    mean_prior_minutes: Annotated[int, int_range(1, 10_080)] = 3
-    """Minutes of a pod's own usage that weigh as much as the usage of the cluster's pods, for its
-    mean."""
-    variance_prior_minutes: Annotated[int, int_range(1, 10_080)] = 30
-    """The same for its variance."""
-    usage_prior_percent: PositivePercent = 85
-    """Percentage of its request that a pod is expected to use before pods were measured."""
-    usage_prior_pods: Annotated[int, int_range(1, 100_000)] = 20
-    """Number of measured pods that weigh as much as `usagePriorPercent`."""
-    deviation_prior_percent: PositivePercent = 20
-    """Standard deviation of a pod's usage until it is measured, in percent of its request."""
-    spread_prior_percent: PositivePercent = 55
-    """Standard deviation of mean usage among pods until they are measured, in percent of their
-    requests."""
-
     recent_minutes: Annotated[int, int_range(0, 1_440)] = 30
     """Minutes after which recent usage beyond a pod's lifetime mean is forgotten; 0: only the
     lifetime mean counts."""

@@ -29,7 +29,14 @@ from streams.placement.plugin import ExactScore
 from streams.pods.kind import Kind
 from streams.pods.priority import resolve_demand
 from streams.risk.fleet_usage import FleetUsage, get_prior_usage
-from streams.risk.overutilization import NODE_DEVIATION, TIE, CostArrays, cost_function, scale_of
+from streams.risk.overutilization import (
+    EXCESS_WEIGHT,
+    NODE_DEVIATION,
+    TIE,
+    CostArrays,
+    cost_function,
+    scale_of,
+)
 from streams.stage.arrays import FloatArray, IntArray
 from streams.stage.sized_cache import SizedCache
 from streams.usage.estimate import Estimator
@@ -84,9 +91,8 @@ class OverutilizationRiskScore(ExactScore):
         self._fleet: tuple[FleetUsage, ...] = get_prior_usage(args)
         self._last: tuple[Prepared, Sequence[FleetUsage], list[tuple[float, float]]] | None = None
         """A pod, the fleet's figures, and what they say it uses: asked for row by row."""
-        weight = float(args.excess_weight)
-        self._cost, self._costs = cost_function(weight), CostArrays(weight)
-        self._scale = scale_of(weight)
+        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
+        self._scale = scale_of(EXCESS_WEIGHT)
         self._tie = TIE / self._scale.mean
         self._ties: FloatArray = np.array(self._tie)
         """The same as numpy takes it in soonest; shape ()."""

@@ -15,7 +15,13 @@ import numpy as np
 
 from schemas.policy import OVERUTILIZATION_RISK, OverutilizationRiskArgs, Policy
 from streams.inventory.node import Node
-from streams.risk.overutilization import NODE_DEVIATION, CostArrays, cost_function, scale_of
+from streams.risk.overutilization import (
+    EXCESS_WEIGHT,
+    NODE_DEVIATION,
+    CostArrays,
+    cost_function,
+    scale_of,
+)
 from streams.stage.arrays import FloatArray
 
 _OWN_VARIANCE = NODE_DEVIATION * NODE_DEVIATION
@@ -39,9 +45,8 @@ class RiskNodes:
         resources = [resource.name for resource in args.resources]
         most = max(resource.weight for resource in args.resources)
         self._weights = [resource.weight / most for resource in args.resources]
-        weight = float(args.excess_weight)
-        self._cost, self._costs = cost_function(weight), CostArrays(weight)
-        self._scale = scale_of(weight)
+        self._cost, self._costs = cost_function(EXCESS_WEIGHT), CostArrays(EXCESS_WEIGHT)
+        self._scale = scale_of(EXCESS_WEIGHT)
         hot = [resource.hot_share for resource in args.resources]
         rows = [_row(node, resources, hot) for node in nodes]
         shape = (len(nodes), len(resources), 3)

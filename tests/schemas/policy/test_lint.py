@@ -54,7 +54,7 @@ def test_the_default_policy_has_no_warnings() -> None:
         ("resourceLimits: {defaultLimit: {cpu: '1'}}", "score: []"),
         ("resourcesFit: {scoringStrategy: {resources: [{name: cpu}]}}", "score: []"),
         ("balancedAllocation: {resources: [{name: cpu}]}", "score: []"),
-        ("overutilizationRisk: {excessWeight: 1}", "score: [], balance: []"),
+        ("overutilizationRisk: {recentMinutes: 1}", "score: [], balance: []"),
         ("riskMoves: {minSavedMinutes: 1}", "balance: []"),
         ("rebalance: {numberOfNodes: 1}", "balance: []"),
     ],

@@ -188,7 +188,7 @@ def test_every_default_is_printed_and_changes_no_digest() -> None:
     for text in ("", "compat: koordinator"):
         policy = read_policy(text)
         printed = effective_yaml(policy)
-        defaults = ("minSavedMinutes: 7", "excessWeight: 4", "checkBoth: false")
+        defaults = ("minSavedMinutes: 7", "recentMinutes: 30", "checkBoth: false")
         assert [each for each in (*defaults, "type: LeastAllocated") if each not in printed] == []
         assert read_policy(printed).digest == policy.digest
 

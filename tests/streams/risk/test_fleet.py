@@ -1,19 +1,16 @@
 """Mean and variance of usage under policies that use them, and the figures of the fleet."""
 
-import pytest
-
 from schemas.messages.metrics import PodMetric
 from tests.streams.cluster.builders import lifecycle, metric, node, pod, policy_record, tick
 from tests.streams.cluster.harness import Run
 
 BY_LOAD = "plugins: {score: [LoadAwareScheduling], balance: [LowNodeLoad]}"
-_ARGS = "overutilizationRisk: {resources: [{name: cpu}], meanPriorMinutes: %d}"
-BY_RISK = f"plugins: {{score: [OverutilizationRisk], balance: [OverutilizationRisk]}}\n{_ARGS}" % 3
-OTHERWISE = BY_RISK.replace("Minutes: 3", "Minutes: 30")
+BY_RISK = (
+    "plugins: {score: [OverutilizationRisk], balance: [OverutilizationRisk]}\n"
+    "overutilizationRisk: {resources: [{name: cpu}]}"
+)
 PODS = 3
 USED = 100
-#: Shares that the policy expects pods to use of their requests, as long as none is measured.
-_EXPECTED = 0.85
 
 
 def renewed_at_ms(run: Run) -> int | None:
@@ -54,30 +51,6 @@ def test_a_policy_that_asks_later_finds_the_same_as_one_that_asked_from_the_star
     assert [each.statistics for each in run.state.inventory.nodes.values()] == [None] * 4
     run.say(policy_record(BY_RISK))
     assert means(run) == means(busy(4, BY_RISK))
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_until_figures_are_worked_out_the_priors_of_the_policy_hold(restarts: bool) -> None:
-    run = Run()
-    run.say(tick(), *(node(f"n-{number}", cpu="10") for number in range(3)))
-    run.say(lifecycle("running", pod("p", cpu="1"), "n-0"))
-    for percent in (30, 60):
-        # The first one comes to a cluster that went by the defaults, of the same resources.
-        priors = f"overutilizationRisk: {{usagePriorPercent: {percent}}}"
-        run.say(policy_record(f"plugins: {{score: [OverutilizationRisk]}}\n{priors}"))
-        if restarts:
-            run.restart()
-        assert means(run) == [10 * percent, 0, 0]
-    for second in range(1, 5):
-        run.say(tick(second))
-    before = renewed_at_ms(run)
-    assert before is not None
-    # Once they are worked out, those in force hold until it is time again.
-    run.say(policy_record("plugins: {score: [OverutilizationRisk]}"))
-    if restarts:
-        run.restart()
-    assert renewed_at_ms(run) == before
-    assert means(run) == [600, 0, 0]
 
 
 def test_the_order_in_which_a_policy_names_resources_is_no_matter() -> None:

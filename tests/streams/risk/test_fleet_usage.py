@@ -81,16 +81,7 @@ def test_figures_come_back_from_their_row(nodes: list[tuple[int, ...]]) -> None:
     assert decode_fleet_usage(encode_fleet_usage(figures, _CPU), _CPU) == figures
 
 
-def test_the_policy_says_what_is_expected_before() -> None:
-    args = OverutilizationRiskArgs.model_validate(
-        {
-            "resources": [{"name": "cpu"}],
-            "usagePriorPercent": 50,
-            "usagePriorPods": 1,
-            "deviationPriorPercent": 10,
-            "spreadPriorPercent": 30,
-        }
-    )
-    assert get_prior_usage(args) == (FleetUsage(500_000, 10_000, 90_000),)
-    (figures,) = compute_fleet_usage([_sums(5, 100)], args)
-    assert figures.usage_ppm == 300_000
+def test_the_prior_weighs_as_much_as_twenty_pods() -> None:
+    assert get_prior_usage(_CPU) == (FleetUsage(850_000, 40_000, 302_500),)
+    (figures,) = compute_fleet_usage([_sums(5, 100)], _CPU)
+    assert figures.usage_ppm == (850_000 * 20 + 100_000) // 21

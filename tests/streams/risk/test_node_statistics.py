@@ -82,23 +82,15 @@ def test_a_pod_that_is_not_measured_is_expected_to_use_what_the_fleet_does() -> 
     assert statistics.figures() == [(500.0, 40_000.0 + 90_000.0)]
 
 
-@pytest.mark.parametrize(
-    ("args", "mean", "variance"),
-    [
-        ({}, (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7),
-        ({"meanPriorMinutes": 12}, (500 * 12 + 100 * 4) / 16, 40_000 + 90_000 * 12 / 16),
-    ],
-)
-def test_a_young_pod_is_measured_by_the_newest_metric(
-    args: dict[str, int], mean: float, variance: float
-) -> None:
-    statistics, held = _statistics(**args), _held("a")
+def test_a_young_pod_is_measured_by_the_newest_metric() -> None:
+    statistics, held = _statistics(), _held("a")
     statistics.add(held)
     statistics.measure(_metric(-9, 0), [held], extend=True)
     assert statistics.measure(_metric(-8, a=900), [held], extend=True) is False
     assert statistics.figures() == [(500.0, 130_000.0)]  # it was not there yet
     assert statistics.measure(_metric(4, a=100), [held], extend=False) is False
     (figures,) = statistics.figures()
+    mean, variance = (500 * 3 + 100 * 4) / 7, 40_000 + 90_000 * 3 / 7
     assert figures == pytest.approx((mean, variance), abs=1)
 
 
@@ -117,9 +109,8 @@ def test_mean_and_variance_are_worked_out_again_once_something_has_changed() -> 
     assert statistics.figures() == [(0.0, 0.0)]
 
 
-@pytest.mark.parametrize(("args", "prior"), [({}, 30), ({"variancePriorMinutes": 5}, 5)])
-def test_a_lifetime_is_extended_once_in_a_window(args: dict[str, int], prior: int) -> None:
-    statistics, held = _statistics(**args), _held("a")
+def test_a_lifetime_is_extended_once_in_a_window() -> None:
+    statistics, held = _statistics(), _held("a")
     statistics.add(held)
     for minute, used in enumerate((0, 0, 0, 0, 100, 0, 0, 0, 0, 300), start=1):
         extended = statistics.measure(_metric(minute, a=used), [held], extend=True)
@@ -129,9 +120,7 @@ def test_a_lifetime_is_extended_once_in_a_window(args: dict[str, int], prior: in
     (mean, variance) = statistics.figures()[0]
     own = 248.964**2
     assert mean == pytest.approx((500 * 3 + 500 * 5) / 14, abs=1)
-    assert variance == pytest.approx(
-        (40_000 * prior + own * 6) / (prior + 6) + 90_000 * 3 / 14, abs=2
-    )
+    assert variance == pytest.approx((40_000 * 30 + own * 6) / 36 + 90_000 * 3 / 14, abs=2)
 
 
 def test_a_new_pod_of_an_old_name_is_not_measured_in_its_first_minute() -> None:

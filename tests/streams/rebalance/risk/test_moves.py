@@ -314,8 +314,10 @@ def test_a_pod_that_is_expected_to_use_more_than_a_record_can_hold_is_recorded_w
     None
 ):
     # As a float, the largest whole number is one more than it is.
-    expected = "{usagePriorPercent: 100, usagePriorPods: 100000, resources:"
-    world = risky(BY_RISK.replace("{resources:", expected))
+    world = risky(BY_RISK)
+    fleet = world.inventory.fleet
+    assert fleet is not None
+    fleet.figures = tuple(each._replace(usage_ppm=2_000_000) for each in fleet.figures)
     requests = {"cpu": str(2**63 // 1000)}
     world.pod("vast", "risky", None, containers=tuple(container(requests) for _ in range(9)))
     world.measure()
