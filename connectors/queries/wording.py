@@ -1,14 +1,13 @@
-"""Messages as sentences, for `loadstream topic tail` and for readers of a record.
+"""Messages as sentences, for `loadstream topic tail`.
 
-One line a message, whatever it holds: what it is about first, then what it says. Nothing is decided
-here and nothing left out that would change the meaning; the whole message is what `--json` prints.
+A sentence begins with the subject of the message and is one line. The whole message is what `--json`
+prints.
 """
 
 from functools import singledispatch
 from typing import Any
 
 from connectors.queries import rebalancing_wording as rebalancing
-from connectors.queries import volume_wording as volumes
 from connectors.queries.rebalancing_wording import pod_text as _pod
 from connectors.units import amounts_text, bytes_text, duration_text, time_text
 from connectors.units import count_text as _count
@@ -16,7 +15,6 @@ from schemas.base.printable import to_one_line
 from schemas.base.refusals import Refusal
 from schemas.messages.checkpoints import CheckpointPiece
 from schemas.messages.clock import ClockTick
-from schemas.messages.collect import CollectPolicyRecord
 from schemas.messages.dead_letters import DeadLetter, parse_node
 from schemas.messages.decisions import NodeScore, PlacementDecision
 from schemas.messages.evictions import EvictionCommand
@@ -25,7 +23,6 @@ from schemas.messages.lists import ListBegin, ListEnd
 from schemas.messages.metrics import NodeMetric
 from schemas.messages.migrations import DrainStatus, MigrationRequest, MigrationStatus
 from schemas.messages.moves import MoveOutcome
-from schemas.messages.namespaces import NamespaceState, PriorityClassState
 from schemas.messages.nodes import NodeState
 from schemas.messages.outcomes import CommandOutcome
 from schemas.messages.pods import PodLifecycle
@@ -33,26 +30,24 @@ from schemas.messages.policies import PolicyRecord
 from schemas.messages.requests import SchedulingRequest
 from schemas.messages.rounds import RebalanceRound
 from schemas.messages.usage import NodeUsage
-from schemas.messages.volumes import PersistentVolumeClaimState, PersistentVolumeState
-from schemas.messages.workloads import DisruptionBudget, WorkloadState
 
 #: Reasons of refused nodes that a sentence names; the others are counted.
 REASONS_MAX = 3
+#: Fields that every message of a topic has.
+_HIDDEN = ("schema_version", "kind", "cluster")
 
 
 def sentence(message: Any) -> str:
-    """What a message, or a refusal of one, says on one line.
-
-    Only printable characters: those of foreign text could move the cursor of a terminal, or hide
-    what was printed before.
-    """
-    text = _sentence(message)
-    return to_one_line(text).strip()
+    """Return a message, or the refusal of one, as one line of printable characters."""
+    return to_one_line(_sentence(message)).strip()
 
 
 @singledispatch
 def _sentence(message: Any) -> str:
-    raise TypeError(f"there is no sentence for a {type(message).__name__}")
+    """Describe a message that is rarely read by its fields."""
+    fields = message.payload().items()
+    texts = [f"{name} {value}" for name, value in fields if name not in _HIDDEN and value]
+    return f"{getattr(message, 'kind', type(message).__name__)}: {', '.join(texts)}"
 
 
 @_sentence.register
@@ -70,17 +65,6 @@ def _(message: NodeUsage) -> str:
         beside.append(f"pool {message.pool}")
     used = amounts_text(message.usage)
     return f"node {message.node} used {used}{period}; {', '.join(beside)}"
-
-
-@_sentence.register
-def _(message: CollectPolicyRecord) -> str:
-    given = message.default
-    windows = ", ".join(map(duration_text, given.durations_ms)) or "no window"
-    pools = f"; {_count(len(message.pools), 'pool')} otherwise" if message.pools else ""
-    return (
-        f"samples become metrics each {duration_text(given.report_ms)}, averages over "
-        f"{duration_text(given.average_ms)}, percentiles over {windows}{pools}"
-    )
 
 
 @_sentence.register
@@ -103,7 +87,7 @@ def _(message: ListBegin) -> str:
 
 @_sentence.register
 def _(message: ListEnd) -> str:
-    return f"full list {message.list_id} ends; what it lacks is gone"
+    return f"full list {message.list_id} ends: objects that it does not contain are removed"
 
 
 @_sentence.register
@@ -116,7 +100,7 @@ def _(message: PodLifecycle) -> str:
 @_sentence.register
 def _(message: SchedulingRequest) -> str:
     if message.withdrawn:
-        return f"pod {_pod(message.pod)} does not want a node any more"
+        return f"pod {_pod(message.pod)} no longer needs a node"
     asked = [("", container.requests) for container in message.pod.containers]
     asked += [("init ", container.requests) for container in message.pod.init_containers]
     asked.append(("overhead ", message.pod.overhead))
@@ -126,7 +110,7 @@ def _(message: SchedulingRequest) -> str:
         if amounts
     )
     priority = "" if message.pod.priority is None else f", priority {message.pod.priority}"
-    return f"pod {_pod(message.pod)} wants a node for {requests or 'no requests'}{priority}"
+    return f"pod {_pod(message.pod)} requests a node for {requests or 'no resources'}{priority}"
 
 
 @_sentence.register
@@ -159,13 +143,13 @@ def _(message: NodeMetric) -> str:
 @_sentence.register
 def _(message: ClockTick) -> str:
     lost = "; the partition was reset" if message.state_lost else ""
-    return f"partition {message.partition}: it is {time_text(message.now_ms)}{lost}"
+    return f"clock of partition {message.partition}: {time_text(message.now_ms)}{lost}"
 
 
 @_sentence.register
 def _(message: JournalRecord) -> str:
     if message.opens:
-        return f"a new writer takes partition {message.partition} over; its epoch is the offset of this record"
+        return f"a new writer takes over partition {message.partition}; its epoch is the offset of this record"
     part = f" part {message.part + 1} of {message.parts}" if message.parts > 1 else ""
     return (
         f"partition {message.partition} epoch {message.epoch} batch {message.sequence}{part}: applied "
@@ -208,7 +192,7 @@ def _(message: PlacementDecision) -> str:
 
 
 def _reasons(decision: PlacementDecision) -> list[str]:
-    """Counts of reasons, unless the decision's message has them."""
+    """Return the counts of reasons, unless the decision's message contains them."""
     reasons = decision.reasons
     if not reasons or reasons[0].reason.removeprefix("node(s) ") in decision.message:
         return []
@@ -228,7 +212,7 @@ _OUTCOMES = {
 
 @_sentence.register
 def _(message: EvictionCommand) -> str:
-    dry = "dry run, take note only: " if message.dry_run else ""
+    dry = "dry run: " if message.dry_run else ""
     how = "" if message.policy == "Eviction" else f" by {message.policy}"
     return (
         f"{dry}evict pod {_pod(message.pod)} from {message.node}{how} until "
@@ -266,12 +250,6 @@ _sentence.register(MigrationStatus, rebalancing.migration_text)
 _sentence.register(DrainStatus, rebalancing.drain_text)
 _sentence.register(MigrationRequest, rebalancing.request_text)
 _sentence.register(MoveOutcome, rebalancing.move_text)
-_sentence.register(WorkloadState, rebalancing.workload_text)
-_sentence.register(DisruptionBudget, rebalancing.budget_text)
-_sentence.register(NamespaceState, rebalancing.namespace_text)
-_sentence.register(PriorityClassState, rebalancing.priority_class_text)
-_sentence.register(PersistentVolumeState, volumes.volume_text)
-_sentence.register(PersistentVolumeClaimState, volumes.claim_text)
 
 
 def _score(winner: NodeScore) -> str:

@@ -379,7 +379,7 @@ def test_a_reader_that_follows_ends_quietly_when_its_output_is_closed(
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
     reader = _start(processes, "topic", "tail", "clock", "--follow", "--from", "beginning")
     assert reader.stdout is not None
-    assert "it is 2026-11-18" in reader.stdout.readline()
+    assert "2: 2026-11-18" in reader.stdout.readline()
     reader.stdout.close()
     deadline = time.monotonic() + 60
     while reader.poll() is None and time.monotonic() < deadline:
@@ -395,9 +395,9 @@ def test_a_reader_that_follows_shows_the_newest_and_then_the_next_until_ctrl_c(
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
     reader = _start(processes, "topic", "tail", "clock", "--follow")
     assert reader.stdout is not None
-    assert "it is 2026-11-18" in reader.stdout.readline()
+    assert "2: 2026-11-18" in reader.stdout.readline()
     _run("topic", "produce", "clock", stdin=b'{"partition": 2, "now_ms": %d}\n' % NOW_MS)
-    assert "it is 2026-11-18" in reader.stdout.readline()
+    assert "2: 2026-11-18" in reader.stdout.readline()
     reader.send_signal(signal.SIGINT)
     assert reader.wait(timeout=60) == 130
     assert reader.stderr is not None

@@ -17,16 +17,11 @@ from tests.connectors.kafka.messages import decision
 @pytest.mark.parametrize(
     "message", [message for examples in EXAMPLES.values() for message in examples]
 )
-def test_every_class_of_message_is_said_in_a_sentence(message: Any) -> None:
+def test_every_class_of_message_has_a_sentence(message: Any) -> None:
     said = sentence(message)
     assert said.isprintable()
     for field in {"node", "source_node", "reason"} & message.model_fields_set:
         assert (getattr(message, field) or "") in said
-
-
-def test_what_is_no_message_has_no_sentence() -> None:
-    with pytest.raises(TypeError, match="no sentence for a dict"):
-        sentence({})
 
 
 @pytest.mark.parametrize(
