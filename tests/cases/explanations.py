@@ -21,7 +21,7 @@ def say_first_that_a_node_is_unknown(node: str) -> str:
     cluster.minutes(10, measured=False)
     cluster.seconds = 619
     sentences = cluster.why_not(node)
-    invented = [each for each in sentences[1:] if "count as gone" in each or "deduct" in each]
+    invented = [each for each in sentences[1:] if "do not count" in each or "deduct" in each]
     return " | ".join([sentences[0], *invented])
 
 

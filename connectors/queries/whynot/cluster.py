@@ -1,9 +1,9 @@
-"""Why nothing was evicted in a whole cluster: what rounds saw, and what stopped them."""
+"""Explains why no pod was evicted in a cluster."""
 
 from collections.abc import Iterator
 
 from connectors.queries.rebalancing_wording import classes_text, memory_text, unnamed_hot
-from connectors.queries.whynot.evidence import Answer, Evidence, gates_of
+from connectors.queries.whynot.evidence import Answer, Evidence, count_gates
 from connectors.queries.whynot.wording import (
     NAMED_MAX,
     readings_text,
@@ -16,17 +16,18 @@ from schemas.messages.rounds import HotNode, PoolRound, RebalanceRound
 
 
 def about_cluster(evidence: Evidence) -> Answer:
-    """The answer for a cluster."""
     if not evidence.rounds:
         return no_rounds(evidence)
     newest = evidence.rounds[0]
-    nodes, pods = gates_of(evidence.rounds)
+    hot = [node for each in evidence.rounds for pool in each.pools for node in pool.hot]
+    nodes = count_gates(node.gate for node in hot)
+    pods = count_gates(pod.gate for node in hot for pod in node.pods)
     sentences = [*preamble(evidence), *_pools(newest), *_over_all(evidence)]
-    for name, gates in (("nodes", nodes), ("pods", pods)):
-        for gate, times in gates.most(NAMED_MAX):
-            sentences.append(
-                f"Stopped {name}, {count_text(times, 'time')} in these rounds: {gate}."
-            )
+    for name, gates in (("Nodes", nodes), ("Pods", pods)):
+        sentences += [
+            f"{name} were stopped {count_text(times, 'time')} in these rounds: {gate}."
+            for gate, times in gates[:NAMED_MAX]
+        ]
     return Answer(
         tuple(sentences),
         known=True,
@@ -35,45 +36,47 @@ def about_cluster(evidence: Evidence) -> Answer:
             "rounds": len(evidence.rounds),
             "wanted": _total(evidence, "wanted"),
             "leaving": _total(evidence, "leaving"),
-            "node_gates": [{"gate": gate, "times": times} for gate, times in nodes.most(100)],
-            "pod_gates": [{"gate": gate, "times": times} for gate, times in pods.most(100)],
+            "node_gates": [{"gate": gate, "times": times} for gate, times in nodes[:100]],
+            "pod_gates": [{"gate": gate, "times": times} for gate, times in pods[:100]],
         },
     )
 
 
 def no_rounds(evidence: Evidence) -> Answer:
-    """No round was found: all reasons that there can be, those that hold first."""
+    """Return the answer without a round: the possible reasons, beginning with those that apply."""
     reached = "all" if evidence.whole else "the newest"
     sentences = [
         f"No round of rebalancing of cluster {evidence.cluster} was found in {reached} "
         f"{count_text(evidence.records, 'record')} of its partition of status."
     ]
     if evidence.paused:
-        sentences.append("The cluster is paused: `loadstream cluster resume` lets it go on.")
+        sentences.append("The cluster is paused: `loadstream cluster resume` resumes it.")
     if evidence.tick_ms is not None:
         sentences.append(
-            f"Its clock has ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker "
-            "knows has a round at each `deschedulingInterval`, whatever its policy: the worker has "
-            "applied nothing about this one, or has set it apart after defects (docs/how-to/alerts.md, "
+            f"Its clock ticked last at {evidence.at(evidence.tick_ms)}. A cluster that the worker knows has "
+            "a round per `deschedulingInterval` under every policy. So the worker has applied no record of "
+            "this cluster, or has set it apart after errors (docs/how-to/alerts.md, "
             "LoadstreamClusterSetApart)."
         )
     if evidence.policy is None:
-        sentences.append("It has no policy of its own; the default one moves pods by risk.")
+        sentences.append("It has no policy; the default policy moves pods by risk.")
     else:
         sentences.append(f"Its policy is {evidence.policy}.")
     if evidence.others:
         named = ", ".join(evidence.others[:NAMED_MAX])
-        sentences.append(f"The records there are about other clusters: {named}.")
+        sentences.append(f"The records name other clusters: {named}.")
     return Answer(tuple(sentences), known=False, data={})
 
 
 def preamble(evidence: Evidence) -> Iterator[str]:
-    """When the newest round was, and what holds for all of it."""
+    """Yield the time of the newest round, and what applies to all of it."""
     newest = evidence.rounds[0]
-    if newest.gate:  # that a cluster is set apart, for instance, is said whatever its policy is
+    if newest.gate:  # for example because the cluster is set apart, under any policy
         real = "stopped as a whole"
     elif newest.dry_run:
-        real = "dry by its policy (mode observe, or a dryRun): its commands are not carried out"
+        real = (
+            "a dry run by its policy (mode observe, or a dryRun): its commands are not carried out"
+        )
     elif evidence.paused:
         real = "in enforce mode"
     else:
@@ -83,7 +86,7 @@ def preamble(evidence: Evidence) -> Iterator[str]:
         f"{real}."
     )
     if evidence.paused:
-        yield "The cluster is paused: no command leaves until `loadstream cluster resume`."
+        yield "The cluster is paused: no command is sent until `loadstream cluster resume`."
     if newest.gate:
         yield f"The whole round was stopped: {newest.gate}."
 
@@ -100,7 +103,7 @@ def _pools(newest: RebalanceRound) -> Iterator[str]:
             yield f"Pool {pool.pool} was stopped: {pool.gate}."
         if pool.hot:
             yield (
-                f"To leave in pool {pool.pool}: {count_text(pool.wanted, 'pod')}; begun: "
+                f"In pool {pool.pool} {count_text(pool.wanted, 'pod')} should leave; started: "
                 f"{count_text(pool.leaving, 'migration')}."
             )
         for hot in pool.hot[:NAMED_MAX]:
@@ -114,13 +117,13 @@ def _hot(hot: HotNode, pool: PoolRound) -> str:
     if hot.gate:
         end = hot.gate
     elif hot.leaving:
-        end = f"begun: {count_text(hot.leaving, 'migration')}"
+        end = f"started: {count_text(hot.leaving, 'migration')}"
     else:
         stopped = next((pod for pod in hot.pods if pod.gate), None)
         end = (
             f"no pod leaves; {verdict_text(stopped, hot)}"
             if stopped
-            else "no pod of it was looked at"
+            else "none of its pods was considered"
         )
     return f"Node {hot.node} is {rounds_hot_text(hot, pool)}; {readings_text(hot)}: {end}."
 
@@ -134,8 +137,8 @@ def _over_all(evidence: Evidence) -> Iterator[str]:
         return
     yield (
         f"Over the newest {len(rounds)} rounds, back to {evidence.at(rounds[-1].decided_at_ms)}: nodes "
-        f"were hot in {hot} of them; to leave: {count_text(_total(evidence, 'wanted'), 'pod')}; "
-        f"begun: {count_text(_total(evidence, 'leaving'), 'migration')}."
+        f"were hot in {hot} of them; {count_text(_total(evidence, 'wanted'), 'pod')} should leave; "
+        f"started: {count_text(_total(evidence, 'leaving'), 'migration')}."
     )
     if not hot:
         yield "No node was hot in any of them, so there was nothing to evict."

@@ -1,11 +1,8 @@
-"""What was read of a cluster, and the questions that all answers ask of it.
-
-Everything is newest first. Nothing here reads or writes.
-"""
+"""The records that an answer is based on, newest first."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,13 +21,11 @@ _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What there is to say."""
-
     sentences: tuple[str, ...]
     known: bool
-    """Something was found out about what was asked."""
+    """Whether a record names the cluster, node or pod of the question."""
     data: dict[str, Any]
-    """The records that it was found out from, as plain values."""
+    """The records that the answer is based on, as plain values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +46,57 @@ class Evidence:
 
     cluster: str
     now_ms: int
-    """The time on this machine, which ages are counted from."""
+    """Time on this machine, from which ages are counted."""
     tick_ms: int | None = None
-    """The newest tick of the cluster's clock; none: there is none."""
+    """Newest tick of the cluster's clock; None: it has never ticked."""
     unseen: str | None = None
-    """That no producer has ever named the cluster; none: one has, or rounds have seen its nodes."""
+    """A sentence if no producer has named the cluster and no round has seen its nodes."""
     rounds: tuple[RebalanceRound, ...] = ()
     cut_off: bool = False
-    """There may be older rounds that are asked for and were not looked at."""
+    """Rounds of the requested time may be missing, because a limit was reached."""
     records: int = 0
-    """How many records of `status` were looked at."""
+    """Records of `status` that were read."""
     whole: bool = False
-    """Those were all that there are."""
+    """These were all records."""
     others: tuple[str, ...] = ()
-    """Other clusters that these records are about."""
+    """Other clusters that these records name."""
     policy: str | None = None
-    """The cluster's policy in a few words; none: it has none, and the default one holds."""
+    """A short description of the cluster's policy; None: the default policy applies."""
     metric_max_age_ms: int = 180_000
-    """Age from which on rounds do not judge a node by its metric."""
+    """Age from which rounds ignore a metric."""
     refuses_metrics: bool = True
-    """Metrics that cannot be right are refused, as in all modes but Koordinator's."""
+    """Whether impossible metrics are refused, as in all modes except `compat: koordinator`."""
     min_samples: int = 3
-    """Least samples of a metric by which thresholds judge a node."""
+    """Samples that a metric needs before thresholds judge its node."""
     paused: bool = False
-    """The newest policy record that no worker has refused says so."""
+    """Whether the newest policy record that no worker refused pauses the cluster."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
     """Newest metric of each node that was not refused."""
     refused: str = ""
-    """Why the newest metric of the node that is asked about was refused; empty: it was not."""
+    """Why the newest metric of the node in question was refused; empty: it was not."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    """Newest state of the nodes that were looked for."""
+    """Newest state of the node in question."""
     stateless: bool = False
-    """No record of `node-state` names the node, or none of `pod-lifecycle` the pod, that is asked
-    about."""
+    """Whether no record of `node-state` names the node, or none of `pod-lifecycle` the pod."""
     migrations: tuple[MigrationStatus, ...] = ()
-    """Reports on the pod or the node that is asked about."""
+    """Migrations of the pod or from the node in question."""
     drains: tuple[DrainStatus, ...] = ()
-    """Reports on the drain of the node that is asked about."""
+    """The newest drain of the node in question, if any."""
     moves: tuple[MoveOutcome, ...] = ()
-    """The same of moves that were followed."""
+    """Outcomes of moves of the pod or from the node in question."""
     placement: PlacementDecision | None = None
-    """Newest decision on the pod that is asked about."""
+    """Newest decision on the pod in question."""
     lifecycle: PodLifecycle | None = None
-    """The newest event of that pod."""
+    """Newest event of the pod in question."""
 
     def at(self, moment_ms: int) -> str:
-        """A time, and how long ago it was."""
+        """Return a time with its age."""
         if self.now_ms < moment_ms:
             return time_text(moment_ms)
         return f"{time_text(moment_ms)} ({ago_text(self.now_ms - moment_ms)} ago)"
 
     def hot(self, node: str) -> Iterator[RoundNode]:
-        """The rounds in which a node was hot; one in two pools or phases comes twice."""
+        """Yield the rounds in which a node was hot, once per pool and phase."""
         for ago, each in enumerate(self.rounds):
             for pool in each.pools:
                 for hot in pool.hot:
@@ -110,7 +104,7 @@ class Evidence:
                         yield RoundNode(each, ago, pool, hot)
 
     def looked_at(self, namespace: str, name: str) -> Iterator[RoundNode]:
-        """The rounds that looked at a pod."""
+        """Yield the rounds that judged a pod."""
         for ago, each in enumerate(self.rounds):
             for pool in each.pools:
                 for hot in pool.hot:
@@ -119,24 +113,23 @@ class Evidence:
                             yield RoundNode(each, ago, pool, hot, pod)
 
     def warnings(self) -> Iterator[str]:
-        """What makes everything else old, or about nothing; to be said first."""
+        """Yield why the answer may be out of date or incomplete."""
         silent = silence(self.tick_ms, self.now_ms)
         yield from (each for each in (silent, self.unseen) if each)
         if self.cut_off:
             yield (
-                f"Only the newest {len(self.rounds)} rounds were looked at, back to "
+                f"Only the newest {len(self.rounds)} rounds were read, back to "
                 f"{self.at(self.rounds[-1].decided_at_ms)}: less than --back asks for."
             )
 
     @property
     def ended(self) -> bool:
-        """The newest event says that its pod has ended."""
+        """Whether the pod of the newest event has ended."""
         return self.lifecycle is not None and self.lifecycle.event in ("finished", "deleted")
 
     @property
     def replaced(self) -> bool:
-        """Its pod has ended, and another one of the name waits for a node, of which no event is
-        known yet."""
+        """Whether the pod has ended and another pod of its name waits for a node, still without an event."""
         decision, event = self.placement, self.lifecycle
         if decision is None or event is None or not decision.waits:
             return False
@@ -144,19 +137,20 @@ class Evidence:
 
     @property
     def gone(self) -> bool:
-        """The pod that is asked about has ended, and no other one of its name waits."""
+        """Whether the pod has ended, and no other pod of its name waits."""
         return self.ended and not self.replaced
 
     def has_left(self, pod: PodRef) -> bool:
-        """A migration has moved the pod away since, for real."""
         return any(
             each.pod.uid == pod.uid and each.phase == "Succeeded" and not each.dry_run
             for each in self.migrations
         )
 
     def node_of(self, namespace: str, name: str) -> str | None:
-        """The node that a pod is on: by its newest event, else by the newest metric that names it,
-        which is of the pod that had the name before where one waits for a node."""
+        """Return the node of a pod by its newest event, or else by the newest metric that names it.
+
+        While a pod of the name waits for a node, metrics name the pod before it.
+        """
         if self.lifecycle is not None:
             return None if self.ended else self.lifecycle.pod.node
         if self.placement is not None and self.placement.waits:
@@ -168,45 +162,25 @@ class Evidence:
         return None
 
 
-@dataclass(slots=True)
-class GateCounts:
-    """How often each kind of gate was met; kinds differ in more than their numbers."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    newest: dict[str, str] = field(default_factory=dict)
-    """The newest gate of each kind, whole."""
-
-    def add(self, gate: str) -> None:
-        """Take in a gate; those of newer rounds come first."""
-        kind = kind_of(gate)
-        self.counts[kind] += 1
-        self.newest.setdefault(kind, gate)
-
-    def most(self, count: int) -> list[tuple[str, int]]:
-        """The most frequent kinds: newest gate of each, and how often it was met."""
-        order = sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
-        return [(self.newest[kind], times) for kind, times in order[:count]]
-
-
 def kind_of(gate: str) -> str:
-    """What gates of one kind have in common: the words before the colon, without numbers."""
+    """Return what gates of one kind have in common: the text before the first colon, without numbers."""
     return _NUMBER.sub("#", gate.partition(": ")[0])
 
 
-def gates_of(rounds: tuple[RebalanceRound, ...]) -> tuple[GateCounts, GateCounts]:
-    """Gates of hot nodes, and gates of their pods, over all rounds."""
-    nodes, pods = GateCounts(), GateCounts()
-    for each in rounds:
-        for pool in each.pools:
-            for hot in pool.hot:
-                if hot.gate:
-                    nodes.add(hot.gate)
-                for pod in hot.pods:
-                    if pod.gate:
-                        pods.add(pod.gate)
-    return nodes, pods
+def count_gates(gates: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the newest gate of each kind and how often the kind occurs, most frequent first.
+
+    Args:
+        gates: those of newer rounds first; empty texts are left out.
+    """
+    counts: Counter[str] = Counter()
+    newest: dict[str, str] = {}
+    for gate in filter(None, gates):
+        counts[kind_of(gate)] += 1
+        newest.setdefault(kind_of(gate), gate)
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [(newest[kind], count) for kind, count in order]
 
 
 def is_about(pod: PodRef, namespace: str, name: str) -> bool:
-    """Whether this is the pod."""
     return (pod.namespace, pod.name) == (namespace, name)

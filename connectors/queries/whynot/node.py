@@ -1,4 +1,4 @@
-"""Why nothing left a node: its class, readings and thresholds, how long it has been hot, its gate."""
+"""Explains why no pod left a node."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,6 @@ from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
 
 
 def about_node(evidence: Evidence, node: str) -> Answer:
-    """The answer for a node; that nothing fresh is known of it comes first."""
     found = list(evidence.hot(node))
     known = bool(found) or node in evidence.metrics or node in evidence.nodes
     unknown = explain_unknown(evidence, node)
@@ -60,18 +59,18 @@ def _hot(evidence: Evidence, found: RoundNode) -> Iterator[str]:
     )
     yield f"It is {rounds_hot_text(hot, pool)}."
     if hot.gate:
-        yield f"What stopped it: {hot.gate}."
+        yield f"It was stopped: {hot.gate}."
     elif pool.gate:
-        yield f"What stopped its pool: {pool.gate}."
+        yield f"Its pool was stopped: {pool.gate}."
     elif hot.leaving:
-        yield f"Nothing stopped it; begun: {count_text(hot.leaving, 'migration')}."
+        yield f"It was not stopped; started: {count_text(hot.leaving, 'migration')}."
     elif not hot.pods:
-        yield "No pod of it was looked at."
+        yield "None of its pods was considered."
     for pod in hot.pods:
-        left = " It has left since." if evidence.has_left(pod.pod) else ""
+        left = " It has left the node since then." if evidence.has_left(pod.pod) else ""
         yield f"Pod {verdict_text(pod, hot)}.{left}"
     if hot.pods_left_out:
-        yield f"{hot.pods_left_out} more pods of it were looked at; the record leaves them out."
+        yield f"{hot.pods_left_out} more of its pods were considered; the record does not name them."
 
 
 def _not_hot(
@@ -82,13 +81,13 @@ def _not_hot(
     yield f"Node {node} is not among the hot nodes that the newest round names."
     if left_out:
         yield (
-            f"It may be one of {left_out} further hot nodes: a record names those that have their turn "
-            "first and counts the others."
+            f"It may be one of {left_out} further hot nodes: a record names the first hot nodes of a round "
+            "and counts the others."
         )
     if found:
         last = found[0]
         yield (
-            f"It was hot last at {evidence.at(last.round.decided_at_ms)}, "
+            f"It was last hot at {evidence.at(last.round.decided_at_ms)}, "
             f"{count_text(last.rounds_ago, 'round')} before the newest, by {strategy_text(last.pool)}: "
             f"{readings_text(last.node)}{f'; {last.node.gate}' if last.node.gate else ''}."
         )
@@ -99,10 +98,10 @@ def _not_hot(
         yield from _explain_not_hot(evidence, node)
         usage = evidence.metrics[node].usage or {}
         for pool in newest.pools:
-            asked = {**pool.thresholds.low, **pool.thresholds.high}
-            if missing := [name for name in asked if name not in usage and name != "pods"]:
+            judged_by = {**pool.thresholds.low, **pool.thresholds.high}
+            if missing := [name for name in judged_by if name not in usage and name != "pods"]:
                 yield f"Its metric lacks {' and '.join(missing)}, which {strategy_text(pool)} judges."
-    # Pools may have nodes in common: moves by risk look at those of all of them.
+    # Moves by risk are a pool of their own, with the nodes of all other pools.
     skipped = [
         f"{count_text(count, 'node')} of pool {pool.pool}"
         for pool in newest.pools
@@ -110,8 +109,8 @@ def _not_hot(
     ]
     if skipped:
         yield (
-            "Skipped in the newest round (no metric, a metric that is too old, or one without a resource "
-            f"that the pool looks at; such a node is never hot): {', '.join(skipped)}."
+            "Skipped in the newest round (no metric, an expired metric, or a metric without a resource of "
+            f"the thresholds; such a node is never hot): {', '.join(skipped)}."
         )
     for pool in newest.pools:
         yield f"{strategy_text(pool)}: {thresholds_text(pool.thresholds)}."
@@ -138,14 +137,11 @@ def _present(evidence: Evidence, node: str) -> Iterator[str]:
                 f"by {evidence.min_samples} or more."
             )
     if evidence.stateless and metric is not None:
-        yield (
-            "No record of topic node-state names it: neither rounds nor placement look at it until one "
-            "does."
-        )
+        yield ("No record of topic node-state names it: until then rounds and placement ignore it.")
 
 
 def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[str, float]:
-    """Usage in percent of what the node has, by resource; by its raw allocatable if it names one."""
+    """Return usage in percent of allocatable, or of the annotation raw-allocatable, by resource."""
     state = evidence.nodes.get(node)
     if state is None:
         return {}
@@ -159,9 +155,9 @@ def _percents(evidence: Evidence, node: str, usage: Mapping[str, int]) -> dict[s
 
 
 def _explain_not_hot(evidence: Evidence, node: str) -> Iterator[str]:
-    """Why a node is not called hot whose newest metric is above what every strategy calls hot.
+    """Explain why a node is not hot although its newest metric is above the thresholds of every pool.
 
-    The node's pool is not known here, so only what every pool would call hot counts.
+    The pool of the node is not known here.
     """
     newest, metric = evidence.rounds[0], evidence.metrics[node]
     pools = [pool for pool in newest.pools if pool.thresholds.high]
@@ -184,9 +180,9 @@ def _explain_not_hot(evidence: Evidence, node: str) -> Iterator[str]:
     newest_reports = {each.migration_id: each for each in reversed(evidence.migrations)}
     leaving = sum(each.phase in LIVE for each in newest_reports.values())
     if leaving:
-        yield f"Pods that leave count as gone: {count_text(leaving, 'migration')} from it under way."
+        yield f"Pods that are leaving do not count: {count_text(leaving, 'migration')} from it in progress."
     if any(pool.pool == OVERUTILIZATION_RISK for pool in pools):
-        yield f"{OVERUTILIZATION_RISK} judges by what is expected of its pods, not by one metric."
+        yield f"{OVERUTILIZATION_RISK} judges a node by the expected usage of its pods, not by one metric."
 
 
 def _data(evidence: Evidence, node: str, found: list[RoundNode]) -> dict[str, object]:

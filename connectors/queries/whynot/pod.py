@@ -1,4 +1,4 @@
-"""Why a pod was not evicted: the first gate that stopped it, since when, and its migration."""
+"""Explains why a pod was not evicted."""
 
 from collections.abc import Iterator
 
@@ -18,8 +18,7 @@ from connectors.units import count_text
 
 
 def about_pod(evidence: Evidence, namespace: str, name: str) -> Answer:
-    """The answer for a pod."""
-    # A round may look at it in several turns: where one lets it leave, nothing has stopped it.
+    # A round may judge a pod several times. If one verdict lets it leave, the pod was not stopped.
     found = sorted(evidence.looked_at(namespace, name), key=_order)
     place = evidence.node_of(namespace, name)
     known = bool(found or place or evidence.migrations or evidence.placement or evidence.lifecycle)
@@ -56,12 +55,11 @@ def _order(found: RoundNode) -> tuple[int, bool]:
 
 
 def _turn(found: RoundNode) -> tuple[str, str]:
-    """What looked at the pod: a pool, and what it watches; moves by risk are a pool of their own."""
     return found.pool.pool, found.node.phase
 
 
 def _gone(evidence: Evidence, found: list[RoundNode], namespace: str, name: str) -> Iterator[str]:
-    """That what follows is about the past: the pod has ended, has moved, or is another one."""
+    """Yield that the pod of the rounds has ended, has left its node, or was replaced by another pod."""
     event = evidence.lifecycle
     if event is None:
         return
@@ -69,15 +67,15 @@ def _gone(evidence: Evidence, found: list[RoundNode], namespace: str, name: str)
         if found and evidence.placement is not None:
             said = f" ({evidence.placement.message})" if evidence.placement.message else ""
             yield (
-                f"Another pod has the name {namespace}/{name} now and waits for a node{said}; what "
-                "rounds say is about the one before."
+                f"Another pod has the name {namespace}/{name} now and waits for a node{said}; the rounds "
+                "judged the pod before it."
             )
     elif evidence.gone:
-        yield f"Pod {namespace}/{name} is not there any more: it was {event.event}."
+        yield f"Pod {namespace}/{name} no longer exists: it was {event.event}."
     elif found and (about := found[0].pod) is not None and about.pod.uid != event.pod.uid:
         yield (
-            f"Another pod has the name {namespace}/{name} now{_on_text(event.pod.node)}; what rounds say "
-            "is about the one before."
+            f"Another pod has the name {namespace}/{name} now{_on_text(event.pod.node)}; the rounds judged "
+            "the pod before it."
         )
     elif found and event.pod.node not in (None, found[0].node.node):
         yield f"Pod {namespace}/{name} has left node {found[0].node.node}{_on_text(event.pod.node)}."
@@ -88,7 +86,6 @@ def _on_text(node: str | None) -> str:
 
 
 def _was(evidence: Evidence, found: RoundNode) -> str:
-    """The pod is where the round saw it, or it was."""
     event, about = evidence.lifecycle, found.pod
     there = (
         event is None
@@ -112,9 +109,9 @@ def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
         f"{readings_text(hot)}."
     )
     if not pod.gate:
-        yield f"Nothing stopped it: {verdict_text(pod, hot)}."
+        yield f"It was not stopped: {verdict_text(pod, hot)}."
         return
-    yield f"What stopped it first: {pod.gate}."
+    yield f"It was stopped: {pod.gate}."
     rounds = {each.rounds_ago: each for each in reversed(found)}
     since, last = newest, 0
     while (each := rounds.get(last + 1)) is not None and each.pod is not None:
@@ -124,7 +121,7 @@ def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
     if last:
         more = " or longer" if last + 1 == len(evidence.rounds) else ""
         yield (
-            f"The same has stopped it for {count_text(last + 1, 'round')}{more}, since "
+            f"The same gate has stopped it for {count_text(last + 1, 'round')}{more}, since "
             f"{evidence.at(since.round.decided_at_ms)}."
         )
 
@@ -132,19 +129,19 @@ def _stopped(evidence: Evidence, found: list[RoundNode]) -> Iterator[str]:
 def _not_looked_at(
     evidence: Evidence, namespace: str, name: str, found: list[RoundNode]
 ) -> Iterator[str]:
-    """All reasons that there can be why the newest round does not name a pod."""
+    """Yield the possible reasons why the newest round does not name a pod."""
     yield f"The newest round does not name pod {namespace}/{name}."
     if found and found[0].pod is not None:
         last = found[0]
         yield (
-            f"It was looked at last at {evidence.at(last.round.decided_at_ms)}, on node "
-            f"{last.node.node}: {found[0].pod.gate or 'nothing stopped it'}."
+            f"It was last judged at {evidence.at(last.round.decided_at_ms)}, on node "
+            f"{last.node.node}: {found[0].pod.gate or 'it was not stopped'}."
         )
     place = evidence.node_of(namespace, name)
     if place is not None and evidence.stateless:
         yield (
-            f"It is measured on node {place}, and no record of topic pod-lifecycle names it: no round looks "
-            "at it until one does."
+            f"It is measured on node {place}, but no record of topic pod-lifecycle names it: until then rounds "
+            "ignore it."
         )
     elif place is not None:
         yield from _on(evidence, place)
@@ -159,8 +156,8 @@ def _not_looked_at(
             yield f"It is on no node: at {when} the decision was {decision.outcome}{said}."
     elif not found and not evidence.migrations and evidence.lifecycle is None:
         yield (
-            "Nothing that was read names it: no metric, no decision, no migration. Its name may be "
-            "another one, it may have gone, or nothing measures it."
+            "No metric, decision or migration names it. The name may be mistyped, the pod may have ended, or "
+            "nothing measures it."
         )
 
 
@@ -176,13 +173,13 @@ def _on(evidence: Evidence, node: str) -> Iterator[str]:
     elif not now:
         left_out = sum(map(unnamed_hot, evidence.rounds[0].pools))
         may = (
-            f" (unless it is among {count_text(left_out, 'hot node')} that the record leaves out)"
+            f" (unless it is among {count_text(left_out, 'hot node')} that the record does not name)"
             if left_out
             else ""
         )
         yield (
-            f"It is on node {node}, which is not hot{may}: only pods of hot nodes leave. `loadstream "
-            f"why-not {evidence.cluster} --node {node}` says more."
+            f"It is on node {node}, which is not hot{may}: only pods of hot nodes leave. See `loadstream "
+            f"cluster why-not {evidence.cluster} --node {node}`."
         )
 
 
@@ -191,18 +188,18 @@ def _on_hot(found: RoundNode) -> Iterator[str]:
     yield (
         f"It is on node {hot.node}, judged by {strategy_text(pool)}: {rounds_hot_text(hot, pool)}; "
         f"{readings_text(hot)}"
-        f"{f'. What stopped the node: {hot.gate}' if hot.gate else ''}."
+        f"{f'. The node was stopped: {hot.gate}' if hot.gate else ''}."
     )
     if hot.pods_left_out:
         yield (
-            f"{hot.pods_left_out} more pods of the node were looked at and are left out of the record; "
-            "it may be one of them."
+            f"{hot.pods_left_out} more pods of the node were considered, which the record does not name; it "
+            "may be one of them."
         )
     elif not hot.gate:
         order = "priority, quality of service, cost and usage"
         if hot.cost is not None:
-            order = "what their moves save"
+            order = "the hot minutes that their moves save"
         yield (
-            "The node had cooled enough, or its turn ended, before this pod was looked at; pods are "
-            f"taken by {order}."
+            "The node was relieved, or its limit of moves was reached, before this pod was considered; pods "
+            f"are considered by {order}."
         )

@@ -1,7 +1,7 @@
-"""Reads the newest records of a cluster, from the end of its partitions and only so far back.
+"""Reads the newest records of a cluster from the end of its partitions.
 
-How far: rounds of the last hour (or as long as is asked for) before the newest one, and of every
-topic a bounded number of records.
+Rounds are read back for an hour before the newest round, or as long as requested, and of every topic
+a limited number of records.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from schemas.messages.nodes import NodeState
 from schemas.messages.pods import PodLifecycle
 from schemas.messages.rounds import RebalanceRound
 
-#: Most records of one topic that are looked at.
+#: Most records of one topic that are read.
 RECORDS_MAX = 20_000
 #: Most rounds and most reports of each kind that are kept.
 ROUNDS_MAX, REPORTS_MAX = 1_000, 20
@@ -32,18 +32,16 @@ ROUNDS_MAX, REPORTS_MAX = 1_000, 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked."""
-
     cluster: str
     node: str | None = None
     pod: tuple[str, str] | None = None
     """Namespace and name."""
     back_ms: int = 3_600_000
-    """Rounds are read so long before the newest one."""
+    """How long before the newest round rounds are read."""
 
 
 def read_evidence(connection: Connection, question: Question, now_ms: int) -> Evidence:
-    """Everything that an answer needs; `now_ms`: of this machine. Raises BrokerUnavailable."""
+    """Return the records for an answer; `now_ms` is the time on this machine. Raises BrokerUnavailable."""
 
     def newest(topic: str, looked: Looked | None = None, **how: bool) -> Iterator[Any]:
         past = Past(connection, topic, question.cluster, RECORDS_MAX)
@@ -52,7 +50,7 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
     evidence = Evidence(question.cluster, now_ms)
     _rounds(evidence, question, newest)
     evidence.tick_ms = last_tick_ms(connection, question.cluster)
-    # A policy alone, perhaps of a mistyped name, makes rounds that see no node.
+    # A policy of a mistyped cluster name causes rounds without nodes.
     if not evidence.rounds or not any(
         sum(pool.nodes.values()) for pool in evidence.rounds[0].pools
     ):
@@ -73,10 +71,10 @@ def read_evidence(connection: Connection, question: Question, now_ms: int) -> Ev
 
 
 def _read_rules(evidence: Evidence, document: str) -> None:
-    """What rounds ask of a metric; that of the default policy if the document has errors."""
+    """Read the requirements on a metric; those of the default policy if the document has errors."""
     from schemas.policy import PolicyError, read_policy
 
-    with suppress(PolicyError):  # no worker has refused it yet
+    with suppress(PolicyError):  # no worker has read it yet
         read = read_policy(document)
         evidence.refuses_metrics = read.compat == "loadstream"
         rules = read.rebalance
@@ -134,7 +132,7 @@ def _about_node(evidence: Evidence, node: str, newest: _Newest) -> None:
 
 
 def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
-    """The newest metric that the cluster has taken, and why it has refused a newer one."""
+    """Read the newest metric that the cluster accepted, and why it refused a newer one."""
     state = evidence.nodes.get(node)
     for metric in newest("node-metrics"):
         if metric.node != node:
@@ -149,7 +147,7 @@ def _read_metric(evidence: Evidence, node: str, newest: _Newest) -> None:
 def _find_refusal(metric: NodeMetric, state: NodeState) -> str | None:
     created_ms, updated_ms = state.created_at_ms, metric.updated_at_ms
     if created_ms is not None and updated_ms is not None and updated_ms < created_ms:
-        return "it is of an earlier node of this name"
+        return "it belongs to an earlier node of this name"
     return find_impossible(metric.usage or {}, parse_amounts(state.capacity))
 
 

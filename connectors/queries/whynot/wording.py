@@ -1,11 +1,10 @@
-"""Words that answers about clusters, nodes and pods share: thresholds, readings, gates."""
+"""Parts of sentences that answers about clusters, nodes and pods share."""
 
 from collections.abc import Iterator, Mapping
 
-from connectors.queries.rebalancing_wording import outcome_text, pod_text
+from connectors.queries.rebalancing_wording import migration_text, outcome_text, pod_text
 from connectors.queries.whynot.evidence import Evidence
 from connectors.units import amounts_text, count_text
-from schemas.messages.migrations import MigrationStatus
 from schemas.messages.rounds import HotNode, PodVerdict, PoolRound, Reading, ThresholdsInForce
 from schemas.policy.durations import format_duration_ms
 from schemas.policy.sections.plugins import LOW_NODE_LOAD, OVERUTILIZATION_RISK
@@ -15,21 +14,21 @@ NAMED_MAX = 5
 
 
 def explain_unknown(evidence: Evidence, node: str) -> str:
-    """Why rounds do not know what a node uses now; empty: they do."""
+    """Return why rounds do not know the usage of a node; empty: they do."""
     metric, state = evidence.metrics.get(node), evidence.nodes.get(node)
     if state is not None and state.event == "removed":
         return "it was removed from the cluster"
     if metric is None and state is None:
         return (
-            "nothing that was read names it, no metric and no state. Its name may be another one, or "
-            "nothing measures it (topic node-usage)"
+            "no metric and no state names it. The name may be mistyped, or nothing measures the node "
+            "(topic node-usage)"
         )
     if metric is None:
         refused = f"its metric was refused, {evidence.refused}"
         return refused if evidence.refused else "no metric of it was found"
     if metric.usage is None:
         if metric.source:
-            return f"{metric.source}, which measured it last, has no figures of it any more"
+            return f"{metric.source}, which measured it last, no longer has figures of it"
         return "its metric was removed" if metric.removed else "its newest metric has no figures"
     if metric.updated_at_ms is None:
         return "its newest metric does not say when it was measured"
@@ -43,7 +42,7 @@ def explain_unknown(evidence: Evidence, node: str) -> str:
 
 
 def thresholds_text(thresholds: ThresholdsInForce) -> str:
-    """What was in force, and how it came about."""
+    """Describe the thresholds of a round and their source."""
     parts = [
         f"{name} {percents_text(values, word)}"
         for name, values, word in (
@@ -59,19 +58,19 @@ def thresholds_text(thresholds: ThresholdsInForce) -> str:
 
 
 def percents_text(values: Mapping[str, float], word: str) -> str:
-    """Percentages, joined by `and` where all of them count and by `or` where one is enough."""
+    """Join percentages by resource with `and` or `or`."""
     return f" {word} ".join(f"{name} {value:g} %" for name, value in values.items())
 
 
 def strategy_text(pool: PoolRound) -> str:
-    """The strategy that judges the nodes of a pool."""
+    """Name the strategy that judges the nodes of a pool."""
     if pool.pool == OVERUTILIZATION_RISK:
         return OVERUTILIZATION_RISK
     return f"{LOW_NODE_LOAD} in pool {pool.pool}"
 
 
 def readings_text(node: HotNode) -> str:
-    """The resources of a hot node that are above their limits, as they were measured."""
+    """Describe the usage of a hot node of the resources that are above their limits."""
     texts = "; ".join(_reading(name, reading) for name, reading in node.readings.items())
     if node.cost is not None:
         cost = f"it cost {node.cost:.3f} by risk before the round's moves"
@@ -90,10 +89,10 @@ def _reading(name: str, reading: Reading) -> str:
 
 
 def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
-    """For how many rounds it has been hot, and how many are needed."""
+    """Describe for how many rounds a node has been hot, and how many are required."""
     if node.cost is not None:
         return "at risk of overutilization"
-    if not pool.rounds_needed:  # Koordinator's way: neither in a row, nor all since it is hot
+    if not pool.rounds_needed:  # under `compat: koordinator` the rounds need not be consecutive
         return f"hot, its count of rounds at {node.abnormal_rounds}"
     rounds = count_text(node.abnormal_rounds, "round")
     needed = f"{pool.rounds_needed} {'is' if pool.rounds_needed == 1 else 'are'} needed"
@@ -101,7 +100,7 @@ def rounds_hot_text(node: HotNode, pool: PoolRound) -> str:
 
 
 def verdict_text(verdict: PodVerdict, node: HotNode) -> str:
-    """How far a pod of a hot node came. By risk its usage is an estimate, else it is measured."""
+    """Describe a pod of a hot node and its gate. Moves by risk estimate its usage, thresholds measure it."""
     word = "uses" if node.cost is None else "expected"
     usage = f" ({word} {amounts_text(verdict.usage)})" if verdict.usage else ""
     costs = _costs(verdict)
@@ -112,7 +111,6 @@ def verdict_text(verdict: PodVerdict, node: HotNode) -> str:
 
 
 def _costs(verdict: PodVerdict) -> str:
-    """What a pod's move changes by risk; empty: it was not compared."""
     costs = verdict.costs
     if costs is None:
         return ""
@@ -123,29 +121,18 @@ def _costs(verdict: PodVerdict) -> str:
 
 
 def migration_lines(evidence: Evidence) -> Iterator[str]:
-    """The newest report on each of the migrations read, newest first."""
+    """Yield the newest status of each migration, newest first."""
     named: set[str] = set()
     for status in evidence.migrations:
         if status.migration_id in named or len(named) == NAMED_MAX:
             continue
         named.add(status.migration_id)
-        yield _migration(evidence, status)
-
-
-def _migration(evidence: Evidence, status: MigrationStatus) -> str:
-    dry = " It is a dry run: the pod stays where it is." if status.dry_run else ""
-    to = f" to {status.target_node}" if status.target_node else ""
-    reason = f" ({status.reason})" if status.reason else ""
-    paused = ", paused" if status.paused else ""
-    said = f": {status.message}" if status.message else ""
-    return (
-        f"Migration {status.migration_id} of {pod_text(status.pod)} from {status.source_node}{to} is "
-        f"{status.phase}{reason}{paused} since {evidence.at(status.happened_at_ms)}{said}.{dry}"
-    )
+        stays = " The pod stays where it is." if status.dry_run else ""
+        yield f"At {evidence.at(status.happened_at_ms)}: {migration_text(status)}.{stays}"
 
 
 def move_lines(evidence: Evidence) -> Iterator[str]:
-    """What became of evictions, newest first."""
+    """Yield the outcomes of moves, newest first."""
     for move in evidence.moves[:NAMED_MAX]:
         yield (
             f"{pod_text(move.pod)} moved from {move.source_node} at "

@@ -160,15 +160,15 @@ def test_the_answer_for_a_cluster_says_what_was_wanted_and_what_stopped_it(
         "its commands are carried out.",
         "Pool web has 9 nodes (2 low, 5 normal, 1 high, 1 skipped); lightly loaded below cpu 45 %, "
         "hot above cpu 70 % (policy).",
-        "To leave in pool web: 1 pod; begun: 0 migrations.",
+        "In pool web 1 pod should leave; started: 0 migrations.",
         "Node n1 is hot for 7 rounds in a row; 3 are needed; it uses cpu 12.8 of 16 (80.0 %, at most 70.0 %): "
         f"no pod leaves; shop/web-1 (uses cpu 0.9): {BUDGET}.",
         "Over the newest 8 rounds, back to 2026-11-18 11:06:40.000 (7m 30s ago): nodes were hot in 7 "
-        "of them; to leave: 6 pods; begun: 1 migration.",
-        "Stopped nodes, 2 times in these rounds: hot for 2 of 3 rounds in a row.",
-        "Stopped pods, 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
+        "of them; 6 pods should leave; started: 1 migration.",
+        "Nodes were stopped 2 times in these rounds: hot for 2 of 3 rounds in a row.",
+        "Pods were stopped 3 times in these rounds: 5 migrations of ReplicaSet shop/web with 9 replicas are "
         "under way; 3 may be.",
-        f"Stopped pods, 2 times in these rounds: {BUDGET}.",
+        f"Pods were stopped 2 times in these rounds: {BUDGET}.",
     ]
 
 
@@ -194,7 +194,7 @@ def test_rounds_that_are_asked_for_and_not_looked_at_are_said_to_be_left_out(
 ) -> None:
     recorded.write("status", [a_round(number) for number in range(9)])
     monkeypatch.setattr(reading, "ROUNDS_MAX", 4)
-    cut = "Only the newest 4 rounds were looked at, back to 2026-11-18 11:11:40.000 "
+    cut = "Only the newest 4 rounds were read, back to 2026-11-18 11:11:40.000 "
     assert ask(BLUE).stdout.startswith(cut)
     assert "less than --back asks for" in json.loads(ask(BLUE, "--json").stdout)["warnings"][0]
     assert "Only the newest" not in ask(BLUE, "--back", "2m").stdout
@@ -213,7 +213,7 @@ def test_the_answer_for_a_hot_node_gives_its_readings_thresholds_rounds_and_gate
         in said
     )
     assert "It is hot for 2 rounds in a row; 3 are needed." in said
-    assert "What stopped it: hot for 2 of 3 rounds in a row." in said
+    assert "It was stopped: hot for 2 of 3 rounds in a row." in said
 
 
 def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_uses_now(
@@ -232,7 +232,7 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
     assert said.exit_code == 0
     assert "not among the hot nodes that the newest round names" in said.stdout
     assert (
-        "It was hot last at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest, by LowNodeLoad in pool web: "
+        "It was last hot at 2026-11-18 11:13:40.000 (30s ago), 2 rounds before the newest, by LowNodeLoad in pool web: "
         in (said.stdout)
     )
     assert said.stdout.startswith("n1 is unknown: its metric is 7m30s old, at most 3m.")
@@ -249,7 +249,7 @@ def test_the_answer_for_a_node_that_has_cooled_says_when_it_was_hot_and_what_it_
         ),
         (
             {"removed": True},
-            "n1 is unknown: kubelet_resource, which measured it last, has no figures of it any more.",
+            "n1 is unknown: kubelet_resource, which measured it last, no longer has figures of it.",
         ),
     ],
 )
@@ -288,8 +288,8 @@ def test_a_node_that_nothing_names_is_said_to_be_unknown_with_what_that_can_mean
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--node", "worker-x")
     assert answer.exit_code == 3
-    assert answer.stdout.startswith("worker-x is unknown: nothing that was read names it")
-    assert "nothing measures it" in answer.stdout
+    assert answer.stdout.startswith("worker-x is unknown: no metric and no state names it")
+    assert "nothing measures the node" in answer.stdout
 
 
 def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
@@ -303,7 +303,7 @@ def test_the_answer_for_a_drained_node_gives_its_drain_and_its_migrations(
     recorded.write("status", [drain, migration("Running", 1)])
     said = ask(BLUE, "--node", "n1").stdout
     assert "node n1 draining: 2 pods left, 0 protected." in said
-    assert "Migration migration-1 of shop/web-1 from n1 is Running" in said
+    assert "migration migration-1 of pod shop/web-1 from n1: Running" in said
 
 
 def migration(phase: Any, minutes: int) -> MigrationStatus:
@@ -325,11 +325,11 @@ def test_the_answer_for_a_pod_gives_the_first_gate_that_stopped_it_and_since_whe
         in said
     )
     assert (
-        "What stopped it first: 5 migrations of ReplicaSet shop/web with 9 replicas are under way"
-        in said
+        "It was stopped: 5 migrations of ReplicaSet shop/web with 9 replicas are under way" in said
     )
     assert (
-        "The same has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)" in said
+        "The same gate has stopped it for 3 rounds, since 2026-11-18 11:09:40.000 (4m 30s ago)"
+        in said
     ), "the rounds before were stopped by another gate"
 
 
@@ -345,9 +345,9 @@ def test_a_pod_that_leaves_by_risk_is_not_said_to_be_stopped_by_the_gate_of_its_
     lines = ask(BLUE, "--pod", "shop/web-1").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[1:]] == [
         "It is on node n1, judged by OverutilizationRisk",
-        "Nothing stopped it",
+        "It was not stopped",
         "It is on node n1, judged by LowNodeLoad in pool web",
-        "What stopped it first",
+        "It was stopped",
     ]
     verdict = json.loads(ask(BLUE, "--pod", "shop/web-1", "--json").stdout)["verdict"]
     assert (verdict["gate"], verdict["target"]) == ("", "n7")
@@ -365,9 +365,9 @@ def test_the_answer_for_a_pod_on_its_way_gives_its_newest_state_and_the_outcome_
     )  # fmt: skip
     recorded.write("status", [move])
     said = ask(BLUE, "--pod", "shop/web-1").stdout
-    assert "is Succeeded since 2026-11-18 11:08:40.000 (5m 30s ago): waits for its turn." in said
+    assert "Succeeded: waits for its turn." in said
     assert "Pending" not in said
-    assert "It is a dry run: the pod stays where it is." in said
+    assert "The pod stays where it is." in said
     assert "n1 was hot before, hot after; no replacement came." in said
 
 
@@ -375,7 +375,7 @@ def test_the_answer_for_a_pod_on_a_node_that_is_not_hot_says_so(recorded: Record
     recorded.write("status", [a_round(0, hot_node(3, node="n2"))])
     recorded.write("node-metrics", [metric_of_web()])
     answer = ask(BLUE, "--pod", "shop/web-1")
-    assert "no record of topic pod-lifecycle names it: no round looks at it" in answer.stdout
+    assert "no record of topic pod-lifecycle names it: until then rounds ignore it" in answer.stdout
     fresh = metric_of_web().model_copy(update={"updated_at_ms": ASKED_MS - MINUTE_MS})
     recorded.write("node-metrics", [fresh])
     recorded.write("pod-lifecycle", [seen_pod("running")])
@@ -398,7 +398,7 @@ def test_a_pod_that_nothing_names_is_said_to_be_unknown(recorded: Recorded) -> N
     recorded.write("status", [a_round(0)])
     answer = ask(BLUE, "--pod", "shop/gone-1")
     assert answer.exit_code == 3
-    assert "Nothing that was read names it" in answer.stdout
+    assert "No metric, decision or migration names it" in answer.stdout
 
 
 def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> None:
@@ -407,8 +407,8 @@ def test_without_any_round_all_that_it_can_be_is_said(recorded: Recorded) -> Non
     assert answer.exit_code == 3
     assert "No round of rebalancing of cluster blue was found in all 1 record" in answer.stdout
     assert answer.stdout.startswith("Cluster blue has never been seen: no producer names it.")
-    assert "It has no policy of its own; the default one moves pods by risk." in answer.stdout
-    assert f"about other clusters: {NEIGHBOUR}." in answer.stdout
+    assert "It has no policy; the default policy moves pods by risk." in answer.stdout
+    assert f"name other clusters: {NEIGHBOUR}." in answer.stdout
 
 
 def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
@@ -416,7 +416,7 @@ def test_a_paused_cluster_is_said_to_be_paused(recorded: Recorded) -> None:
     recorded.write("policies", [record])
     assert "paused: `loadstream cluster resume`" in ask(BLUE).stdout
     recorded.write("status", [a_round(0)])
-    assert "The cluster is paused: no command leaves" in ask(BLUE).stdout
+    assert "The cluster is paused: no command is sent" in ask(BLUE).stdout
 
 
 def test_a_pause_that_a_worker_has_refused_is_none(recorded: Recorded) -> None:
@@ -467,7 +467,7 @@ def seen_pod(event: Any, uid: str = "u1", node: str | None = "n1") -> PodLifecyc
 @pytest.mark.parametrize(
     ("newest", "first", "later"),
     [
-        (seen_pod("deleted"), "Pod shop/web-1 is not there any more: it was deleted.", "It was on"),
+        (seen_pod("deleted"), "Pod shop/web-1 no longer exists: it was deleted.", "It was on"),
         (seen_pod("running", "u9", "n4"), "Another pod has the name shop/web-1 now and is on node n4;", "It was on"),
         (seen_pod("running", node="n4"), "Pod shop/web-1 has left node n1 and is on node n4.", "It was on"),
         (seen_pod("running"), "It is on node n1, judged by LowNodeLoad in pool web", "It is on"),
@@ -489,7 +489,7 @@ def test_a_pod_that_is_gone_is_on_no_node(recorded: Recorded) -> None:
     recorded.write("pod-lifecycle", [seen_pod("finished")])
     answer = ask(BLUE, "--pod", "shop/web-1")
     assert answer.exit_code == 0
-    assert "is not there any more: it was finished." in answer.stdout
+    assert "no longer exists: it was finished." in answer.stdout
     assert "It is on node" not in answer.stdout
 
 
@@ -504,7 +504,7 @@ def test_a_pod_that_waits_is_not_taken_for_the_one_that_had_its_name_before(
     said = ask(BLUE, "--pod", "shop/web-1").stdout
     assert "the decision was waiting: 3 nodes full." in said
     assert "It is on node n1" not in said
-    assert "is not there any more" not in said
+    assert "no longer exists" not in said
 
 
 def hot_by_its_metric(recorded: Recorded, minutes: int, *pools: PoolRound, **policy: Any) -> str:
@@ -539,7 +539,7 @@ def test_a_node_that_is_hot_by_its_metric_and_not_called_hot_is_explained(
     said = hot_by_its_metric(recorded, minutes, paused=paused)
     assert "of its capacity cpu 75.0 %." in said
     assert f"That is above cpu 70 %{why}" in said
-    assert "count as gone" not in said, "no migration is under way"
+    assert "do not count" not in said, "no migration is under way"
 
 
 CAPACITY = {"cpu": "16", "memory": "64Gi"}
@@ -552,7 +552,7 @@ CAPACITY = {"cpu": "16", "memory": "64Gi"}
             {"capacity": CAPACITY},
             "cpu: measured 154000, but the node has 16000; expected at most 105 % of that",
         ),
-        ({"created_at_ms": ASKED_MS}, "it is of an earlier node of this name"),
+        ({"created_at_ms": ASKED_MS}, "it belongs to an earlier node of this name"),
     ],
 )
 def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
