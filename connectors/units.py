@@ -1,4 +1,4 @@
-"""Amounts, counts, times and lengths of time as people write and read them."""
+"""Amounts, counts, times and durations as text."""
 
 import re
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)")
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of `90s`, `15m`, `2h`, `1d`; None if the text is no such length of time."""
+    """Return the milliseconds of `90s`, `15m`, `2h` or `1d`; None for any other text."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _UNIT_MS[match[2]] if match else None
 
 
 def duration_text(length_ms: int) -> str:
-    """A length of time in the largest unit that it is a whole number of: 300000 is `5m`."""
+    """Return a duration in the largest unit that gives a whole number: 300000 is `5m`."""
     for unit in ("d", "h", "m", "s"):
         if length_ms and length_ms % _UNIT_MS[unit] == 0:
             return f"{length_ms // _UNIT_MS[unit]}{unit}"
@@ -23,7 +23,7 @@ def duration_text(length_ms: int) -> str:
 
 
 def ago_text(length_ms: int) -> str:
-    """A length of time in words of at most two units: 3723000 is `1h 2m`."""
+    """Return a duration in at most two units: 3723000 is `1h 2m`."""
     seconds = max(0, length_ms) // 1000
     if seconds < 60:
         return duration_text(seconds * 1000) if seconds else "0s"
@@ -39,7 +39,7 @@ def ago_text(length_ms: int) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    """A time in UTC to the millisecond, or the bare number if the calendar does not hold it."""
+    """Return a time in UTC with milliseconds, or the number itself if it is outside the calendar."""
     try:
         moment = datetime.fromtimestamp(epoch_ms // 1000, UTC)
     except (OverflowError, ValueError, OSError):
@@ -48,7 +48,7 @@ def time_text(epoch_ms: int) -> str:
 
 
 def bytes_text(amount: int) -> str:
-    """Bytes with a binary unit: 1610612736 is `1.5Gi`."""
+    """Return bytes with a binary unit: 1610612736 is `1.5Gi`."""
     value, units = float(amount), ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
     while value >= 1024 and len(units) > 1:
         value /= 1024
@@ -58,7 +58,7 @@ def bytes_text(amount: int) -> str:
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
-    """Resource amounts: cpu in cores, memory and storage in bytes, others as they are."""
+    """Return amounts as text: cpu in cores, memory and storage with binary units, others unchanged."""
     texts = []
     for name, amount in amounts.items():
         if name == "cpu":
@@ -71,5 +71,5 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
 
 
 def count_text(number: int, noun: str) -> str:
-    """A number of things: `1 node`, `2 nodes`."""
+    """Return `1 node` or `2 nodes`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

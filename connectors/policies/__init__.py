@@ -1,9 +1,9 @@
 """Policies of clusters.
 
-entries   a cluster's policies, read as its worker reads them
-unmet     what a policy needs of a cluster and does not find
-draft     `policy init`: a first policy from a cluster's own history
-imports   `policy import`: a policy from the configuration of another system
-history   one of them as a line and as JSON
+entries      the policy records of a cluster
+history      a policy record as one line and as JSON
 differences  fields in which two policies differ
+unmet        requirements of a policy that a cluster does not meet
+draft        `policy init`: a first policy based on a cluster's history
+imports      `policy import`: a policy from the configuration of another system
 """

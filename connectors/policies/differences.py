@@ -38,7 +38,7 @@ def _compare(path: str, before: Any, after: Any) -> Iterator[Difference]:
 
 
 def _compare_lists(path: str, before: list[Any], after: list[Any]) -> Iterator[Difference]:
-    """Compare entries of the same name, or at the same place where entries have no names."""
+    """Compare entries of the same name, or of the same index if they have no names."""
     old = {_name(index, each): each for index, each in enumerate(before)}
     new = {_name(index, each): each for index, each in enumerate(after)}
     if [name for name in old if name in new] != [name for name in new if name in old]:

@@ -1,4 +1,4 @@
-"""A cluster's policies as topic `policies` holds them, read as the cluster's worker reads them."""
+"""The policy records of a cluster, read as its worker reads them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,16 @@ TOPIC = "policies"
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """One record of a cluster's policies, and where it stands."""
-
     partition: int
     offset: int
     record: "PolicyRecord"
 
 
 def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEntry]:
-    """The policies of a cluster, oldest first.
+    """Yield the policy records of a cluster, oldest first.
 
-    What no worker would apply is reported and left out: records that cannot be read, and those that
-    a wrong key or partitioner has put where the cluster's worker does not look.
+    Records that no worker applies are reported on standard error and left out: invalid records, and
+    records with a wrong key or in a wrong partition.
     """
     from connectors.kafka.extents import count_partitions
     from connectors.kafka.reader import Gap
@@ -59,18 +57,15 @@ def read_entries_of(connection: "Connection", cluster: str) -> Iterator[PolicyEn
 
 
 def newest_entry(connection: "Connection", cluster: str) -> PolicyEntry | None:
-    """The record that holds for a cluster, or will; none: the default policy, running.
-
-    What a worker has refused is reported and left out: the one before goes on.
-    """
+    """Return the newest record that no worker has refused; None: the default policy applies."""
     entries = read_valid_entries(connection, cluster)
     return entries[-1] if entries else None
 
 
 def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEntry]:
-    """Return the policies of a cluster that no worker has refused, oldest first.
+    """Return the policy records of a cluster that no worker has refused, oldest first.
 
-    Refused records that are newer than all of these are reported.
+    Refused records that are newer than all of these are reported on standard error.
     """
     from connectors.kafka.applied import REFUSED, Applied
 
@@ -91,9 +86,9 @@ def read_valid_entries(connection: "Connection", cluster: str) -> list[PolicyEnt
 def split_present(
     entries: Sequence[PolicyEntry],
 ) -> tuple[Sequence[PolicyEntry], Sequence[PolicyEntry]]:
-    """Return the records before the present document, and those that hold it.
+    """Return the records before the current document, and those with the current document.
 
-    Pausing and resuming repeat the document, so the first of the latter says who applied it.
+    Pausing and resuming repeat the document, so the first of the latter names who applied it.
     """
     start = len(entries)
     while start and entries[start - 1].record.document == entries[-1].record.document:
@@ -102,8 +97,10 @@ def split_present(
 
 
 def is_set_apart(connection: "Connection", cluster: str) -> bool:
-    """Whether the cluster's worker, which it made fail, applies nothing of it until a policy record
-    comes, also the one that holds already. Raises BrokerUnavailable."""
+    """Tell whether the worker has set the cluster apart after errors, until the next policy record.
+
+    Raises BrokerUnavailable.
+    """
     from connectors.kafka.table_rows import read_rows
     from schemas.storage.rows import FailedClusterRow
 

@@ -1,4 +1,4 @@
-"""A policy of a cluster's history, as a line and as JSON."""
+"""A policy record as one line and as JSON."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_line(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
-    """When and where it was written, what it holds, and whether it was applied."""
+    """Return time, offset, digest, mode, state and author of a record."""
     record = entry.record
     parts = [
         time_and_age(record.applied_at_ms),
@@ -32,7 +32,6 @@ def author_text(record: "PolicyRecord") -> str:
 
 
 def time_and_age(moment_ms: int) -> str:
-    """A time, and how long ago it was."""
     from connectors.units import ago_text, time_text
 
     ago_ms = wall_clock.now_ms() - moment_ms
@@ -40,7 +39,7 @@ def time_and_age(moment_ms: int) -> str:
 
 
 def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
-    """The record with its place, its digest or its problems, as one JSON object."""
+    """Return the record with its offset, and its digest or its problems."""
     import orjson
 
     from schemas.policy import PolicyError, read_policy
@@ -56,7 +55,6 @@ def as_json(entry: PolicyEntry, state: str, known: "KnownPlugins") -> str:
 
 
 def _summary(document: str, known: "KnownPlugins") -> str:
-    """A document in a few words: its digest and mode, or that it cannot be read."""
     from connectors.units import count_text
     from schemas.policy import PolicyError, read_policy
 

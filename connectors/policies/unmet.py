@@ -1,8 +1,7 @@
-"""What a policy needs in a cluster and does not find: schedulers, namespaces, priority classes, disruption
-budgets that allow evictions, an evictor.
+"""Warnings about requirements of a policy that its cluster does not meet: schedulers, namespaces, priority
+classes, disruption budgets that allow evictions, an evictor.
 
-Until it is there, the pods concerned stay on their nodes, and every round says so. The command that
-checks or applies the policy warns at once.
+Until they are met, the pods concerned stay on their nodes.
 """
 
 from collections import Counter
@@ -18,21 +17,18 @@ from schemas.policy import Policy
 from schemas.policy.sections.migration import BUILT_IN_CLASSES, DEFAULT_SCHEDULERS
 from schemas.policy.sections.plugins import OVERUTILIZATION_RISK
 
-#: Records of `pod-lifecycle` that are looked at, newest first.
+#: Records of `pod-lifecycle` that are read, newest first.
 RECORDS_MAX = 20_000
-#: Records of `command-outcomes` that are looked at for one of an evictor.
+#: Records of `command-outcomes` among which an outcome of an evictor is searched.
 OUTCOMES_MAX = 5_000
 #: Schedulers, namespaces or budgets that a warning names.
 _NAMED_MAX = 5
-#: What Kubernetes takes if a pod names none.
+#: Scheduler of a pod that names none.
 _DEFAULT = "default-scheduler"
 
 
 def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
-    """A warning for everything that the policy needs and the newest records lack.
-
-    Raises BrokerUnavailable.
-    """
+    """Yield a warning for each requirement that the newest records do not meet. Raises BrokerUnavailable."""
     schedulers: dict[str, str | None] = {}
     classes: dict[str, bool] = {}
     namespaces: dict[str, bool] = {}
@@ -62,14 +58,14 @@ def unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]
     by_labels = selector is not None and (selector.match_labels or selector.match_expressions)
     if by_labels and not any(namespaces.values()):
         yield (
-            f"evictor.namespaceLabelSelector needs labels of namespaces, and no record of kind "
-            f"namespace {where} names any: {unless}no pod is evicted until they are sent"
+            f"evictor.namespaceLabelSelector needs labels of namespaces, and there is no record of kind "
+            f"namespace {where}: {unless}no pod is evicted until they are sent"
         )
     for section, name in _classes(policy):
         if not classes.get(name):
             yield (
                 f"{section}.priorityThreshold names class {name}, and no record of kind priority-class "
-                f"{where} names it as one that is there: {unless}no pod is evicted until it is sent; "
+                f"{where} says that it exists: {unless}no pod is evicted until it is sent; "
                 "or give value instead"
             )
 
@@ -79,12 +75,11 @@ def _rebalances(policy: Policy) -> bool:
 
 
 def _never_allows(budget: DisruptionBudget) -> bool:
-    """It wants all pods that it covers healthy, so none may ever be evicted."""
     return budget.desired_healthy >= budget.expected_pods > 0
 
 
 def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
-    """Names of namespaces that the cluster does not have; nothing if it has sent none."""
+    """Yield unknown namespaces, unless the cluster has reported no namespace at all."""
     lists = [
         (f"{section}.{field}", getattr(names, field))
         for section, names in (
@@ -104,13 +99,13 @@ def _namespaces(policy: Policy, there: list[str]) -> Iterator[str]:
 def _budgets(policy: Policy, blocking: list[str]) -> Iterator[str]:
     if blocking and _rebalances(policy):
         yield (
-            f"{len(blocking)} disruption budgets forbid every eviction, since they want all of their pods "
-            f"healthy: {_first(blocking)}; pods that they cover stay on hot nodes"
+            f"{len(blocking)} disruption budgets forbid every eviction, because they require all of their pods "
+            f"to be healthy: {_first(blocking)}; their pods stay on hot nodes"
         )
 
 
 def _evictor(connection: Connection, cluster: str, policy: Policy) -> Iterator[str]:
-    """That nothing seems to carry evictions out: an evictor reports on dry commands too."""
+    """Yield that no evictor seems to run: an evictor also reports on dry commands."""
     if policy.is_dry_for("request"):
         return
     outcomes = Past(connection, "command-outcomes", cluster, OUTCOMES_MAX).newest(Looked())
@@ -127,7 +122,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
-    """That rebalancing leaves pods alone for their scheduler, or that a name is that of none."""
+    """Yield that rebalancing ignores all pods because of their scheduler, or that no pod has a scheduler."""
     names = policy.migration.scheduler_names
     rebalances = _rebalances(policy)
     direct = (
@@ -137,21 +132,18 @@ def _schedulers(policy: Policy, found: Counter[str]) -> Iterator[str]:
     if rebalances and not direct and found and not any(name in found for name in names):
         theirs = ", ".join(f"{name} ({count})" for name, count in found.most_common(_NAMED_MAX))
         yield (
-            f"none of {found.total()} pods is of a scheduler of migration.schedulerNames "
-            f"({', '.join(names)}); theirs: {theirs}. Rebalancing leaves all of them alone but those that "
+            f"none of {found.total()} pods has a scheduler of migration.schedulerNames "
+            f"({', '.join(names)}); their schedulers: {theirs}. Rebalancing moves only those that "
             "loadstream placed: name their scheduler, or set otherSchedulers: evictDirectly"
         )
         return
     unseen = [name for name in names if name not in found]
     if found and unseen and names != DEFAULT_SCHEDULERS:
-        yield f"migration.schedulerNames names {_first(unseen)}, and no pod is of such a scheduler"
+        yield f"migration.schedulerNames names {_first(unseen)}, and no pod has this scheduler"
 
 
 def _classes(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Sections that name a priority class whose value the cluster must send, and the class.
-
-    None where no threshold holds.
-    """
+    """Yield each section with a priority class whose value the cluster must report, and the class."""
     args = policy.migration
     critical = "SystemCriticalPods" in policy.evictor.protections
     if args.evict_system_critical_pods or not critical:

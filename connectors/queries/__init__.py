@@ -1,13 +1,12 @@
 """Answers for people, read from topics.
 
-wording             messages as sentences; rebalancing_wording: those of rounds and migrations;
-                    volume_wording: those of persistent volumes and claims
-presence            whether a worker writes, and whether anything names a cluster or node
-migration_answers   which records answer a request, and how it ended
+wording             messages as sentences; rebalancing_wording: rounds, migrations and moves
+presence            whether a worker writes, and whether a record names a cluster or node
+migration_answers   the records that answer a request
 migration_states    the newest state of a cluster's migrations and drains
-pod_search          which pod a name means
-cluster_reading     the newest records of a cluster, read within bounds
-status_sections     the screen of `loadstream status`; status_processes: brokers, workers, duties
-node_usage          nodes by usage, and what each number is of
-whynot              why a cluster, a node or a pod saw no eviction
+pod_search          the newest pod of a name
+cluster_reading     the newest records of a cluster, within limits
+status_sections     sections of `loadstream status`; status_processes: brokers, workers, duties
+node_usage          nodes by usage
+whynot              why no pod of a cluster or node, or why a pod, was not evicted
 """

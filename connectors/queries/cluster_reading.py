@@ -1,8 +1,7 @@
-"""The newest records of one cluster, and the state of the brokers and processes that carry them.
+"""Reads the newest records of a cluster, and the state of brokers and consumer groups.
 
-This is the one module of `status` and `node list` that reads. All reads are bounded: each topic is
-read from its end back, until the newest record of every node, pod or migration is found, or a limit
-is reached. A partition without a leader is left out instead of being waited for; `KafkaState` names it.
+Each topic is read backwards from its end, until the newest record of every node, pod or migration is
+found, or a limit is reached. A partition without a leader is skipped; `KafkaState` names it.
 """
 
 import re
@@ -41,12 +40,12 @@ from schemas.topics.partitions import partition_for
 
 #: Consumer groups of workers: one for both stages, or one for each.
 WORKER_GROUPS = (APP_ID, f"{APP_ID}-aggregate", f"{APP_ID}-cluster")
-#: Duties beside a cluster; each has a consumer group per cluster.
+#: Processes between a cluster and Kafka; each has a consumer group per cluster.
 DUTIES = ("watch", "collect", "bind", "evict")
 #: How far back rounds, moves and decisions are read, from the newest record.
 BACK_MS = 3_600_000
-#: Most records of a topic that are looked at: a full list of 5,000 nodes and its changes, metrics of
-#: three report intervals, decisions of some minutes.
+#: Most records of a topic that are read: a full list of 5,000 nodes and its changes, metrics of three
+#: report intervals, decisions of some minutes.
 RECORDS_MAX = {
     "node-state": 50_000,
     "node-metrics": 20_000,
@@ -58,25 +57,23 @@ RECORDS_MAX = {
 }
 #: Topics whose newest records together name every cluster, also one without a worker.
 _NAMING_TOPICS = frozenset({"status", "node-state", "policies"})
-#: The name of the node in a metric; nothing else in a metric is a text of that name.
+#: Name of the node in an encoded metric.
 _NODE = re.compile(rb'"node": ?"([^"\\]+)"')
-#: Metrics that are looked at however few nodes are known.
+#: Metrics that are read at least, even if few nodes are known.
 _METRICS_MIN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaState:
-    """The brokers and the topics, as the brokers describe them."""
-
     servers: str
     brokers: int
     embedded: bool
     topics: dict[str, list[Finding]]
     """By topic: how it compares with what is expected."""
     leaderless: frozenset[Partition] = frozenset()
-    """Partitions that can be neither read nor written: no broker leads them."""
+    """Partitions without a leader, which can be neither read nor written."""
     partly_copied: int = 0
-    """Partitions with a leader of which a copy is missing or behind."""
+    """Partitions with a leader and a missing or lagging replica."""
 
     @property
     def missing(self) -> list[str]:
@@ -90,19 +87,19 @@ class ClusterRecords:
 
     cluster: str
     now_ms: int
-    """The time on this machine, from which ages are counted."""
+    """Time on this machine, from which ages are counted."""
     partition: int = 0
     """The cluster's partition of every topic."""
     unreadable: frozenset[str] = frozenset()
-    """Topics of which no broker leads that partition."""
+    """Topics whose partition has no leader."""
     tick_ms: int | None = None
-    """The newest tick of the cluster's clock; None: it has never ticked."""
+    """Newest tick of the cluster's clock; None: it has never ticked."""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     """Newest state of each node; removed nodes are left out."""
     metrics: dict[str, NodeMetric] = field(default_factory=dict)
     """Newest metric of each node, without its pods."""
     measured_pods: dict[str, int] = field(default_factory=dict)
-    """How many pods that metric has."""
+    """Number of pods in that metric."""
     round: RebalanceRound | None = None
     """The newest round."""
     migrations: dict[str, MigrationStatus] = field(default_factory=dict)
@@ -112,11 +109,11 @@ class ClusterRecords:
     decisions: dict[str, PlacementDecision] = field(default_factory=dict)
     """Newest decision on each pod of the last hour, by uid."""
     decisions_cut: bool = False
-    """There are older decisions of that hour, which were not read."""
+    """Older decisions of that hour were not read."""
     outcomes: dict[str, CommandOutcome] = field(default_factory=dict)
     """Newest outcome by command: bind, evict."""
     policy: PolicyRecord | None = None
-    """The newest policy record; None: the default policy holds."""
+    """The newest policy record; None: the default policy applies."""
     groups: dict[str, Group] = field(default_factory=dict)
     """Consumer groups of workers, and of the duties of this cluster, by name."""
     extents: dict[str, tuple[Extent, ...]] = field(default_factory=dict)
@@ -124,7 +121,7 @@ class ClusterRecords:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether anything but a policy names the cluster: a policy may be of a mistyped name."""
+        """Whether a record other than a policy names the cluster; a policy may have a mistyped name."""
         seen = self.nodes or self.metrics or self.decisions or self.migrations
         return bool(seen) or (self.round is not None and any(p.nodes for p in self.round.pools))
 
@@ -201,7 +198,6 @@ _Newest = Callable[..., Iterator[Any]]
 
 def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
     def newest(topic: str, *classes: type[Any], looked: Looked | None = None) -> Iterator[Any]:
-        """The cluster's messages of these classes, newest first."""
         if topic in records.unreadable:
             return
         past = Past(connection, topic, records.cluster, RECORDS_MAX[topic])
@@ -213,7 +209,7 @@ def _newest_of(connection: Connection, records: ClusterRecords) -> _Newest:
 
 
 def _read_states(records: ClusterRecords, newest: _Newest) -> None:
-    """Read back to the beginning of the newest complete list, which names every node."""
+    """Read back to the beginning of the newest complete list, which contains every node."""
     states: dict[str, NodeState] = {}
     complete: str | None = None
     for message in newest("node-state", NodeState, ListBegin, ListEnd):
@@ -227,11 +223,10 @@ def _read_states(records: ClusterRecords, newest: _Newest) -> None:
 
 
 def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
-    """Read until every node has a metric, or twice as many metrics as there are nodes were read: a
-    node without one has then not reported for two intervals.
+    """Read until every node has a metric, or twice as many metrics as nodes were read.
 
-    Decoding takes the longest. So only the newest metric of a node is decoded, and without its pods,
-    which are only counted: 150,000 of them would take seconds.
+    In the latter case a node without a metric has not reported for two intervals. Decoding takes most of
+    the time, so only the newest metric of a node is decoded, without its pods (150,000 take seconds).
     """
     if "node-metrics" in records.unreadable:
         return
@@ -261,7 +256,7 @@ def _read_metrics(connection: Connection, records: ClusterRecords) -> None:
 
 
 def _decode_without_pods(value: bytes) -> tuple[NodeMetric | None, int]:
-    """The metric, and how many pods it has."""
+    """Return the metric without its pods, and their number."""
     try:
         fields = orjson.loads(value)
     except orjson.JSONDecodeError:

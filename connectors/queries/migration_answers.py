@@ -1,7 +1,6 @@
-"""Which records answer a request, and how it ended.
+"""Answers to a migration request.
 
-A worker answers on `status`; what it refuses is in `dead-letters`, whole. Pure: records
-in, answers out.
+A worker answers on `status`, and a refused request is in `dead-letters`.
 """
 
 from dataclasses import dataclass
@@ -19,22 +18,20 @@ _DRAINED = {"drain": "Drained", "undrain": "Undrained"}
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """What a record says about a request."""
-
     text: str
     done: bool = False
-    """It is the last one."""
+    """Whether it is the last answer."""
     failed: bool = False
-    """What was asked for did not happen."""
+    """Whether the request failed."""
 
 
 def answer(
     request: MigrationRequest, message: object, *, begun: bool = False
 ) -> RequestAnswer | None:
-    """What a record says about a request; none: it is about something else.
+    """Return the answer that a record gives; None: the record is not about the request.
 
-    `begun`: one has answered it already. A drain that is asked for once more goes on in the name of
-    that request.
+    `begun`: an earlier record has answered. A repeated request for a drain continues the drain under the
+    id of the first request.
     """
     if isinstance(message, DeadLetter):
         return _refused(request, message)
@@ -46,7 +43,7 @@ def answer(
 
 
 def refused_request(letter: DeadLetter) -> tuple[str, str] | None:
-    """Cluster and id of the request that a dead letter is about; none: it is about none."""
+    """Return cluster and id of the request in a dead letter; None: it contains no request."""
     if letter.topic != REQUESTS or letter.parts > 1:
         return None
     try:
@@ -69,7 +66,7 @@ def _drain(request: MigrationRequest, status: DrainStatus, *, begun: bool) -> Re
         return None
     if request.action == "drain" and status.request_id != request.request_id and not begun:
         return None
-    # A drain that is taken back goes on no more.
+    # An undrained node ends its drain.
     taken_back = request.action == "drain" and status.phase == "Undrained"
     done = taken_back or status.phase == _DRAINED[request.action]
     return RequestAnswer(sentence(status), done=done, failed=taken_back)
@@ -91,6 +88,6 @@ def _migration(request: MigrationRequest, status: MigrationStatus) -> RequestAns
         "resume": not status.paused,
         "abort": status.phase == "Aborted",
     }[request.action]
-    # What failed has been given up as well; what succeeded has moved its pod all the same.
+    # An abort also succeeds if the migration failed; a migration that succeeded has moved its pod.
     failed = status.phase == "Succeeded" if request.action == "abort" else over
     return RequestAnswer(sentence(status), done=over or reached, failed=failed)

@@ -10,9 +10,9 @@ from connectors.units import ago_text, duration_text, time_text
 from schemas.messages.migrations import LIVE, DrainStatus, MigrationStatus
 from schemas.topics.codec import encode
 
-#: Records of the cluster's partition that are looked at, newest first.
+#: Records of the cluster's partition that are read, newest first.
 RECORDS_MAX = 50_000
-#: The longest life of a migration: seven days under way, a day paused (docs/explanation/migrations.md).
+#: The longest life of a migration: seven days, and one day paused (docs/explanation/migrations.md).
 LIFE_MAX_MS = 8 * 86_400_000
 
 Status = MigrationStatus | DrainStatus
@@ -30,7 +30,7 @@ class States:
     """By node, newest first."""
 
     def forget_ended(self, before_ms: int) -> None:
-        """Leave out what ended before a time."""
+        """Remove migrations and drains that ended before a time."""
 
         def counts(status: Status) -> bool:
             return _goes_on(status) or status.happened_at_ms >= before_ms
@@ -39,13 +39,13 @@ class States:
         self.drains = {name: each for name, each in self.drains.items() if counts(each)}
 
     def shown(self, *, everything: bool) -> list[Status]:
-        """Those under way, or all; the oldest change first."""
+        """Return the unfinished ones, or all; the oldest change first."""
         statuses: list[Status] = [*self.migrations.values(), *self.drains.values()]
         chosen = [each for each in statuses if everything or _goes_on(each)]
         return sorted(chosen, key=lambda each: each.happened_at_ms)
 
     def live_of(self, namespace: str, name: str) -> MigrationStatus | None:
-        """The migration of a pod that is under way."""
+        """Return the unfinished migration of a pod, if any."""
         for each in self.migrations.values():
             if each.phase in LIVE and (each.pod.namespace, each.pod.name) == (namespace, name):
                 return each
@@ -53,22 +53,21 @@ class States:
 
     @property
     def complete(self) -> bool:
-        """What is not here is not under way: the search was not cut off."""
+        """Whether all unfinished migrations are here, because no limit was reached."""
         return self.looked.records < RECORDS_MAX
 
     @property
     def cut_off(self) -> str:
-        """How far the search went, where it was cut off."""
-        return f"only the newest {self.looked.records} records were looked at"
+        return f"only the newest {self.looked.records} records were read"
 
     def undrained(self, node: str) -> bool:
-        """Whether the drain of a node was taken back, as far back as the topic keeps it."""
+        """Tell whether the newest drain of a node has ended."""
         return node in self.drains and not _goes_on(self.drains[node])
 
     def hinders(self, found: MigrationStatus | None, action: str) -> str | None:
-        """Why a migration cannot be paused, resumed or aborted; none: it can, or is not known here."""
+        """Return why a migration cannot be paused, resumed or aborted; None: it may be possible."""
         if found is None:
-            return "none is under way" if self.complete else None
+            return "none is in progress" if self.complete else None
         if found.phase not in LIVE:
             return f"it has ended, {found.phase}"
         if action == "pause" and found.paused:
@@ -78,17 +77,16 @@ class States:
         return None
 
     def line(self, status: Status, now_ms: int) -> str:
-        """When it changed, how long ago that was, and how it stands."""
+        """Return time, age and description of a status."""
         ago_ms = now_ms - status.happened_at_ms
         ago = f" ({ago_text(ago_ms)} ago)" if ago_ms >= 0 else ""
         return f"{time_text(status.happened_at_ms)}{ago}  {sentence(status)}"
 
     def as_json(self, status: Status) -> str:
-        """The record as it was written."""
         return encode(status).decode()
 
     def summary(self) -> str:
-        """How many there are of each kind."""
+        """Return the numbers of migrations by phase, and of drained nodes."""
         phases = Counter(each.phase for each in self.migrations.values())
         live = sum(phases[phase] for phase in LIVE)
         paused = sum(each.paused and each.phase in LIVE for each in self.migrations.values())
@@ -106,8 +104,7 @@ class States:
 
 
 def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
-    """The states of a cluster: what goes on, and what has ended at most so long before its newest
-    record.
+    """Return unfinished migrations and drains, and those that ended in the time before the newest record.
 
     Raises BrokerUnavailable if the topic does not exist or no broker answers.
     """
@@ -118,7 +115,7 @@ def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
             continue
         if newest_ms is None:
             newest_ms = message.happened_at_ms
-        # What waits for a window, or is drained, may have said so last days ago.
+        # The newest status of a pod that waits for a window, or of a drained node, may be days old.
         if message.happened_at_ms < newest_ms - max(back_ms, LIFE_MAX_MS):
             break
         if isinstance(message, DrainStatus):
@@ -131,6 +128,6 @@ def read_states(connection: Connection, cluster: str, back_ms: int) -> States:
 
 def _goes_on(status: Status) -> bool:
     if isinstance(status, DrainStatus):
-        # A dry drain is over when it has said what it would do.
+        # A dry drain ends when it has reported what it would do.
         return status.phase == "Draining" if status.dry_run else status.phase != "Undrained"
     return status.phase in LIVE

@@ -1,9 +1,9 @@
-"""Nodes by usage, like `kubectl top nodes`: each number with its window, age and denominator.
+"""Nodes by usage, like `kubectl top nodes`.
 
 usage     mean over the collect policy's window, up to the newest sample
-p95       95th percentile of the samples in the shortest window that the metric has
-percent   of what the node has to give: allocatable, or the annotation raw-allocatable
-age       of the newest sample
+p95       95th percentile of the samples in the shortest window of the metric
+percent   of the node's allocatable amount, or of its annotation raw-allocatable
+age       age of the newest sample
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class NodeUsageRow:
-    """Usage of one node. Amounts: cpu in millicores, memory in bytes; an unknown one is left out."""
+    """Usage of one node. Amounts: cpu in millicores, memory in bytes; unknown amounts are missing."""
 
     node: str
     usage: Mapping[str, int]
@@ -40,24 +40,24 @@ class NodeUsageRow:
     """Time of the newest sample."""
     age_ms: int | None
     samples: int
-    """Samples behind the mean; 0: not said, as for aggregates that another program made."""
+    """Samples of the mean; 0: unknown, because another program aggregated them."""
     report_interval_ms: int | None
     memory_is: str | None
-    """What memory counts."""
+    """Definition of memory usage."""
     source: str | None
     pods: int
-    """Pods that were measured."""
+    """Number of measured pods."""
     state: tuple[str, ...]
-    """Of: no metric, stale, hot, at risk, cordoned."""
+    """Some of: no metric, stale, hot, at risk, cordoned."""
 
     @property
     def highest_percent(self) -> float:
-        """Of cpu and memory the higher one; -1: neither is known."""
+        """The higher percentage of cpu and memory; -1: both are unknown."""
         return max(self.percent.get("cpu", -1.0), self.percent.get("memory", -1.0))
 
 
 def policy_in_force(records: ClusterRecords) -> Policy:
-    """The newest policy; the default one where there is none, or it has errors."""
+    """Return the newest policy; the default policy if there is none, or it has errors."""
     try:
         return read_policy(records.policy.document if records.policy else "")
     except PolicyError:
@@ -74,7 +74,7 @@ def list_node_usage(records: ClusterRecords, sort: str = "usage") -> list[NodeUs
     names = records.nodes or records.metrics
     rows = [_row(records, name, hot.get(name), oldest_ms) for name in names]
     rows.sort(key=lambda row: row.node)
-    if sort == "age":  # without a metric it is older than any
+    if sort == "age":  # nodes without a metric come first
         rows.sort(key=lambda row: float("inf") if row.age_ms is None else row.age_ms, reverse=True)
     elif sort != "name":
         rows.sort(
@@ -112,7 +112,7 @@ def _row(records: ClusterRecords, name: str, hot: str | None, oldest_ms: int) ->
 
 
 def _find_p95(metric: NodeMetric | None) -> tuple[Mapping[str, int], int | None]:
-    """The percentile over the shortest window that has one, and that window."""
+    """Return the 95th percentile of the shortest window that has one, and the window."""
     measured = [each for each in metric.aggregated if each.usage.get("p95")] if metric else []
     if not measured:
         return {}, None
@@ -129,7 +129,6 @@ def _percent(usage: Mapping[str, int], capacity: Mapping[str, int]) -> dict[str,
 
 
 def usage_table(rows: Sequence[NodeUsageRow]) -> list[tuple[str, ...]]:
-    """Return the cells of the table, the header first."""
     return [_COLUMNS, *(_cells(row) for row in rows)]
 
 
@@ -149,7 +148,7 @@ def _cells(row: NodeUsageRow) -> tuple[str, ...]:
 
 
 def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterator[str]:
-    """Say what the numbers of the table are, so that they can be compared with `kubectl top`."""
+    """Yield the definitions of the numbers, for a comparison with `kubectl top`."""
     collect = policy_in_force(records).collect
     average = duration_text(collect.of_nodes[0].average_ms)
     pools = " (its pool's own window, where `collect.pools` has one)" if collect.pools else ""
@@ -157,8 +156,8 @@ def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterat
     foreign = sum(bool(row.usage) and not row.samples for row in rows)
     if foreign:
         yield (
-            f"              {count_text(foreign, 'node')} reported as aggregates: the window is that of "
-            "the program that made them"
+            f"              {count_text(foreign, 'node')} reported as aggregates, with the window of the program "
+            "that computed them"
         )
     windows = sorted({row.p95_duration_ms for row in rows if row.p95_duration_ms})
     if windows:
@@ -171,7 +170,7 @@ def definitions(records: ClusterRecords, rows: Sequence[NodeUsageRow]) -> Iterat
         )
         yield f"memory counts {kinds}"
     yield (
-        "`kubectl top nodes` divides by allocatable as well. Its CPU is that between the two newest scrapes of "
-        "metrics-server (15 s to 60 s), its memory the working set: compare nodes whose load is steady, or "
-        "single samples: `loadstream topic tail node-usage`"
+        "`kubectl top nodes` also divides by allocatable. Its CPU is the mean between the two newest scrapes "
+        "of metrics-server (15 s to 60 s), and its memory is the working set. Compare nodes with a steady load, "
+        "or single samples: `loadstream topic tail node-usage`"
     )

@@ -1,15 +1,15 @@
-"""Which pod a name means: the one that was reported last on topic `pod-lifecycle`."""
+"""Finds the newest pod of a name on topic `pod-lifecycle`."""
 
 from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from schemas.messages.pods import PodLifecycle, PodRef
 
-#: Records of the cluster's partition that are looked at, newest first.
+#: Records of the cluster's partition that are read, newest first.
 RECORDS_MAX = 100_000
 
 
 def find_pod(connection: Connection, cluster: str, namespace: str, name: str) -> PodRef | str:
-    """The pod, or why it is not known, in a sentence. Raises BrokerUnavailable."""
+    """Return the pod, or a sentence that it is unknown or has ended. Raises BrokerUnavailable."""
     looked = Looked()
     past = Past(connection, "pod-lifecycle", cluster, RECORDS_MAX)
     for message in past.newest(looked):

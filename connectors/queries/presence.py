@@ -1,9 +1,8 @@
-"""Whether a worker writes for a cluster, and whether anything names the cluster or a node of it.
+"""Whether a worker writes for a cluster, and whether a record names the cluster or a node of it.
 
-A command that asks for something, or answers from what workers wrote, looks here first: an answer
-of a worker that stopped three hours ago is three hours old, and a request that names a mistyped
-cluster is read by no worker. Both are reported before anything else. The search goes back from the
-end of the topics that producers write, and only so far; what it did not reach is reported as well.
+Commands report this first: if the worker stopped three hours ago, every answer is three hours old, and
+no worker reads a request for a mistyped cluster. A limited number of records of the topics that
+producers write is searched, from the newest back.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,27 +14,27 @@ from connectors.kafka.backwards import Looked, Past
 from connectors.kafka.client import Connection
 from connectors.units import ago_text, time_text
 
-#: A worker ticks once a second. One that takes partitions over, or whose tick waits for
-#: confirmations, is silent for longer; LoadstreamClockBehind warns after as long.
+#: A worker ticks once a second, but is silent for longer while it takes over partitions. The alert
+#: LoadstreamClockBehind fires after the same time.
 SILENT_AFTER_MS = 30_000
-#: Most records of one topic that are looked at.
+#: Most records of one topic that are read.
 RECORDS_MAX = 20_000
-#: Records of each topic that are searched for a cluster whose name looks like a mistyped one.
+#: Records of each topic that are searched for a cluster with a similar name.
 _NAMES_FROM = 200
-#: What producers write about a cluster; a policy or a request may hold a mistyped name itself.
+#: Topics with records of producers; a policy or a request may itself contain a mistyped name.
 _ABOUT_CLUSTERS = ("node-metrics", "pod-lifecycle", "node-state", "scheduling-requests")
-#: A node that was removed has its last metric still, so its state is asked first.
+#: Node states come first, because a removed node still has a metric.
 _ABOUT_NODES = ("node-state", "node-metrics")
 
 
 def last_tick_ms(connection: Connection, cluster: str) -> int | None:
-    """The newest time in the cluster's log; none: its clock has never ticked."""
+    """Return the newest tick of the cluster's clock; None: it has never ticked."""
     tick = next(Past(connection, "clock", cluster, 1_000).newest(Looked()), None)
     return None if tick is None else tick.now_ms
 
 
 def silence(tick_ms: int | None, now_ms: int) -> str | None:
-    """That no worker writes, and for how long; none: one does."""
+    """Return a sentence if no worker writes; None: a worker does."""
     if tick_ms is None:
         return (
             "No worker has ever written for this cluster: its clock has never ticked. Start "
@@ -44,13 +43,13 @@ def silence(tick_ms: int | None, now_ms: int) -> str | None:
     if now_ms - tick_ms > SILENT_AFTER_MS:
         return (
             f"No worker has written for {ago_text(now_ms - tick_ms)}: the cluster's clock stands at "
-            f"{time_text(tick_ms)}. Nothing is decided until `loadstream worker` runs; if one does, it "
-            "waits, as its log says, or this machine's clock is ahead."
+            f"{time_text(tick_ms)}. Nothing is decided until `loadstream worker` runs. If a worker runs, see "
+            "its log; it may be waiting, or this machine's clock is ahead."
         )
     if tick_ms - now_ms > SILENT_AFTER_MS:
         return (
             f"The cluster's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's: another program "
-            "writes it, or one of the two is wrong. Ages are left out."
+            "writes it, or one of the clocks is wrong. Ages are left out."
         )
     return None
 
@@ -61,27 +60,27 @@ class Sought:
 
     found: bool
     records: int = 0
-    """Records that were looked at."""
+    """Records that were read."""
     whole: bool = True
-    """They were all that there are."""
+    """These were all records."""
     close: str | None = None
-    """A name that is there and looks like it."""
+    """A similar name that exists."""
     removed: bool = False
-    """It was there, and is not any more."""
+    """Whether the object was removed."""
 
     def warning(self, what: str) -> str | None:
-        """That nothing names it; none: something does."""
+        """Return a sentence if no record names the object; None: a record does."""
         if self.found:
             return None
         if self.removed:
             return f"{what} was removed."
-        where = "" if self.whole else f" in the newest {self.records} records looked at"
+        where = "" if self.whole else f" in the newest {self.records} records"
         meant = f" Did you mean {self.close}?" if self.close else ""
         return f"{what} has never been seen{where}: no producer names it.{meant}"
 
 
 def seek_cluster(connection: Connection, cluster: str) -> Sought:
-    """Whether producers have written about a cluster. Raises BrokerUnavailable."""
+    """Search records of producers for a cluster. Raises BrokerUnavailable."""
     found = _seek(connection, cluster, _ABOUT_CLUSTERS, lambda message: True)
     if found.found:
         return found
@@ -90,7 +89,7 @@ def seek_cluster(connection: Connection, cluster: str) -> Sought:
 
 
 def seek_node(connection: Connection, cluster: str, node: str) -> Sought:
-    """Whether producers have written about a node that was not removed. Raises BrokerUnavailable."""
+    """Search records of producers for a node that was not removed. Raises BrokerUnavailable."""
     names: dict[str, bool] = {}
 
     def is_it(message: Any) -> bool:
@@ -123,7 +122,6 @@ def _seek(
 
 
 def _clusters(connection: Connection) -> Iterator[str]:
-    """Clusters that the newest records of every partition name."""
     for topic in _ABOUT_CLUSTERS:
         for message in Past(connection, topic, None, _NAMES_FROM).newest(Looked()):
             yield message.cluster

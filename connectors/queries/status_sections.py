@@ -1,8 +1,4 @@
-"""The screen of `loadstream status`: is it working, and where is it hot.
-
-Here are the sections about a cluster's policy, usage, nodes, pods and moves; `status_processes` has those
-about what runs.
-"""
+"""The sections of `loadstream status` about a cluster's policy, usage, nodes, pods and moves."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +12,7 @@ from connectors.units import ago_text, count_text
 from schemas.messages.migrations import LIVE, MigrationStatus
 from schemas.policy import PolicyError, read_policy
 
-#: Hottest nodes, and newest moves, that the screen names.
+#: Number of hottest nodes and newest moves that the screen names.
 HOTTEST, MOVES = 5, 3
 _MODES = {
     "observe": "mode observe: evictions are dry runs, no pod leaves its node",
@@ -25,8 +21,7 @@ _MODES = {
 
 
 def cluster_sections(records: ClusterRecords) -> list[Section]:
-    """Everything about one cluster, the most general part first. A section whose records no broker can
-    give says so, instead of taking them for missing."""
+    """Return all sections of a cluster. A section says so if its partition cannot be read."""
     rows = list_node_usage(records)
     sections = (
         ("policies", _policy(records)),

@@ -1,7 +1,7 @@
-"""The command group `policy`: a file is checked, then written as the cluster's newest policy.
+"""The command group `policy`; `policy check` and `apply`.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
-is wrong; 3 nothing has ever named the cluster.
+Exit codes: 0 done; 1 the policy has errors or was refused; 2 the command line is wrong; 3 no record
+names the cluster.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -52,15 +52,15 @@ def check(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Also check whether the policy fits what is known of this cluster.",
+            help="Also check whether the policy fits this cluster.",
             callback=cluster_name,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the effective policy and warnings about the file, or every error at once.
+    """Print the effective policy and warnings about the file, or all errors.
 
-    What is printed is YAML that reads back to the same policy.
+    The output is YAML with the same effect as the file.
     """
     from schemas.policy import effective_yaml
 
@@ -79,7 +79,8 @@ def check(
         print_json(
             {"digest": policy.digest, "mode": policy.mode, "warnings": warnings, "effective": effective_yaml(policy)}
         )  # fmt: skip
-    _end(seen)
+    if not seen:
+        raise typer.Exit(NOTHING_FOUND)
 
 
 def _show_warnings(policy: "Policy") -> list[str]:
@@ -90,7 +91,6 @@ def _show_warnings(policy: "Policy") -> list[str]:
 
 
 def _warn_of_cluster(connection: "Connection", cluster: str, policy: "Policy") -> list[str]:
-    """Warn of what the policy needs and the cluster does not have."""
     from connectors.policies.unmet import unmet
 
     found = list(unmet(connection, cluster, policy))
@@ -125,18 +125,12 @@ def apply(
         return
     echo(f"cluster {cluster} has policy {policy.digest} ({policy.mode}: {_effect(policy)})")
     if paused:
-        echo(f"it stays paused; `loadstream cluster resume {cluster}` resumes it")
+        echo(f"the cluster stays paused; `loadstream cluster resume {cluster}` resumes it")
 
 
 def _effect(policy: "Policy") -> str:
-    """Whether evictions are carried out."""
     if policy.is_dry_for("request"):
         return "evictions are marked dry"
     if policy.dry_run:
-        return "evictions of rounds are marked dry, those that are asked for are commands"
-    return "evictions are commands"
-
-
-def _end(seen: bool) -> None:
-    if not seen:
-        raise typer.Exit(NOTHING_FOUND)
+        return "evictions of rounds are marked dry, requested evictions are carried out"
+    return "evictions are carried out"

@@ -1,7 +1,7 @@
 """The command `policy import`: a policy from the configuration of another scheduler or descheduler.
 
-Exit codes: 0 everything is taken over, or handled elsewhere; 1 the file cannot be read or has
-errors, or something is lost and `--allow-lost` is not given; 2 the command line is wrong.
+Exit codes: 0 every setting is taken over or handled elsewhere; 1 the file has errors, or a setting is
+lost and `--allow-lost` is not given; 2 the command line is wrong.
 """
 
 from dataclasses import asdict
@@ -27,20 +27,20 @@ _FILE_BYTES_MAX = 4 * 2**20
 def import_(
     file: Annotated[Path, typer.Argument(help="YAML or JSON; - reads standard input.")],
     allow_lost: Annotated[
-        bool, typer.Option("--allow-lost", help="End with 0 although something is lost.")
+        bool, typer.Option("--allow-lost", help="End with exit code 0 although settings are lost.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write it there; an existing file is not overwritten."),
+        typer.Option("--output", "-o", help="Write the policy to this file, which must not exist."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print a policy that does what a configuration of Koordinator, of the Kubernetes scheduler or of
-    a descheduler does, and report what is handled elsewhere or lost.
+    """Translate a configuration of Koordinator, the Kubernetes scheduler or a descheduler into a policy.
 
-    FILE may hold KubeSchedulerConfiguration, DeschedulerConfiguration, DeschedulerPolicy,
-    KubeDescheduler or slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the
-    policy before it is applied.
+    Reports which settings are taken over, handled elsewhere or lost. FILE may contain
+    KubeSchedulerConfiguration, DeschedulerConfiguration, DeschedulerPolicy, KubeDescheduler or
+    slo-controller-config: alone, in ConfigMaps, lists or Helm values. Read the policy before you apply
+    it.
     """
     from connectors.policies.imports.koordinator import compare_marks
     from connectors.policies.imports.output import write_policy
@@ -71,7 +71,7 @@ def import_(
             echo(f"{group}:", err=True)
         echo(to_one_line(f"  line {each.line}: {each.name}: {each.text}"), err=True)
     contradiction = compare_marks(translation)
-    # Lines are those of the policy, which is not a file yet.
+    # Without line numbers: they would be those of the printed policy.
     lines = [f"{each.path}: {each.message}" for each in warnings]
     lines += [] if contradiction is None else [contradiction]
     for line in lines:

@@ -1,10 +1,10 @@
 """Records of topic `policies`, which `policy apply`, `policy rollback`, `cluster pause` and `cluster
 resume` write.
 
-The newest record of a cluster holds. Pausing and resuming repeat the newest document with the
-switch changed, and applying a document leaves the switch as it is. A record takes effect when the
-cluster's worker applies it, not when the command ends, unless `--wait` waits for that. Two commands
-at the same moment: the later record holds, with the document and the switch that its author saw.
+The newest record of a cluster applies. It contains the document and whether the cluster is paused:
+pausing and resuming repeat the document, and a new document leaves the cluster paused or running. A
+record takes effect when the worker of the cluster applies it; `--wait` waits for that. If two commands
+run at the same time, the later record replaces the other one whole.
 """
 
 import getpass
@@ -29,7 +29,7 @@ from schemas.base.printable import to_one_line
 
 #: Token of a pod's service account, where it is mounted.
 SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-#: A worker that starts has read a policy after this time, in seconds.
+#: Seconds after which a worker that starts has read a policy.
 WORKER_START_S = 60.0
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ New = Annotated[
 
 
 def read_policy_file(file: Path) -> "tuple[Policy, str]":
-    """Return the policy of a file and its text; errors are printed and end the command."""
+    """Return the policy of a file and its text; errors end the command."""
     from schemas.messages.policies import DOCUMENT_BYTES_MAX
     from schemas.policy import PolicyError, read_policy
     from streams.placement.registry import KNOWN
@@ -84,12 +84,9 @@ def read_policy_file(file: Path) -> "tuple[Policy, str]":
 
 
 def check_named(connection: "Connection", cluster: str, *, new: bool, wait: bool) -> None:
-    """End the command if nothing names the cluster, which may be mistyped, and it is not to be new.
-
-    Raises BrokerUnavailable.
-    """
+    """End the command if no record names the cluster, unless it is new. Raises BrokerUnavailable."""
     if not warn_first(connection, cluster, starting=wait) and not new:
-        echo("error: nothing was written; --new writes it for a new cluster", err=True)
+        echo("error: nothing was written; use --new for a new cluster", err=True)
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -103,10 +100,7 @@ def write_record(
     by: str,
     wait: bool,
 ) -> None:
-    """Write one record and wait until all replicas have it; an empty `by` is filled in.
-
-    Raises BrokerUnavailable.
-    """
+    """Write one record; an empty `by` becomes the author of this process. Raises BrokerUnavailable."""
     from connectors.kafka.produce import produce_messages
     from schemas.messages.policies import AUTHOR_MAX, PolicyRecord
 
@@ -140,7 +134,7 @@ def find_author() -> str:
 
 
 def wait_until_applied(connection: "Connection", places: list[tuple[int, int]]) -> None:
-    """Until a worker has read the records; Ctrl-C ends the command and not the policy."""
+    """Wait until a worker has read the records; Ctrl-C ends the command, and the records stay."""
     from connectors.kafka.applied import APPLIED, follow
 
     text = "No worker has read the policy yet. Start `loadstream worker`, if none runs."

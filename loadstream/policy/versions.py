@@ -1,7 +1,6 @@
-"""The commands `policy show`, `history`, `diff` and `rollback`: the policies that a cluster has had.
+"""The commands `policy show`, `history`, `diff` and `rollback`.
 
-Exit codes: those of the group (`loadstream.policy.commands`); 1 also where there is no policy to
-compare with or to go back to.
+Exit codes: those of the group (`loadstream.policy.commands`); 1 also if there is no earlier policy.
 """
 
 from collections.abc import Sequence
@@ -46,9 +45,9 @@ def show(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print the cluster's policy: its digest, since when it holds, who applied it and why.
+    """Print the cluster's policy with its digest, and since when it applies, who applied it and why.
 
-    What is printed is YAML that reads back to the same policy.
+    The output is YAML with the same effect.
     """
     from schemas.policy import effective_yaml
 
@@ -92,9 +91,9 @@ def history(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show the cluster's policies, oldest first: the last one holds.
+    """Show the cluster's policies, oldest first; the last one applies.
 
-    Kafka keeps older ones for 30 days at least, the embedded broker until it ends.
+    Kafka keeps older policies for at least 30 days, the embedded broker until it ends.
     """
     from connectors.kafka.applied import Applied
     from streams.placement.registry import KNOWN
@@ -105,7 +104,7 @@ def history(
         entries = list(read_entries_of(connection, cluster))
         applied = Applied(connection, TOPIC)
     if not entries and not json:
-        echo(f"cluster {cluster} has no policy: the default one holds")
+        echo(f"cluster {cluster} has no policy: the default policy applies")
     for entry in entries:
         state = applied.state(entry.partition, entry.offset)
         echo(
@@ -130,14 +129,14 @@ def diff(
         typer.Option(
             parser=number("", 0),
             metavar="OFFSET",
-            help="Compare an earlier policy, by its offset in `policy history`, with the present one.",
+            help="Compare the policy of this offset in `policy history` with the current policy.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Show the fields in which two policies differ, with all defaults filled in.
 
-    Without FILE and --offset the policy before the present one is compared with the present one.
+    Without FILE and --offset, the previous policy is compared with the current policy.
     """
     from connectors.policies.differences import list_differences
 
@@ -173,9 +172,9 @@ def rollback(
     wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Apply the policy before the present one again, as a new record. A paused cluster stays paused.
+    """Apply the previous policy again, as a new record. A paused cluster stays paused.
 
-    A second rollback brings the present one back.
+    A second rollback undoes the first.
     """
     from connectors.policies.differences import list_differences
 
@@ -198,14 +197,14 @@ def rollback(
         return
     applied_at = time_and_age(earlier.record.applied_at_ms)
     echo(
-        f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, applied first {applied_at}"
+        f"cluster {cluster} has policy {policy.digest} ({policy.mode}) again, first applied {applied_at}"
     )
     for each in list_differences(_read_entry(entries[-1]), policy):
         echo(to_one_line(f"  {each}"))
 
 
 def _find_earlier(cluster: str, entries: Sequence[PolicyEntry], offset: int | None) -> PolicyEntry:
-    """Return the entry of an offset, or the one before the present policy; none ends the command."""
+    """Return the entry of an offset, or that of the previous policy; without one, the command ends."""
     if offset is None:
         earlier, _ = split_present(entries)
         if earlier:
@@ -217,7 +216,7 @@ def _find_earlier(cluster: str, entries: Sequence[PolicyEntry], offset: int | No
                 return entry
         what = f"cluster {cluster} has no policy of offset {offset}"
     echo(
-        f"error: {what}; `loadstream policy history {cluster}` lists those that Kafka has kept",
+        f"error: {what}; `loadstream policy history {cluster}` lists the policies that Kafka has kept",
         err=True,
     )
     raise typer.Exit(1)
@@ -228,7 +227,7 @@ def _read_entry(entry: PolicyEntry) -> "Policy":
 
 
 def _read_document(document: str, name: str) -> "Policy":
-    """Read a policy; one that this version cannot read ends the command with its errors."""
+    """Read a policy; errors end the command."""
     from schemas.policy import PolicyError, read_policy
     from streams.placement.registry import KNOWN
 
@@ -239,7 +238,7 @@ def _read_document(document: str, name: str) -> "Policy":
 
 
 def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
-    """Whether a worker has applied the newest record; empty without a record."""
+    """Return whether a worker has applied the newest record; empty if there is none."""
     from connectors.kafka.applied import Applied
 
     if not present:
@@ -250,10 +249,9 @@ def _state(connection: "Connection", present: Sequence[PolicyEntry]) -> str:
 def _describe(
     cluster: str, policy: "Policy", entries: Sequence[PolicyEntry], state: str
 ) -> list[str]:
-    """Sentences about the policy in force, or the one that will be as soon as it is applied."""
     if not entries:
         return [
-            f"cluster {cluster} has no policy: the default one holds ({policy.digest}, {policy.mode})"
+            f"cluster {cluster} has no policy: the default policy applies ({policy.digest}, {policy.mode})"
         ]
     _, present = split_present(entries)
     lines = [

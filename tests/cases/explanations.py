@@ -11,8 +11,8 @@ _BY_RISK = moving("plugins: {balance: [OverutilizationRisk]}\nriskMoves: {minPod
     "5.unknown",
     ("n1 at 90 %; its metric is 10m19s old", "n1", "n1 is unknown: its metric is 10m19s old, at most 3m."),
     ("n3 was never measured", "n3", "n3 is unknown: no metric of it was found."),
-    ("a node that nobody names", "n9", "n9 is unknown: nothing that was read names it, no metric and no "
-     "state. Its name may be another one, or nothing measures it (topic node-usage)."),
+    ("a node that nobody names", "n9", "n9 is unknown: no metric and no state names it. The name may be "
+     "mistyped, or nothing measures the node (topic node-usage)."),
 )  # fmt: skip
 def say_first_that_a_node_is_unknown(node: str) -> str:
     cluster = Cluster(moving(), n1=90, n2=20, n3=None)
@@ -29,7 +29,7 @@ def say_first_that_a_node_is_unknown(node: str) -> str:
     "5.377",
     "n1 uses 377 % of its cpu by its newest metric; risk does not call it hot: no invented deduction",
     right="That is above cpu 75 %, and OverutilizationRisk did not call it hot in the newest round. "
-    "OverutilizationRisk judges by what is expected of its pods, not by one metric.",
+    "OverutilizationRisk judges a node by the expected usage of its pods, not by one metric.",
 )
 def explain_a_node_that_risk_does_not_call_hot() -> str:
     cluster = Cluster(_BY_RISK, n1=10, n2=20)
@@ -38,7 +38,7 @@ def explain_a_node_that_risk_does_not_call_hot() -> str:
     cluster.metrics["n1"] = metric.model_copy(update={"usage": {"cpu": 37_700}})
     sentences = cluster.why_not("n1")
     return " ".join(
-        each for each in sentences if "is above cpu" in each or "judges by what" in each
+        each for each in sentences if "is above cpu" in each or "by the expected usage" in each
     )
 
 

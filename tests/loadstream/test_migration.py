@@ -201,9 +201,9 @@ def test_a_migration_is_meant_by_its_id_or_by_its_pod(
     assert run("migration", action, "blue", "migration-7").exit_code == 0
     assert run("migration", action, "blue", "shop/web-2", "--reason", "now").exit_code == 0
     for which, problem in (
-        ("shop/web-3", "migration of pod shop/web-3 in cluster blue: none is under way"),
+        ("shop/web-3", "migration of pod shop/web-3 in cluster blue: none is in progress"),
         ("migration-3", "migration of migration-3 in cluster blue: it has ended, Failed"),
-        ("migration-8", "migration of migration-8 in cluster blue: none is under way"),
+        ("migration-8", "migration of migration-8 in cluster blue: none is in progress"),
     ):
         ended = run("migration", action, "blue", which)
         assert (ended.exit_code, ended.output) == (1, f"error: {problem}\n")
@@ -248,10 +248,10 @@ def test_migrations_looks_back_as_far_as_it_is_asked_to(
     assert len(run("migration", "list", "blue", "--all", "--back", "1h").output.splitlines()) == 3
     monkeypatch.setattr(states, "RECORDS_MAX", 1)
     assert run("migration", "list", "blue").output.splitlines()[1:] == [
-        "1 under way; ended within 1d: none; only the newest 1 records were looked at"
+        "1 under way; ended within 1d: none; only the newest 1 records were read"
     ]
     whole = run("migration", "list", "blue", "--json")
-    assert whole.stderr == "warning: only the newest 1 records were looked at\n"
+    assert whole.stderr == "warning: only the newest 1 records were read\n"
     assert json.loads(whole.stdout)["migration_id"] == "migration-3"
 
 

@@ -232,14 +232,16 @@ def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
 def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:
     run("pause", "east")
     result = run("apply", "east", policy_file(tmp_path, DOCUMENT))
-    assert "it stays paused" in result.stdout
+    assert "stays paused" in result.stdout
     assert [r.paused for r in records(policies, "east")] == [True, True]
 
 
 def test_history_shows_each_policy_of_the_cluster_oldest_first(
     policies: KafkaSettings, tmp_path: Path
 ) -> None:
-    assert run("history", "east").stdout == ("cluster east has no policy: the default one holds\n")
+    assert run("history", "east").stdout == (
+        "cluster east has no policy: the default policy applies\n"
+    )
     run("apply", "west", policy_file(tmp_path, ""))
     run("apply", "east", policy_file(tmp_path, DOCUMENT), "--reason", "night shift")
     run("pause", "east")
@@ -322,7 +324,7 @@ def test_that_no_pod_is_of_a_scheduler_that_rebalancing_reaches_is_warned_of(
         result = run(*arguments)
         assert result.exit_code == 0
         assert (
-            "none of 3 pods is of a scheduler of migration.schedulerNames (loadstream, koord-scheduler); theirs: "
+            "none of 3 pods has a scheduler of migration.schedulerNames (loadstream, koord-scheduler); their schedulers: "
             "default-scheduler (2), volcano (1)" in result.stderr
         )
 
@@ -356,7 +358,7 @@ def test_what_a_policy_asks_for_and_no_producer_has_sent_is_warned_of(
     for arguments in (("check", file, "--cluster", "east"), ("apply", "east", file)):
         result = run(*arguments)
         assert result.exit_code == 0
-        assert "no record of kind namespace on pod-lifecycle names any" in result.stderr
+        assert "no record of kind namespace on pod-lifecycle" in result.stderr
         assert "evictor.priorityThreshold names class high, and no record" in result.stderr
         assert "system-cluster-critical" not in result.stderr
         said = json.loads(run(*arguments, "--json").stdout)["warnings"]
@@ -387,12 +389,12 @@ def test_what_of_the_cluster_does_not_go_with_the_policy_is_warned_of(
         NamespaceState(cluster="east", name="shop"),
     )
     of_budgets = (
-        "1 disruption budgets forbid every eviction, since they want all of their pods healthy: "
-        "shop/web; pods that they cover stay on hot nodes"
+        "1 disruption budgets forbid every eviction, because they require all of their pods to be healthy: "
+        "shop/web; their pods stay on hot nodes"
     )
     assert warned("") == [of_budgets]
     assert warned("migration: {schedulerNames: [loadstream, volcano]}") == [
-        "migration.schedulerNames names volcano, and no pod is of such a scheduler", of_budgets,
+        "migration.schedulerNames names volcano, and no pod has this scheduler", of_budgets,
     ]  # fmt: skip
     assert warned("migration: {namespaces: {include: [shop, shp]}}") == [
         "migration.namespaces.include names shp, and the cluster has no namespace of that name",
@@ -428,7 +430,7 @@ def test_for_a_cluster_that_nothing_names_a_record_is_written_only_if_it_is_new(
 ) -> None:
     file = [policy_file(tmp_path, DOCUMENT)] if command == "apply" else []
     assert run("pause", "eats", "--new").exit_code == 0
-    assert run(command, "eats", *file).stderr.endswith("--new writes it for a new cluster\n")
+    assert run(command, "eats", *file).stderr.endswith("use --new for a new cluster\n")
     assert len(records(policies, "eats")) == 1
     assert run(command, "eats", *file, "--new").exit_code == 0
 

@@ -107,4 +107,4 @@ def test_the_definitions_name_the_window_of_the_policy_and_what_memory_counts() 
 
 def test_the_window_of_aggregates_of_another_program_is_not_claimed_to_be_known() -> None:
     found = records([node("n1")], [metric("n1", {"cpu": 1}, samples=0)])
-    assert "the program that made them" in "\n".join(definitions(found, list_node_usage(found)))
+    assert "the program that computed them" in "\n".join(definitions(found, list_node_usage(found)))

@@ -438,8 +438,8 @@ def test_a_worker_that_is_silent_is_reported_first_and_ages_are_from_now(
     lines = ask(BLUE).stdout.splitlines()
     assert lines[0] == (
         "No worker has written for 3h: the cluster's clock stands at 2026-11-18 11:14:09.000. Nothing is "
-        "decided until `loadstream worker` runs; if one does, it waits, as its log says, or this machine's "
-        "clock is ahead."
+        "decided until `loadstream worker` runs. If a worker runs, see its log; it may be waiting, or this "
+        "machine's clock is ahead."
     )
     assert "was at 2026-11-18 11:13:40.000 (3h ago)" in lines[1]
     whole = json.loads(ask(BLUE, "--json").stdout)
