@@ -1,19 +1,20 @@
-"""The command `loadstream`: the composition root, the only package that joins streams and connectors.
+"""The command `loadstream`: the only package that joins streams, connectors and simulation.
 
 __main__     starts the command
-commands     all command groups and programs together
+commands     registers all commands
 worker       `worker`: both stages, fed by Kafka
-agent        `agent`: usage of this node
+agent        `agent`: measures this node
 broker       `broker`: a local broker
 simulate     `simulate`: a simulated cluster
 demo         `demo`: one simulated day through a real worker, compared with other schedulers
 closed_loop  `closed-loop`: policies and schedulers compared over whole days
+status       `status`: brokers and clusters on one screen
 cluster      `cluster pause`, `resume`, `why-not`
-node         `node drain`, `undrain`
+node         `node list`, `drain`, `undrain`
 partition    `partition reset`
-replay       `replay verify`: the journal decided again and compared
+replay       `replay verify`: replays the journal and compares the outputs
 schema       `schema export`
-doctor/      `doctor`: what is wrong with an installation
-topic/, migration/, policy/, kubernetes/  groups with more than one module
-cli/         what all commands are made of
+doctor/      `doctor`: faults of an installation
+topic/, migration/, policy/, kubernetes/  command groups
+cli/         arguments, connections, errors and files of all commands
 """

@@ -1,8 +1,8 @@
-"""The command `loadstream agent`: measures this node until it is ended.
+"""The command `loadstream agent`: measures this node until it is stopped.
 
-Exit codes: 1 the node cannot be measured, no broker is configured, or the metrics port is taken; 2
-an option is wrong; 0 SIGTERM has stopped it, 130 Ctrl-C. A broker that is away is no reason to end:
-samples wait, and standard error says so.
+Exit codes: 0 SIGTERM; 130 Ctrl-C; 1 the node cannot be measured, no broker is configured, or the metrics
+port is in use; 2 an option is wrong. While the broker is unavailable, samples wait and standard error
+says so.
 """
 
 import socket
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from connectors.agent.delivery import Delivery
     from connectors.agent.source import AgentSource
 
-#: Least time between two complaints about one thing, in seconds.
+#: Seconds between two messages about the same subject.
 _COMPLAIN_EVERY_S = 60.0
-#: Intervals and seconds without a sample, after both of which the process should be started again.
+#: The process is unhealthy after this many intervals, and this many seconds, without a sample.
 _SILENT_INTERVALS, _SILENT_S = 5, 30.0
 
 
@@ -42,7 +42,7 @@ def _sample() -> "type[BaseModel]":
 
 
 def _applications(given: list[str]) -> dict[str, str]:
-    """Cgroups below the root by the name of the application."""
+    """Return the cgroup of each host application, by name."""
     from schemas.messages.usage import HOST_APPLICATIONS_PER_SAMPLE_MAX, HostApplicationUsage
 
     check = as_field(lambda: HostApplicationUsage, "name", "--host-application")
@@ -58,7 +58,7 @@ def _applications(given: list[str]) -> dict[str, str]:
             )
         if check(name) in found:
             raise typer.BadParameter(
-                f"found {name} twice; expected another name for each cgroup",
+                f"found {name} twice; expected one name per cgroup",
                 param_hint="--host-application",
             )
         found[name] = cgroup
@@ -99,7 +99,7 @@ HostApplications = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=CGROUP",
-        help="A process outside of Kubernetes, by its cgroup below the root; may be repeated.",
+        help="A process outside of Kubernetes, by its cgroup below the root; can be repeated.",
     ),
 ]
 Once = Annotated[
@@ -124,16 +124,16 @@ def agent(
 ) -> None:
     """Measure this node for the configured broker, until Ctrl-C.
 
-    Reads what the node and each pod on it use from /proc and the pods' cgroups, with pressure stall
-    information where the kernel keeps it. Needs no API server. While the broker is away samples
-    wait, at most 600; then the oldest are dropped.
+    Reads the usage of the node and its pods from /proc and the pods' cgroups, with pressure stall
+    information if the kernel has it. No API server is needed. While the broker is unavailable, up to 600
+    samples wait; then the oldest are dropped.
     """
     from connectors.agent.source import AgentSource, NodePaths
     from loadstream.cli.command import as_messages
 
     check_metrics(metrics_host, metrics_port)
     if once and metrics_port:
-        raise typer.BadParameter("one sample has no metrics", param_hint="--metrics-port")
+        raise typer.BadParameter("it has no effect with --once", param_hint="--metrics-port")
     applications = _applications(host_application or [])
     with as_messages():
         try:
@@ -154,7 +154,6 @@ def agent(
 
 
 def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None:
-    """Measure and send for ever."""
     from connectors.agent.delivery import Delivery
     from connectors.agent.telemetry import AgentTelemetry
     from connectors.process.metrics_endpoint import serve_while_open
@@ -162,7 +161,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
     from schemas.settings.connection import KafkaSettings
 
     kafka = KafkaSettings.from_environment()
-    kafka.servers()  # no address at all is a mistake, not a broker that is away
+    kafka.servers()  # raises if no broker is configured
     telemetry, complaints = AgentTelemetry(), Complaints()
     delivery = Delivery(kafka, telemetry.mark_delivered, lambda why: complaints.say("broker", why))
     measured_s = time.monotonic()
@@ -172,7 +171,7 @@ def _run(source: "AgentSource", interval_s: float, host: str, port: int) -> None
         allowed_s = max(_SILENT_S, _SILENT_INTERVALS * interval_s)
         if silent_s <= allowed_s:
             return []
-        return [f"nothing was measured for {silent_s:.0f} s; allowed are {allowed_s:.0f}"]
+        return [f"nothing was measured for {silent_s:.0f} s; at most {allowed_s:.0f} s are allowed"]
 
     with (
         terminable(),
@@ -217,13 +216,12 @@ def _sending(delivery: "Delivery") -> Iterator[None]:
 
 
 class Complaints:
-    """Says what fails on standard error, each thing at most once a minute."""
+    """Reports failures on standard error, once a minute per subject."""
 
     def __init__(self) -> None:
         self._said_s: dict[str, float] = {}
 
     def say(self, about: str, why: str) -> None:
-        """Say it, if it is time."""
         now_s = time.monotonic()
         if now_s - self._said_s.get(about, -_COMPLAIN_EVERY_S) >= _COMPLAIN_EVERY_S:
             self._said_s[about] = now_s

@@ -1,4 +1,4 @@
-"""The command `broker`: a local broker for as long as it runs."""
+"""The command `broker`: runs a local broker."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def broker(
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="A real Apache Kafka instead of the embedded broker.")
+        bool, typer.Option("--kafka", help="Apache Kafka instead of the embedded broker.")
     ] = False,
     brokers: Annotated[
         int,
@@ -39,20 +39,20 @@ def broker(
         ),
     ] = None,
 ) -> None:
-    """Run a local broker with all topics until Ctrl-C; other commands find it by themselves.
+    """Run a local broker with all topics until Ctrl-C; other commands find it automatically.
 
-    The embedded broker needs nothing installed and keeps about 5 MB per partition; its data is gone
-    when it ends. A real Kafka (--kafka) needs Java 17 and, the first time, Maven.
+    The embedded broker needs no installation and keeps about 5 MB per partition in memory until it ends.
+    Apache Kafka (--kafka) needs Java 17 and, for the first start, Maven.
     """
     if not kafka and (port is not None or directory is not None):
         raise typer.BadParameter(
-            "the embedded broker takes a port that the system gives it, and keeps nothing; use --kafka "
-            "with --port and --directory",
+            "the embedded broker uses a port of the system's choice and keeps no files; use --kafka with "
+            "--port and --directory",
         )
     if port is not None and port + brokers - 1 > _PORT_MAX:
         raise typer.BadParameter(
             f"found {port}; expected at most {_PORT_MAX - brokers + 1} for the first of {brokers} "
-            "brokers, since the others take the ports after it",
+            "brokers, because the others use the ports after it",
             param_hint="--port",
         )
     from connectors.brokers import foreground

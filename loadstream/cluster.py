@@ -1,7 +1,7 @@
-"""The command group `cluster`: pause and resume a cluster, and ask why nothing was evicted.
+"""The command group `cluster`: `why-not`, `pause` and `resume`.
 
-Exit codes: 0 done, or there is an answer; 1 it was refused, or the broker is out of reach, and was
-reported; 2 the command line is wrong; 3 nothing is known of what was asked.
+Exit codes: 0 done, or there is an answer; 1 the record was refused, or the broker is unavailable; 2 the
+command line is wrong; 3 no record names the cluster, node or pod.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="cluster",
     no_args_is_help=True,
-    help="Pause and resume a cluster, explain why nothing was evicted.",
+    help="Pause and resume a cluster, explain why no pod was evicted.",
 )
 
 
@@ -50,10 +50,10 @@ def why_not(
     ] = "1h",
     json: Json = False,
 ) -> None:
-    """Say why nothing was evicted from a cluster or a node, or why a pod was not evicted.
+    """Explain why no pod was evicted from a cluster or node, or why a pod was not evicted.
 
-    The answer comes from the records of the newest rounds: what they saw, what was to leave, and
-    the first gate that stopped each hot node and pod, with numbers.
+    The answer is based on the records of the newest rounds: the usage of nodes, the pods that should
+    leave, and the first gate that stopped each hot node and pod, with numbers.
     """
     question = _question(cluster, node, pod, back)
     with as_messages():
@@ -74,7 +74,7 @@ def _question(cluster: str, node: str | None, pod: str | None, back: str) -> "Qu
     from connectors.queries.whynot.reading import Question
 
     if node is not None and pod is not None:
-        raise typer.BadParameter("ask about a node or about a pod, not about both at once")
+        raise typer.BadParameter("found --node and --pod; expected at most one of them")
     named = None if pod is None else pod_name(pod, "--pod")
     return Question(cluster, node, named, length_ms(back, "--back"))
 
@@ -116,7 +116,7 @@ def pause(
     new: New = False,
     json: Json = False,
 ) -> None:
-    """Stop placements and evictions of a cluster at once; pending pods wait. The policy stays."""
+    """Stop all placements and evictions of a cluster; pending pods wait. The policy stays the same."""
     _switch(cluster, paused=True, reason=reason, by=by, wait=wait, new=new, json=json)
 
 
@@ -136,16 +136,16 @@ def resume(
 def _switch(
     cluster: str, *, paused: bool, reason: str, by: str, wait: bool, new: bool, json: bool
 ) -> None:
-    """Repeat the newest document with the switch changed; nothing to change is no error.
+    """Write the newest document again, paused or running.
 
-    A cluster that is set apart comes back with the same document, so resuming repeats it.
+    If the state is the same already, nothing is written, except to bring back a cluster that was set apart.
     """
     state = "paused" if paused else "running"
     with as_messages():
         connection = connect_as_configured()
         check_named(connection, cluster, new=new, wait=wait)
         newest = newest_entry(connection, cluster)
-        # A cluster without a policy runs under the default one, which is the empty document.
+        # A cluster without a policy has the default policy, whose document is empty.
         before = newest is not None and newest.record.paused
         again = not (before or paused) and is_set_apart(connection, cluster)
         if before is paused and not again:
@@ -156,12 +156,12 @@ def _switch(
                     {"cluster": cluster, "paused": paused, "written": False, "applied": wait}
                 )
             else:
-                echo(f"cluster {cluster} is {state} already; nothing was written")
+                echo(f"cluster {cluster} is already {state}; nothing was written")
             return
         document = newest.record.document if newest is not None else ""
         write_record(connection, cluster, document, paused=paused, reason=reason, by=by, wait=wait)
     if json:
         print_json({"cluster": cluster, "paused": paused, "written": True, "applied": wait})
     else:
-        tried = "; it was set apart after defects and is tried again" if again else ""
+        tried = "; it was set apart after errors and is tried again" if again else ""
         echo(f"cluster {cluster} is {state}{tried}")

@@ -1,7 +1,7 @@
-"""The command group `node`: list nodes by usage, drain a node, and let it take pods again.
+"""The command group `node`: `list`, `drain` and `undrain`.
 
-Exit codes: 0 it was shown or written, and with `--wait` done; 1 it was not, or was refused or failed,
-with the reason; 2 the command line is wrong; 3 nothing has ever named the cluster or the node.
+Exit codes: 0 done; 1 the request was not written, or with `--wait` was refused or failed; 2 the command
+line is wrong; 3 no record names the cluster or the node.
 """
 
 from dataclasses import asdict
@@ -44,15 +44,15 @@ def list_(
     sort: Annotated[
         Literal["usage", "cpu", "memory", "age", "name"],
         typer.Option(
-            help="Order: the higher one of CPU% and MEM%, either of them, the oldest metric first, or the name."
+            help="Order: the higher of CPU% and MEM%, one of them, the oldest metric first, or the name."
         ),
     ] = "usage",
     json: Json = False,
 ) -> None:
-    """Show the nodes of a cluster by usage, like `kubectl top nodes`, and what each number means.
+    """Show the nodes of a cluster by usage, like `kubectl top nodes`, with definitions of the numbers.
 
-    The usage is that by which loadstream decides: averages over a window, and so calmer and older than the
-    newest reading that `kubectl top` shows.
+    This is the usage that loadstream's decisions are based on. It is a mean over a window, so it is smoother
+    and older than the newest reading that `kubectl top` shows.
     """
     with as_messages():
         from connectors.queries.cluster_reading import read_kafka, read_nodes
@@ -85,9 +85,9 @@ def drain(
     wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Ask for a node to be emptied: it takes no new pods, and those on it are migrated.
+    """Drain a node: it takes no new pods, and its pods are migrated.
 
-    It stays so until `loadstream node undrain`. Pods that may not be evicted stay, and are named.
+    The node takes no pods until `loadstream node undrain`. Pods that may not be evicted stay and are named.
     """
     ttl_ms = read_ttl_ms(ttl)
     with as_messages():
@@ -95,7 +95,7 @@ def drain(
         check_cluster(connection, cluster)
         _stop_unless_seen(connection, cluster, node)
         ask(
-            connection, cluster, f"node {node} is to be drained", wait=wait, json=json, action="drain", node=node,
+            connection, cluster, f"requested the drain of node {node}", wait=wait, json=json, action="drain", node=node,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
@@ -113,13 +113,13 @@ def undrain(
         states = read_states(connection, cluster, LIFE_MAX_MS)
         if states.undrained(node):
             stop(f"node {node} of cluster {cluster} is not being drained")
-        if node not in states.drains:  # one that was removed meanwhile may come back
+        if node not in states.drains:  # a drained node that was removed may come back
             _stop_unless_seen(connection, cluster, node)
-        said = f"node {node} is to take pods again"
+        text = f"requested the undrain of node {node}"
         ask(
             connection,
             cluster,
-            said,
+            text,
             wait=wait,
             json=json,
             action="undrain",
@@ -134,6 +134,6 @@ def _stop_unless_seen(connection: "Connection", cluster: str, node: str) -> None
     sought = seek_node(connection, cluster, node)
     unseen = sought.warning(f"Node {node} of cluster {cluster}")
     if unseen is not None and sought.whole:
-        stop(f"{unseen} Nothing was asked for", NOTHING_FOUND)
+        stop(f"{unseen} No request was written", NOTHING_FOUND)
     elif unseen is not None:
         warn(unseen)

@@ -1,4 +1,4 @@
-"""The command group `partition`: a partition begins again without its rows and its journal."""
+"""The command `partition reset`: a partition starts again without its rows and its journal."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ def reset(
         list[int], typer.Argument(min=0, metavar="N...", help="Numbers of partitions.")
     ],
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without this option it is only shown.")
+        bool, typer.Option("--yes", help="Reset; without this option the plan is only shown.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -52,6 +52,6 @@ def reset(
             elif yes:
                 echo(f"partition {plan.partition} was reset")
     if not json:
-        echo(_NEXT if yes else "Nothing was written; --yes does it.")
+        echo(_NEXT if yes else "Nothing was written; use --yes to reset.")
     if not yes:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""The command group `replay`: decide the records of the journal again and compare.
+"""The command `replay verify`: replays the records of the journal and compares the outputs.
 
 Exit codes: 0 equal; 1 something differs, or no broker answers; 2 the command line is wrong; 3 nothing
 was compared, or a part of the history is gone.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    name="replay", no_args_is_help=True, help="Recompute recorded decisions, and compare them."
+    name="replay", no_args_is_help=True, help="Recompute recorded decisions and compare them."
 )
 
 
@@ -38,13 +38,14 @@ def verify(
     partition: Annotated[
         list[int] | None,
         typer.Option(
-            "--partition", min=0, help="Partition to verify; may be repeated. Default: all."
+            "--partition", min=0, help="Partition to verify; can be repeated. Default: all."
         ),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Compare from then on: a time ago or a time, as in `topic tail`."
+            "--from",
+            help="Start of the compared time: a duration before now or a time, as in `topic tail`.",
         ),
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="End of the compared time.")] = None,
@@ -54,7 +55,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute all decisions of the journal, and compare them with it byte for byte.
+    """Recompute all decisions of the journal and compare them byte by byte.
 
     Applies the recorded inputs in their recorded order, from the journal's first batch or from a
     checkpoint. Writes nothing. Times are those of topic `clock`. Exit code 0: equal; 1:
@@ -76,14 +77,14 @@ def verify(
                 echo("\n".join(as_lines(result)))
         code = exit_code(results)
         if code == NOTHING_FOUND and not json and all(each.word == "empty" for each in results):
-            echo("nothing was compared: no batch of the journal is in question", err=True)
+            echo("nothing was compared: no batch of the journal is in this time", err=True)
         if cluster is not None and not code:
             code = _code_of_cluster(connection, cluster)
     raise typer.Exit(code)
 
 
 def _code_of_cluster(connection: "Connection", cluster: str) -> int:
-    """3 if nothing names the cluster: that its decisions are equal says nothing."""
+    """End with exit code 3 if no record names the cluster, because then there was nothing to compare."""
     from connectors.queries.presence import seek_cluster
 
     sought = seek_cluster(connection, cluster)
@@ -95,7 +96,7 @@ def _code_of_cluster(connection: "Connection", cluster: str) -> int:
 
 
 def _time_ms(text: str | None, option: str) -> int | None:
-    """Milliseconds since 1970, as `topic tail` reads times; none: unbounded."""
+    """Return milliseconds since 1970 for a time as in `topic tail`; None: unbounded."""
     import time
 
     from connectors.kafka.tail import TIMES, parse_time
@@ -109,7 +110,7 @@ def _time_ms(text: str | None, option: str) -> int | None:
 
 
 def _window(start: str | None, end: str | None, cluster: str | None) -> "Window":
-    """What is compared; a window that ends before it begins is an error of the command line."""
+    """Return the compared time and cluster; refuses a time that ends before it begins."""
     from streams.replay.verify import Window
 
     window = Window(_time_ms(start, "--from"), _time_ms(end, "--to"), cluster)
@@ -121,7 +122,7 @@ def _window(start: str | None, end: str | None, cluster: str | None) -> "Window"
 
 
 def _partitions(connection: "Connection") -> int:
-    """How many there are; all topics of the stage must be there, with as many partitions."""
+    """Return the number of partitions, which all topics of the stage must have."""
     from connectors.kafka.admin import find_topics
     from schemas.topics.catalog import CLUSTER_INPUTS
     from streams.stage.journal import TOPIC
@@ -140,7 +141,7 @@ def _partitions(connection: "Connection") -> int:
 
 
 def _chosen(partitions: list[int] | None, cluster: str | None, count: int) -> list[int]:
-    """Partitions to replay: those that were named, or that of the cluster, or all."""
+    """Return the partitions to replay: the given ones, that of the cluster, or all."""
     from schemas.topics.partitions import partition_for
 
     beyond = [number for number in partitions or () if number >= count]
@@ -189,7 +190,7 @@ def _replay_from(
     partitions: int,
     window: "Window",
 ) -> "ReplayResult":
-    """Replay what follows a checkpoint; none: from the first batch on."""
+    """Replay the batches after a checkpoint; without one, from the first batch on."""
     from streams.replay.recorded import NotReplayable, Recording
     from streams.replay.report import ReplayResult
     from streams.replay.verify import ReplaySummary, Verification
@@ -210,7 +211,7 @@ def _replay_from(
 
 
 class _History:
-    """The topics of one partition as they were at the first look; a context manager."""
+    """The topics of one partition up to their ends at the first read; a context manager."""
 
     def __init__(self, connection: "Connection", partition: int) -> None:
         self._connection = connection
@@ -218,7 +219,7 @@ class _History:
         self._extents: dict[str, tuple[int, int]] = {}
         self._cursors: dict[str, Cursor] = {}
         self._following: Mapping[str, int] = {}
-        """Offset at which each input topic is begun; 0 if none is named."""
+        """Offset at which reading of each input topic starts; default 0."""
 
     def __enter__(self) -> Self:
         return self
@@ -227,13 +228,13 @@ class _History:
         self.begin({})
 
     def begin(self, following: Mapping[str, int]) -> None:
-        """Give the records of each input topic from an offset on, again if they were given before."""
+        """Read each input topic again from an offset."""
         for cursor in self._cursors.values():
             cursor.close()
         self._cursors, self._following = {}, following
 
     def extent(self, topic: str) -> tuple[int, int]:
-        """First offset, and the one that the next record gets."""
+        """Return the first offset and the next offset."""
         from connectors.kafka.admin import find_topics
         from connectors.kafka.extents import read_extents
 
@@ -247,7 +248,7 @@ class _History:
     def read(
         self, topic: str, first_offset: int, last_offset: int
     ) -> "Iterator[tuple[int, bytes | None]]":
-        """Offsets and values from one offset to another."""
+        """Yield offsets and values between two offsets."""
         from connectors.kafka.reader import read_range
 
         end = last_offset + 1
@@ -255,7 +256,7 @@ class _History:
             yield found.offset, found.value
 
     def through(self, topic: str, last_offset: int) -> "Iterator[InputRecord]":
-        """Records of an input topic that were not given before, up to and with an offset."""
+        """Yield the next records of an input topic, up to and including an offset."""
         from connectors.kafka.reader import Cursor
         from streams.stage.records import InputRecord
 

@@ -1,4 +1,4 @@
-"""The command group `schema`: the published documents of all topics and tables.
+"""The command `schema export`: the published documents of all topics and tables.
 
 Exit codes: 1 a document differs (`--check`), or cannot be read or written; 2 the command line is
 wrong.
@@ -20,19 +20,18 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """Keeps `export` a command of its own although it is the only one."""
+    """Keep `schema` a group: Typer would merge a group with its only command."""
 
 
 @command(app, "schema export --check", kafka=False)
 def export(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+        bool,
+        typer.Option("--check", help="Write nothing; the exit code is 1 if a file would change."),
     ] = False,
     directory: Annotated[
         Path | None,
-        typer.Option(
-            help="Write here instead of where they are checked in; other files there stay."
-        ),
+        typer.Option(help="Write to this directory instead; other files in it stay."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -59,7 +58,7 @@ def export(
     if not check:
         echo(f"{len(documents())} documents in {place}, {len(written)} of them changed")
     elif changed:
-        echo("run `loadstream schema export` and check the result in", err=True)
+        echo("run `loadstream schema export` and commit the result", err=True)
         raise typer.Exit(1)
     else:
-        echo(f"{len(documents())} documents in {place} are as the code says")
+        echo(f"{len(documents())} documents in {place} are up to date")

@@ -1,7 +1,7 @@
 """The command `loadstream simulate`: a simulated cluster for a real broker.
 
-Exit codes: 1 the broker is out of reach or did not take a record; 2 an option is wrong; 0 SIGTERM
-has stopped it, 130 Ctrl-C. Once a minute it prints on standard error what was done.
+Exit codes: 0 SIGTERM; 130 Ctrl-C; 1 the broker is unavailable or refused a record; 2 an option is wrong.
+Once a minute the command prints its counts on standard error.
 """
 
 import time
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from simulation.closed_loop.scenario import Scenario
     from simulation.closed_loop.stage_contender import StageContender
 
-#: A cluster is drawn for this time; then another one begins under its name.
+#: Hours of one simulated cluster; then another cluster begins under the same name.
 _HOURS = 12.0
-#: Pods that run at the beginning come within half of this time.
+#: The first pods start within half of this time.
 _FILLING_HOURS = 0.1
 #: Reason of the policy record that this command writes.
 _POLICY_REASON = "policy of loadstream simulate"
-#: What is older than this, because the process was asleep, is left out.
+#: Older steps are skipped, for example after the process was suspended.
 _BACKLOG_MAX_MS = 5 * 60_000
 _REPORT_EVERY_S = 60.0
 
@@ -51,13 +51,13 @@ def simulate(
     nodes: Annotated[
         int, typer.Option(parser=number("nodes", 2, 1000), metavar="NODES", help="How many nodes.")
     ] = 40,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Draws another load.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the load.")] = 1,
     churn: Annotated[
         float,
         typer.Option(
             parser=number("times", 0.1, 100, whole=False),
             metavar="TIMES",
-            help="Pods come and go this many times as fast as in the closed loop.",
+            help="Rate at which pods start and end, relative to the closed loop.",
         ),
     ] = 12.0,
     period: Annotated[
@@ -69,12 +69,11 @@ def simulate(
         ),
     ] = 15,
 ) -> None:
-    """Simulate a cluster for the configured broker, at the pace of the clock, until Ctrl-C.
+    """Simulate a cluster for the configured broker in real time, until Ctrl-C.
 
-    Nodes report what they use, pods ask for nodes, placed pods run there, and evicted ones are
-    replaced: a worker sees what it would see of a cluster. Its policy observes; with one that
-    enforces, nodes that stay hot are relieved. A policy that the cluster has already stays. Every
-    twelve hours another cluster of that name begins. Topics must be there.
+    Nodes report usage, pods request nodes, placed pods run, and evicted pods are replaced. The cluster gets
+    a policy that observes, unless it has a policy; a policy that enforces relieves nodes that stay hot.
+    Every twelve hours another cluster begins under the same name. The topics must exist.
     """
     from loadstream.cli.command import as_messages
 
@@ -115,7 +114,7 @@ def _draw(cluster: str, nodes: int, seed: int, churn: float, period_s: int) -> "
     )
     begin_ms = wall_clock.now_ms()
     drawn = draw_scenario(parameters, seed, model_traces(), cluster, begin_ms)
-    # Names of an earlier simulation of this cluster must not come again.
+    # Names must differ from those of earlier simulations of this cluster.
     plans = []
     for index, plan in enumerate(drawn.plans):
         name = f"pod-{begin_ms // 1000:x}-{index}"
@@ -125,7 +124,7 @@ def _draw(cluster: str, nodes: int, seed: int, churn: float, period_s: int) -> "
 
 
 def _run(scenario: "Scenario", contender: "StageContender") -> None:
-    """Let the worker decide, at the pace of the clock, to the scenario's end."""
+    """Run a scenario in real time, with decisions of the worker."""
     from simulation.closed_loop.world import World
 
     world = World(scenario)

@@ -1,4 +1,4 @@
-"""The command `worker`: the stages, fed by Kafka.
+"""The command `worker`: both stages, fed by Kafka.
 
 The worker checks its topics before it starts, because Faust silently reads nothing from a missing
 topic.
@@ -37,13 +37,13 @@ def worker(
         ),
     ] = None,
     check_topics: Annotated[
-        bool, typer.Option(help="Check that all topics exist and are as they must be.")
+        bool, typer.Option(help="Check that all topics exist with the expected settings.")
     ] = True,
 ) -> None:
-    """Aggregate usage samples, and decide placements and evictions, until it is stopped.
+    """Aggregate usage samples and decide placements and evictions, until stopped.
 
-    Settings come from the environment: LOADSTREAM_KAFKA_* say how to reach Kafka,
-    LOADSTREAM_WORKER_* how the worker runs, LOADSTREAM_LOG_* what it says.
+    Settings come from the environment: LOADSTREAM_KAFKA_* for the connection, LOADSTREAM_WORKER_* for
+    the worker, LOADSTREAM_LOG_* for its log.
     """
     import uvloop
 
@@ -54,7 +54,7 @@ def worker(
     from streams.worker import event_loop
     from streams.worker.settings import WorkerSettings
 
-    # Before the rest is imported: nothing of it is garbage.
+    # Before the other imports, because none of their objects is garbage.
     event_loop.collect_garbage_rarely()
     uvloop.install()
     mend_connections()
@@ -73,12 +73,12 @@ def worker(
         raise typer.Exit(2) from None
     code = _run(app, settings.stop_timeout_s)
     logging.shutdown()
-    # All is durable. Threads of native libraries may crash while the interpreter takes itself apart.
+    # All data is durable, and threads of native libraries can crash while the interpreter shuts down.
     os._exit(code)
 
 
 def _check_topics(kafka: "KafkaSettings") -> None:
-    """Stop if a topic is missing or has another number of partitions; say what else differs."""
+    """Stop if a topic is missing or has another number of partitions; print other differences."""
     from connectors.kafka.admin import find_topics
     from connectors.kafka.client import BrokerUnavailable, connect
     from connectors.kafka.topics import compare_all, expected_names, expected_topics
@@ -108,6 +108,6 @@ def _run(app: Any, stop_timeout_s: float) -> int:
         worker.execute_from_commandline()
     except SystemExit as stop:
         code = int(stop.code or 0)
-    if say_failure(app):  # Faust has logged it long before
+    if say_failure(app):  # repeats a failure that Faust logged before its shutdown
         return code or 1
     return code

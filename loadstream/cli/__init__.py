@@ -1,7 +1,8 @@
-"""What all commands are made of.
+"""What all commands share.
 
-command    how a command is declared, connects to Kafka, and fails with a sentence
-arguments  arguments checked by the schema of the record that they become part of
-warnings   warnings about a cluster that no worker reads or no producer names
-files      files that commands read and write, with a progress bar where there is a terminal
+command    registers commands, connects them to Kafka, and prints expected failures
+arguments  arguments checked by the schema of the record that contains them
+warnings   warnings about a cluster without a worker or without producers
+files      files that commands read and write
+exit_codes exit codes of all commands
 """

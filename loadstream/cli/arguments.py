@@ -1,4 +1,4 @@
-"""Arguments of commands, checked as the schema of the record that they become part of."""
+"""Arguments of commands, checked by the schema of the record that contains them."""
 
 import os
 from collections.abc import Callable
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
 
     from schemas.topics.catalog import Topic
 
-#: Where a process that runs on answers `/metrics` and `/healthz` (`connectors.process.metrics_endpoint`).
+#: Address of `/metrics` and `/healthz` of a long-running process (`connectors.process.metrics_endpoint`).
 MetricsPort = Annotated[
     int,
     typer.Option(
         "--metrics-port",
         min=0,
         max=65_535,
-        help="Port on which /metrics and /healthz answer; 0: none.",
+        help="Port of /metrics and /healthz; 0: none.",
     ),
 ]
 MetricsHost = Annotated[
     str,
     typer.Option(
         "--metrics-host",
-        help="Address on which /metrics and /healthz answer, such as 127.0.0.1; empty: all.",
+        help="Address of /metrics and /healthz, such as 127.0.0.1; empty: all addresses.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line.")]
 
 
 def cluster_name(name: str | None) -> str | None:
-    """Checks the name of a cluster that records are looked for of; none: of all."""
+    """Check an optional name of a cluster."""
     return name if name is None else as_field(_usage, "cluster")(name)
 
 
 def node_name(name: str | None) -> str | None:
-    """Checks the name of a node that is asked about; none: no node is asked about."""
+    """Check an optional name of a node."""
     return name if name is None else as_field(_usage, "node")(name)
 
 
 def check_metrics(host: str, port: int) -> None:
-    """An address without a port would change nothing."""
+    """Refuse an address without a port, which has no effect."""
     if host and not port:
         raise typer.BadParameter(
             f"found {host!r} and no port; give --metrics-port, too", param_hint="--metrics-host"
@@ -53,7 +53,7 @@ def check_metrics(host: str, port: int) -> None:
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Make a directory for results before anything runs; an error names the option."""
+    """Create a directory for results; an error names the option."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         why = None if os.access(path, os.W_OK | os.X_OK) else "it cannot be written"
@@ -68,12 +68,12 @@ def make_directory(path: Path, option: str) -> None:
 def as_field(
     record: "Callable[[], type[BaseModel]]", name: str, option: str | None = None
 ) -> Callable[[Any], Any]:
-    """Checks an argument as the field of the record that it becomes.
+    """Return a callback that checks an argument as a field of a record.
 
     Args:
-        record: imports the record's class, which is not done before a command runs.
-        name: of the field.
-        option: what an error names; none: the parameter whose callback it is.
+        record: returns the record's class; importing it takes long, so only a running command does so.
+        name: name of the field.
+        option: name of the argument in errors; None: the parameter of the callback.
     """
 
     def check(value: Any) -> Any:
@@ -110,13 +110,13 @@ def _usage() -> "type[BaseModel]":
 def number(
     unit: str, least: float, most: float | None = None, *, whole: bool = True
 ) -> Callable[[Any], Any]:
-    """Reads a number of a unit within its range; an error says all three.
+    """Return a parser of numbers in a range.
 
     Args:
-        unit: what is counted, in the plural, as `seconds`; empty: nothing is, as with a port.
-        least: smallest number allowed.
-        most: largest one; none: there is none.
-        whole: only integers.
+        unit: unit in the plural for errors, such as `seconds`; empty: none.
+        least: smallest allowed number.
+        most: largest allowed number; None: no limit.
+        whole: whether only integers are allowed.
     """
     within = f"at least {least:g}" if most is None else f"{least:g} to {most:g}"
     of_unit = f" of {unit}" if unit else ""
@@ -127,7 +127,7 @@ def number(
             found = int(value) if whole else float(value)
         except ValueError:
             found = None
-        # Not a number is in no range.
+        # NaN is outside every range.
         if found is None or not (least <= found and (most is None or found <= most)):
             raise typer.BadParameter(f"found {value}; expected {expected}")
         return found
@@ -136,7 +136,7 @@ def number(
 
 
 def pod_name(text: str, option: str | None = None) -> tuple[str, str]:
-    """Namespace and name of a pod; an error names the option."""
+    """Return namespace and name of a pod; an error names the option."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(
@@ -146,17 +146,17 @@ def pod_name(text: str, option: str | None = None) -> tuple[str, str]:
 
 
 def length_ms(text: str, option: str) -> int:
-    """A length of time that is not 0; an error names the option."""
+    """Return a duration above 0; an error names the option."""
     found_ms = duration_ms(text)
     if not found_ms:
         raise typer.BadParameter(
-            f"found {text!r}; expected a length of time such as 10m, 1h or 2d", param_hint=option
+            f"found {text!r}; expected a duration such as 10m, 1h or 2d", param_hint=option
         )
     return found_ms
 
 
 def topic_names() -> list[str]:
-    """For the completion of shells."""
+    """Return candidates for shell completion."""
     from schemas.topics.catalog import TOPIC_BY_NAME
 
     return list(TOPIC_BY_NAME)

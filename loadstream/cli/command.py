@@ -1,4 +1,4 @@
-"""How a command is declared, with an example in its help; how it connects to Kafka; how it fails."""
+"""Registers commands, connects them to Kafka, and prints their expected failures."""
 
 import inspect
 import os
@@ -15,7 +15,7 @@ from schemas.base.printable import to_one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
-#: The setting that the option takes the place of (`schemas.settings.connection`, which is heavy).
+#: The setting that the option overrides; its module (`schemas.settings.connection`) is slow to import.
 _SERVERS = "LOADSTREAM_KAFKA_BOOTSTRAP_SERVERS"
 _Bootstrap = Annotated[
     str | None,
@@ -29,13 +29,13 @@ _Bootstrap = Annotated[
 def command(
     app: typer.Typer, example: str, *, name: str | None = None, kafka: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command of an app.
+    """Register a function as a command of an app.
 
     Args:
-        app: the app or group that the command belongs to.
-        example: what follows `loadstream` in the example of its help.
-        name: of the command; none: the function's.
-        kafka: it talks to Kafka, and takes `--bootstrap`.
+        app: app or group of the command.
+        example: command line without `loadstream`, for the help.
+        name: name of the command; None: the name of the function.
+        kafka: whether the command connects to Kafka and has the option `--bootstrap`.
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
@@ -47,7 +47,7 @@ def command(
 
 
 def _with_bootstrap(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with one option more, which sets the brokers for as long as it runs."""
+    """Add an option that sets the brokers while the function runs."""
 
     @wraps(function)
     def run(bootstrap: str | None, **options: Any) -> None:
@@ -66,7 +66,7 @@ def _with_bootstrap(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _environment(name: str, value: str | None) -> Iterator[None]:
-    """Set a variable of the environment for a while; a value of none leaves it as it is."""
+    """Set an environment variable within a block; None leaves it unchanged."""
     before = os.environ.get(name)
     os.environ |= {} if value is None else {name: value}
     try:
@@ -77,7 +77,7 @@ def _environment(name: str, value: str | None) -> Iterator[None]:
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows of cells, the header first, in columns."""
+    """Print rows in columns, the header first."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
@@ -85,7 +85,7 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def connect_as_configured() -> "Connection":
-    """A connection to the broker that the environment names. Raises BrokerUnavailable."""
+    """Connect to the brokers of the environment. Raises BrokerUnavailable."""
     from connectors.kafka.client import connect
     from schemas.settings.connection import KafkaSettings
 
@@ -94,9 +94,9 @@ def connect_as_configured() -> "Connection":
 
 @contextmanager
 def as_messages() -> Iterator[None]:
-    """Expected failures end in a sentence on standard error and exit code 1; Ctrl-C in code 130.
+    """End the command with a sentence and exit code 1 on expected failures, with 130 on Ctrl-C.
 
-    Anything else is a fault of ours and keeps its traceback.
+    Any other exception is a bug and keeps its traceback.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def as_messages() -> Iterator[None]:
 
 
 def _list_expected() -> tuple[type[Exception], ...]:
-    """Failures that a sentence says; imported only where something has failed."""
+    # Imported only after a failure, because the imports are slow.
     from connectors.kafka.admin import TopicsRefused
     from connectors.kafka.client import BrokerUnavailable
     from connectors.kafka.partition_reset import ResetRefused

@@ -1,4 +1,4 @@
-"""Files that commands read and write: errors in them, and a progress bar."""
+"""Reads and writes files of commands, and prints their errors."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def read_file(file: Path, bytes_max: int) -> tuple[str, bytes]:
-    """Return the name of a file for messages, and its first bytes: one more than allowed.
+    """Return the name of a file for messages, and at most one byte more than allowed.
 
-    A file that cannot be read ends the command.
+    If the file cannot be read, the command ends.
     """
     name = "standard input" if str(file) == "-" else str(file)
     try:
@@ -30,7 +30,7 @@ def read_file(file: Path, bytes_max: int) -> tuple[str, bytes]:
 
 
 def write_new(file: Path, text: str) -> None:
-    """Write a file that is not there yet; if it cannot be written, the command ends."""
+    """Write a new file; if it exists or cannot be written, the command ends."""
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
@@ -50,13 +50,13 @@ def print_problems(name: str, problems: "Sequence[Problem]") -> NoReturn:
     raise typer.Exit(1)
 
 
-#: Called with how many lines and bytes have been read so far.
+#: Called with the numbers of lines and bytes that were read so far.
 Report = Callable[[int, int], None]
 
 
 @contextmanager
 def opened_with_progress(file: Path | None) -> Iterator[tuple[BinaryIO, Report]]:
-    """The stream to read and the function to report how far it has been read."""
+    """Open a file with a progress bar; yields the stream and a function that reports progress."""
     if file is None or str(file) == "-":
         with _bar(total=None) as report:
             yield sys.stdin.buffer, report

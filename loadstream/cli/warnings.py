@@ -1,4 +1,4 @@
-"""What a command about one cluster reports before anything else, on standard error."""
+"""Warnings on standard error, and those that a command about a cluster prints first."""
 
 from typing import TYPE_CHECKING
 
@@ -9,20 +9,18 @@ from schemas.base.printable import to_one_line
 if TYPE_CHECKING:
     from connectors.kafka.client import Connection
 
-#: Exit code of a command that has found nothing of what was asked, such as a cluster that nothing has
-#: ever named.
+#: Exit code if no record names the cluster or object of the command.
 NOTHING_FOUND = 3
 
 
 def warn(text: str) -> None:
-    """A warning on standard error, without what moves a terminal's cursor."""
     echo(f"warning: {to_one_line(text)}", err=True)
 
 
 def warn_first(connection: "Connection", cluster: str, *, starting: bool = False) -> bool:
-    """Warn if no worker writes for the cluster, or no producer names it; whether one does.
+    """Warn if no worker writes for the cluster or no producer names it; return whether a producer does.
 
-    `starting`: a worker may still be starting, and a first tick is waited for later.
+    `starting`: a worker may still be starting, so a clock that has never ticked is no warning.
 
     Raises BrokerUnavailable.
     """

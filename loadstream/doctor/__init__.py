@@ -1,13 +1,13 @@
-"""The command `doctor`: what is wrong with an installation, and what to do about it.
+"""The command `doctor`: faults of an installation, with advice.
 
-A check is a function that yields findings; `command` runs them in the order of a list.
+A check is a function that yields findings. `loadstream status` shows the findings of some checks, too.
 
 command     the command, and the order of the checks
-findings    one line of the answer
+findings    a finding: grade, text and advice
 kafka       brokers, certificates, topics
-processes   clock, worker, and the duties of a cluster
-policy      what the policy of a cluster asks for and its nodes do not have
+processes   clock, worker, duties and measurements of a cluster
+policy      whether the policy is applied and fits the nodes
 pods        pods that loadstream would refuse
-kubernetes  clock of the API server, and the rights of processes
+kubernetes  clock of the API server, and rights of processes
 queries     PromQL queries of usage sources
 """

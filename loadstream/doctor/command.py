@@ -1,7 +1,6 @@
 """The command `doctor`: runs all checks and prints one line for each finding.
 
-Exit codes: 0 nothing is wrong, though there may be warnings; 1 at least one error; 2 the command line
-is wrong.
+Exit codes: 0 no error, though there may be warnings; 1 at least one error; 2 the command line is wrong.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ def doctor(
     context: Context = None,
     duty: Annotated[
         Duty | None,
-        typer.Option(help="The credentials are those of this process, and must have its rights."),
+        typer.Option(help="Require the rights of this process, whose credentials these are."),
     ] = None,
     release: Annotated[
         str | None,
@@ -56,15 +55,15 @@ def doctor(
     ] = None,
     sources: Annotated[
         Path | None,
-        typer.Option(help="File of usage sources: each PromQL query in it is asked once."),
+        typer.Option(help="File of usage sources; each of its PromQL queries runs once."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check an installation, and say what to do about each fault.
+    """Check an installation, and give advice for each fault.
 
-    Kafka is always checked; processes, policy and nodes of a CLUSTER by its records. With one of
-    --kubeconfig, --context, --duty, --release and --sources the API server is asked, too: its clock,
-    rights, and the pods that loadstream would refuse.
+    Kafka is always checked. With CLUSTER, its processes, policy and nodes are checked by its records. With
+    --kubeconfig, --context, --duty, --release or --sources the API server is checked, too: its clock, rights,
+    and the pods that loadstream would refuse.
     """
     parsed = None if release is None else _parse_release(release)
     read = None if sources is None else read_source_file(sources)
@@ -97,7 +96,7 @@ def _parse_release(text: str) -> tuple[str, str]:
 
 
 def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
-    """Check Kafka, and what its records say of a cluster; `scan` counts pods that would be refused."""
+    """Check Kafka and the records of a cluster; `scan` counts pods that would be refused."""
     from connectors.kafka.client import BrokerUnavailable, connect
     from connectors.queries.cluster_reading import read_kafka
     from loadstream.doctor.kafka import check_brokers, check_certificates, check_topics
@@ -116,7 +115,7 @@ def _check_kafka(cluster: str | None, *, scan: bool) -> Iterator[Finding]:
     if cluster is not None:
         try:
             yield from _check_cluster(connection, cluster, scan=scan)
-        except BrokerUnavailable as failure:  # also where a topic is missing
+        except BrokerUnavailable as failure:  # for example because a topic is missing
             yield error("cluster", str(failure))
 
 
@@ -148,7 +147,7 @@ def _check_kubernetes(
     release: tuple[str, str] | None,
     sources: "tuple[SourceSettings, ...] | None",
 ) -> Iterator[Finding]:
-    """Ask the API server; `credentials` are a kubeconfig and its context, or none for the usual ones."""
+    """Check the API server; `credentials` are a kubeconfig and its context, each None for the default."""
     from connectors.kubernetes.api.access import access
     from connectors.kubernetes.api.errors import AccessError
     from connectors.kubernetes.api.server import ApiServer

@@ -1,4 +1,4 @@
-"""What a check finds: one line, with a grade and advice."""
+"""The result of a check: one line with a grade and advice."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,11 +8,9 @@ Grade = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the answer."""
-
     grade: Grade
     check: str
-    """What was looked at, in a word or two."""
+    """Subject of the check, in a word or two."""
     text: str
     advice: str = ""
     """What to do; empty: nothing."""

@@ -10,7 +10,7 @@ from connectors.units import count_text
 from loadstream.doctor.findings import Finding, error, ok, warning
 from schemas.settings.connection import KafkaSettings
 
-#: A certificate that expires sooner is warned of: enough time to renew it in office hours.
+#: Time before its expiration at which a certificate is a warning: enough to renew it in office hours.
 EXPIRES_SOON_MS = 14 * 86_400_000
 #: Topics that a line names.
 _NAMED_MAX = 3
@@ -18,7 +18,7 @@ _TIMEOUT_S = 5.0
 
 
 def check_brokers(kafka: KafkaState) -> Iterator[Finding]:
-    """Find brokers, and partitions without a leader or with copies that are behind."""
+    """Find partitions without a leader, or with a missing or lagging replica."""
     if kafka.leaderless:
         names = sorted(f"{topic}/{partition}" for topic, partition in kafka.leaderless)
         yield error(
@@ -29,7 +29,7 @@ def check_brokers(kafka: KafkaState) -> Iterator[Finding]:
     elif kafka.partly_copied:
         yield warning(
             "brokers",
-            f"a copy of {count_text(kafka.partly_copied, 'partition')} is missing or behind",
+            f"a replica of {count_text(kafka.partly_copied, 'partition')} is missing or lagging",
             "Start the broker that holds it",
         )
     else:
@@ -38,7 +38,7 @@ def check_brokers(kafka: KafkaState) -> Iterator[Finding]:
 
 
 def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
-    """Find how long the certificates of the configured brokers are valid; nothing without TLS."""
+    """Find certificates of the configured brokers that expire soon; nothing without TLS."""
     context = settings.ssl_context()
     if context is None:
         return
@@ -51,15 +51,20 @@ def check_certificates(settings: KafkaSettings) -> Iterator[Finding]:
                 context.wrap_socket(plain, server_hostname=address[0]) as encrypted,
             ):
                 certificate = encrypted.getpeercert() or {}
-        except OSError as failure:  # another of the brokers has answered
+        except OSError as failure:  # another broker has answered
             yield warning("certificates", f"{server} does not answer: {failure}")
             continue
         end = str(certificate.get("notAfter", ""))
         left_ms = ssl.cert_time_to_seconds(end) * 1_000 - wall_clock.now_ms() if end else None
         if left_ms is not None and left_ms < EXPIRES_SOON_MS:
-            yield warning("certificates", f"that of {server} expires on {end}", "Renew it")
+            yield warning(
+                "certificates", f"the certificate of {server} expires on {end}", "Renew it"
+            )
         else:
-            yield ok("certificates", f"that of {server} is valid until {end or 'an unknown time'}")
+            yield ok(
+                "certificates",
+                f"the certificate of {server} is valid until {end or 'an unknown time'}",
+            )
 
 
 def check_topics(kafka: KafkaState) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The check of pods: which of them loadstream would refuse, and for which requirements."""
+"""The check of pods that loadstream would refuse, by requirement."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,9 +9,9 @@ from loadstream.doctor.findings import Finding, ok, warning
 from schemas.messages.pods import Pod, PodLifecycle
 from streams.placement.filters.unsupported import list_requirements
 
-#: Records of `pod-lifecycle` that are looked at, newest first.
+#: Records of `pod-lifecycle` that are read, newest first.
 RECORDS_MAX = 50_000
-#: Owners whose pods no scheduler may move to another node.
+#: Owners whose pods are bound to a node.
 _BOUND_TO_NODE = ("DaemonSet", "Node")
 
 
@@ -25,7 +25,7 @@ def read_pods(connection: Connection, cluster: str) -> list[Pod]:
 
 
 def check_pods(pods: Iterable[Pod]) -> Iterator[Finding]:
-    """Count the pods that loadstream would refuse, by requirement; a pod may have several."""
+    """Count the pods that loadstream would refuse, by requirement."""
     total = refused = 0
     counts: Counter[str] = Counter()
     for pod in pods:

@@ -18,7 +18,7 @@ from schemas.policy.lint import list_asked_windows
 from schemas.policy.selectors import LabelSelector
 from streams.placement.registry import KNOWN
 
-#: Metrics that are compared, newest first: two or more of each node.
+#: Metrics that are compared, newest first: at least two per node.
 METRICS_MAX = 10_000
 #: Values of a label that a line names, the most frequent first.
 _VALUES_MAX = 5
@@ -68,7 +68,7 @@ def check_pools(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
 
 
 def _describe_labels(records: ClusterRecords, selector: LabelSelector) -> str:
-    """The values that the nodes have of the labels that a selector names."""
+    """Describe the values of the labels of a selector on the nodes."""
     texts = []
     keys = (*selector.match_labels, *(each.key for each in selector.match_expressions))
     for key in dict.fromkeys(keys):
@@ -165,14 +165,14 @@ def check_memory(connection: Connection, records: ClusterRecords) -> Iterator[Fi
         order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
         counted = ", ".join(f"{name} on {nodes}" for name, nodes in order)
         text = f"nodes are measured by several definitions: {counted}"
-        advice = "Compared with each other they mislead: let one kind of source measure all nodes"
+        advice = "They cannot be compared: measure all nodes with the same kind of source"
         yield warning("memory", text, advice)
     elif counts:
         (name,) = counts
-        yield ok("memory", f"it means the same on all measured nodes: {name}")
+        yield ok("memory", f"all measured nodes have the same definition: {name}")
 
 
 def check_unmet(connection: Connection, cluster: str, policy: Policy) -> Iterator[Finding]:
-    """Find schedulers, namespaces, priority classes and budgets, as `policy check --cluster` does."""
+    """Find unmet requirements of the policy, as `policy check --cluster` does."""
     for sentence in unmet(connection, cluster, policy):
         yield warning("policy", sentence)

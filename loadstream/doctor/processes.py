@@ -21,9 +21,9 @@ from schemas.policy import Policy
 
 #: A worker with a larger lag decides by an old state; `/readyz` of the worker has the same default.
 LAG_MAX = 20_000
-#: Commands and outcomes that are compared, newest first.
+#: Commands that are compared with their outcomes, newest first.
 _COMMANDS_MAX = 500
-#: Kafka's clients commit a moment after an outcome was written.
+#: An outcome is written some time after its command expires.
 _GRACE_MS = 10_000
 
 
@@ -44,9 +44,9 @@ def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
     advice = "Compare `date -u` here and where the worker runs; let NTP set both"
     if silent is None:
         yield _judge_lag(records, workers)
-        yield ok("clock", "the worker's and this machine's agree")
+        yield ok("clock", "the clocks of the worker and of this machine agree")
     elif tick_ms is not None and tick_ms > now_ms:
-        text = f"the worker's is {ago_text(tick_ms - now_ms)} ahead of this machine's"
+        text = f"the worker's clock is {ago_text(tick_ms - now_ms)} ahead of this machine's"
         yield error("clock", text, advice)
     elif tick_ms is not None and workers:
         text = f"a worker runs, and its clock is {ago_text(now_ms - tick_ms)} behind this machine's"
@@ -61,7 +61,7 @@ def _check_worker(records: ClusterRecords) -> Iterator[Finding]:
         text = (
             f"metrics of {count_text(len(ahead), 'node')} are from the future, such as {ahead[0]}"
         )
-        yield error("clock", text, "Set the clock of what measures them")
+        yield error("clock", text, "Set the clock of the source that measures them")
 
 
 def _judge_lag(records: ClusterRecords, workers: int) -> Finding:
@@ -92,16 +92,14 @@ def _check_duties(records: ClusterRecords, policy: Policy) -> Iterator[Finding]:
 
 def _absent(duty: str, group: Group, records: ClusterRecords, policy: Policy) -> Finding:
     what = "no process runs any more" if group.has_existed else "no process has ever run"
-    advice = (
-        f"Start `loadstream kubernetes {duty} --cluster {records.cluster}`, or see why it has ended"
-    )
+    advice = f"Start `loadstream kubernetes {duty} --cluster {records.cluster}`, or see its log"
     effect = {
-        "watch": "nodes and pods are as they were",
+        "watch": "the state of nodes and pods is old",
         "collect": "nothing is measured",
         "bind": "pods get no node",
         "evict": "nothing is evicted",
     }[duty]
-    # While a policy observes, an evictor would only report; another source may measure.
+    # Under a policy that observes, an evictor only reports. Another source may measure the nodes.
     is_needed = duty in ("watch", "bind") or (
         not policy.is_dry_for("request") if duty == "evict" else not _fresh_nodes(records, policy)
     )

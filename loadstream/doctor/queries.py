@@ -1,4 +1,4 @@
-"""The check of PromQL queries: how many nodes each of them is about, and which labels there are."""
+"""The check of PromQL queries: how many nodes each query matches, and by which label."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ _Vector = Sequence[tuple[Mapping[str, str], float]]
 async def check_queries(
     server: ApiServer, cluster: str, sources: Sequence[SourceSettings]
 ) -> list[Finding]:
-    """Ask each query of each Prometheus source once."""
+    """Run each query of each Prometheus source once."""
     asked = [each for each in sources if isinstance(each, PrometheusSettings)]
     if not asked:
         return []
@@ -41,7 +41,7 @@ async def check_queries(
 
 
 async def check_source(settings: PrometheusSettings, context: SourceContext) -> list[Finding]:
-    """Ask each query of a source once, about the nodes of the context's directory."""
+    """Run each query of a source once, and match its result with the nodes of the context's directory."""
     queries, source = settings.queries(), Prometheus(settings, context)
     named = [
         *((f"nodes.{resource}", query) for resource, query in queries.nodes.items()),

@@ -1,4 +1,4 @@
-"""Arguments that several commands of `loadstream kubernetes` take."""
+"""Arguments of several commands."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ Sources = Annotated[
 
 
 def read_source_file(file: Path | None) -> "tuple[SourceSettings, ...]":
-    """The usage sources that a file names; without one the default ones."""
+    """Return the usage sources of a file; without a file, the default sources."""
     from connectors.kubernetes.sources.registry import list_settings_classes
     from connectors.kubernetes.sources.settings import DEFAULT_TEXT, SourcesError, read_sources
 

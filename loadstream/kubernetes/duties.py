@@ -1,8 +1,8 @@
 """The commands `loadstream kubernetes ...`: one process between a real cluster and Kafka.
 
-Exit codes: 1 no broker or API server can be asked as things are configured, or a duty failed; 2 an
-option or a file is wrong; 0 it was stopped. A broker or an API server that is away once it runs is
-waited for. Start the same command twice, and one process stands by for the other.
+Exit codes: 0 stopped; 1 no broker or API server is available at the start, or a duty failed; 2 an option
+or a file is wrong. A running process waits for an unavailable broker or API server. If the same command
+runs twice, one process is the standby of the other.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,6 @@ Cluster = Annotated[
 
 
 def _names(given: list[str] | None) -> list[str] | None:
-    """No pod is of a scheduler without a name."""
     if given and not all(given):
         raise typer.BadParameter("found an empty name; expected the name of a scheduler")
     return given
@@ -54,7 +53,7 @@ Schedulers = Annotated[
         "--scheduler",
         metavar="NAME",
         callback=_names,
-        help="Pods with this spec.schedulerName are ours to place; may be repeated.",
+        help="loadstream places pods with this spec.schedulerName; can be repeated.",
         show_default="loadstream",
     ),
 ]
@@ -64,7 +63,7 @@ Cordon = Annotated[
     bool,
     typer.Option(
         "--cordon/--no-cordon",
-        help="Cordon Kubernetes' nodes while `loadstream node drain` empties them.",
+        help="Cordon the Kubernetes node during `loadstream node drain`.",
     ),
 ]
 
@@ -103,7 +102,7 @@ def bind(
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
-    """Bind pods to the nodes that were decided, until Ctrl-C."""
+    """Bind pods to the nodes of the decisions, until Ctrl-C."""
     from connectors.kubernetes.duties import kinds
 
     _run(cluster, kubeconfig, context, [kinds.bind], metrics_host, metrics_port)
@@ -118,7 +117,7 @@ def evict(
     metrics_host: MetricsHost = "",
     metrics_port: MetricsPort = 0,
 ) -> None:
-    """Evict pods as commanded, until Ctrl-C; dry commands are only reported."""
+    """Carry out eviction commands, until Ctrl-C; dry commands are only reported."""
     _run(cluster, kubeconfig, context, [_evict(cordon)], metrics_host, metrics_port)
 
 
@@ -176,7 +175,7 @@ def _run(
     metrics_host: str,
     metrics_port: int,
 ) -> None:
-    """Run the duties until the process is ended."""
+    """Run the duties until the process is stopped."""
     check_metrics(metrics_host, metrics_port)
     from loadstream.cli.command import as_messages
 
@@ -196,8 +195,8 @@ def _run(
         kafka = KafkaSettings.from_environment()
         (log,) = read_settings({logs.LogSettings: {}})
         logs.configure(log, kafka.secrets())
-        # A broker that cannot be reached is named before all else. With another number of partitions
-        # a process would be active for a partition that is not its cluster's.
+        # Checks the broker first. With another number of partitions, the process would be active for a
+        # partition of other clusters.
         check_partitions(connect(kafka), LOCK)
         telemetry = DutyTelemetry(cluster)
         try:

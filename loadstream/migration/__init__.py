@@ -1,5 +1,5 @@
 """The command group `migration`.
 
 commands  `migration list`, `start`, `pause`, `resume`, `abort`
-requests  one request, written and followed; `node drain` and `undrain` write such requests too
+requests  writes a request and follows its answers, also for `node drain` and `undrain`
 """

@@ -1,10 +1,10 @@
-"""The command group `migration`: list the migrations of a cluster, and start, pause, resume or abort one.
+"""The command group `migration`: `list`, `start`, `pause`, `resume` and `abort`.
 
-A pod is named as NAMESPACE/NAME, and its uid is looked up in the newest records about it, so that a
-request never meets another pod of the same name.
+A pod is given as NAMESPACE/NAME. A request contains the uid of the newest pod of this name, so it cannot
+affect a later pod of the same name.
 
-Exit codes: 0 it was written, or shown; 1 it was not, or was refused or failed, with the reason; 2
-the command line is wrong; 3 nothing has ever named the cluster, the pod or the migration.
+Exit codes: 0 done; 1 the request was not written, or with `--wait` was refused or failed; 2 the command
+line is wrong; 3 no record names the cluster, the pod or the migration.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -50,12 +50,14 @@ def list_(
     cluster: Cluster,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Also those that have ended, and nodes that were undrained."),
+        typer.Option(
+            "--all", help="Also migrations that have ended, and nodes that were undrained."
+        ),
     ] = False,
     back: Annotated[
         str,
         typer.Option(
-            help="For those that have ended, how far to look back from the newest record: 10m, 1h, 2d."
+            help="How far to look back from the newest record for ended migrations: 10m, 1h, 2d."
         ),
     ] = "1d",
     json: Json = False,
@@ -98,9 +100,9 @@ def start(
     wait: Wait = False,
     json: Json = False,
 ) -> None:
-    """Ask for a pod to be moved to another node.
+    """Request that a pod is moved to another node.
 
-    Protections, limits and disruption budgets hold as for any migration; if the policy's mode is
+    Protections, limits and disruption budgets apply as to every migration. If the policy's mode is
     `observe`, the eviction is marked dry and not carried out.
     """
     named, ttl_ms = pod_name(pod), read_ttl_ms(ttl)
@@ -110,7 +112,7 @@ def start(
         check_cluster(connection, cluster)
         ref = _pod_ref(connection, cluster, named, uid)
         ask(
-            connection, cluster, f"pod {pod} is to be migrated", wait=wait, json=json, action="migrate", pod=ref,
+            connection, cluster, f"requested the migration of pod {pod}", wait=wait, json=json, action="migrate", pod=ref,
             mode=mode, ttl_ms=ttl_ms, ignore_windows=ignore_windows, reason=reason,
         )  # fmt: skip
 
@@ -119,30 +121,27 @@ def start(
 def pause(
     cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
-    """Hold a migration where it is; its time does not run."""
-    _switch(cluster, which, "pause", "is to pause", reason, wait=wait, json=json)
+    """Pause a migration; its time limit is paused, too."""
+    _switch(cluster, which, "pause", reason, wait=wait, json=json)
 
 
 @command(app, "migration resume prod-eu-1 shop/web-1")
 def resume(
     cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
-    """Let a paused migration go on."""
-    _switch(cluster, which, "resume", "is to go on", reason, wait=wait, json=json)
+    """Resume a paused migration."""
+    _switch(cluster, which, "resume", reason, wait=wait, json=json)
 
 
 @command(app, "migration abort prod-eu-1 shop/web-1")
 def abort(
     cluster: Cluster, which: Which, reason: Why = "", wait: Wait = False, json: Json = False
 ) -> None:
-    """Give a migration up; room that is held for it is given back. A pod that has left is not moved back."""
-    _switch(cluster, which, "abort", "is to be given up", reason, wait=wait, json=json)
+    """Abort a migration and release its reservation. A pod that was evicted is not moved back."""
+    _switch(cluster, which, "abort", reason, wait=wait, json=json)
 
 
-def _switch(
-    cluster: str, which: str, action: str, said: str, reason: str, *, wait: bool, json: bool
-) -> None:
-    """Ask for something to be done to a migration that is under way."""
+def _switch(cluster: str, which: str, action: str, reason: str, *, wait: bool, json: bool) -> None:
     from connectors.queries.migration_states import LIFE_MAX_MS, read_states
 
     named = pod_name(which) if "/" in which else None
@@ -158,9 +157,9 @@ def _switch(
             what = f"pod {which}" if named else which
             stop(f"migration of {what} in cluster {cluster}: {problem}")
         migration_id = which if found is None else found.migration_id
-        said = f"migration {migration_id} {said}"
+        text = f"requested {action} of migration {migration_id}"
         ask(
-            connection, cluster, said, wait=wait, json=json, action=action, migration_id=migration_id,
+            connection, cluster, text, wait=wait, json=json, action=action, migration_id=migration_id,
             reason=reason,
         )  # fmt: skip
 
@@ -172,7 +171,7 @@ def _pod() -> "type[PodRef]":
 
 
 def _check_pod(namespace: str, name: str, uid: str | None) -> None:
-    """A name or a uid that no record can carry is an error of the command line."""
+    """Check that a record can contain the name and the uid."""
     for value, field in ((namespace, "namespace"), (name, "name")):
         as_field(_pod, field, "POD")(value)
     if uid is not None:
@@ -182,7 +181,7 @@ def _check_pod(namespace: str, name: str, uid: str | None) -> None:
 def _pod_ref(
     connection: "Connection", cluster: str, named: tuple[str, str], uid: str | None
 ) -> "PodRef":
-    """The pod of a name, by the uid that was reported last. Raises BrokerUnavailable."""
+    """Return the newest pod of a name. Raises BrokerUnavailable."""
     from connectors.queries.pod_search import find_pod
     from schemas.messages.pods import PodRef
 

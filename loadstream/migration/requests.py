@@ -1,8 +1,7 @@
-"""One request to topic `migration-requests`, and with `--wait` the answers until it is done.
+"""Writes one request to topic `migration-requests`, and with `--wait` follows the answers.
 
-The cluster's worker answers on topic `status`, or in `dead-letters` if it refuses, after the command
-has ended or, with `--wait`, before. A cluster, node, pod or migration that nothing names is refused
-here: a mistyped name becomes no dead letter.
+The cluster's worker answers on topic `status`, or in `dead-letters` if it refuses the request. A request
+for a cluster, node, pod or migration that no record names is not written.
 """
 
 import time
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 
 #: Topic of requests.
 TOPIC = "migration-requests"
-#: Time between two looks for an answer, in seconds.
+#: Seconds between two reads of the answers.
 _LOOK_S = 0.5
-#: The longest life that a request may ask for; a test holds it to the schema.
+#: The longest life of a migration that the schema of requests allows.
 _TTL_MAX_MS = 86_400_000
 
 
@@ -38,7 +37,7 @@ def request_class() -> "type[MigrationRequest]":
 
 
 def _field(name: str) -> Callable[[Any], Any]:
-    """Checks an argument as the field of the record that it becomes."""
+    """Check an argument as a field of the request."""
     return as_field(request_class, name)
 
 
@@ -47,20 +46,20 @@ HowTo = Annotated[
     str | None,
     typer.Option(
         "--mode",
-        help="ReservationFirst: room elsewhere is held before the pod is evicted; EvictDirectly: it "
-        "is not. As the policy says if not given.",
+        help="ReservationFirst: reserve room on another node before the eviction; EvictDirectly: do not. "
+        "Default: as the policy says.",
         callback=_field("mode"),
     ),
 ]
 Ttl = Annotated[
     str | None,
-    typer.Option(help="How long a migration may take: 5m, 1h. As the policy says if not given."),
+    typer.Option(help="Time limit of a migration: 5m, 1h. Default: as the policy says."),
 ]
 Windows = Annotated[
     bool, typer.Option("--ignore-windows", help="Do not wait for a maintenance window.")
 ]
 Why = Annotated[
-    str, typer.Option("--reason", help="Why, in your words.", callback=_field("reason"))
+    str, typer.Option("--reason", help="Reason; shown with the request.", callback=_field("reason"))
 ]
 Wait = Annotated[
     bool,
@@ -69,9 +68,9 @@ Wait = Annotated[
 
 
 def check_cluster(connection: "Connection", cluster: str) -> None:
-    """Warn if no worker writes; stop if nothing names the cluster."""
+    """Warn if no worker writes; end the command if no record names the cluster."""
     if not warn_first(connection, cluster):
-        stop("nothing was asked for", NOTHING_FOUND)
+        stop("no request was written", NOTHING_FOUND)
 
 
 def read_ttl_ms(text: str | None) -> int | None:
@@ -90,9 +89,9 @@ def stop(why: str, code: int = 1) -> NoReturn:
 
 
 def ask(
-    connection: "Connection", cluster: str, said: str, *, wait: bool, json: bool, **fields: Any
+    connection: "Connection", cluster: str, text: str, *, wait: bool, json: bool, **fields: Any
 ) -> None:
-    """Write one request and wait until all replicas have it. Raises BrokerUnavailable."""
+    """Write one request; `text` describes it. Raises BrokerUnavailable."""
     from connectors.kafka.backwards import Arrivals
     from connectors.kafka.produce import produce_messages
     from schemas.messages.migrations import MigrationRequest
@@ -113,13 +112,13 @@ def ask(
     if json:
         print_json(request.payload())
     else:
-        echo(f"{request.request_id}: {said}; see `loadstream migration list {cluster}`")
+        echo(f"{request.request_id}: {text}; see `loadstream migration list {cluster}`")
     if wait:
         _follow(request, answers, json=json)
 
 
 def _follow(request: "MigrationRequest", answers: "list[Arrivals]", *, json: bool) -> None:
-    """Print what is answered until it is done; Ctrl-C ends the command and not the request."""
+    """Print the answers until the last one; Ctrl-C ends the command, and the request stays."""
     from connectors.queries.migration_answers import answer
     from schemas.topics.codec import decode
 

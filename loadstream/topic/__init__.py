@@ -2,5 +2,5 @@
 
 commands          `topic create`, `check`, `list`, `produce`
 tail              `topic tail`
-consumer_reading  a record checked as its consumer would check it
+consumer_reading  checks a record as its consumer does
 """

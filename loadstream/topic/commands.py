@@ -1,7 +1,7 @@
-"""The command group `topic`: make, check and list topics, write records; `tail` reads them.
+"""The command group `topic`: `create`, `check`, `list` and `produce`; `tail` is a module of its own.
 
-Exit codes: 0 all is well; 1 something is not as it should be, and was reported; 2 the command line
-is wrong. What was asked for goes to standard output, everything else to standard error.
+Exit codes: 0 done; 1 a topic is missing or differs, or a line was refused; 2 the command line is wrong.
+Results go to standard output, messages to standard error.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from connectors.kafka.topics import Finding, FoundTopic
 
 app = typer.Typer(
-    name="topic", no_args_is_help=True, help="Make and check topics, write and read their records."
+    name="topic",
+    no_args_is_help=True,
+    help="Create and check topics, write and read their records.",
 )
 command(app, "topic tail placement-decisions --cluster prod-eu-1 -f")(tail)
 
@@ -32,11 +34,11 @@ command(app, "topic tail placement-decisions --cluster prod-eu-1 -f")(tail)
 @command(app, "topic create")
 def create(
     mend: Annotated[
-        bool, typer.Option("--mend", help="Also set settings of existing topics that differ.")
+        bool, typer.Option("--mend", help="Also correct settings of existing topics.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make all topics that are missing; reports exactly how existing ones differ."""
+    """Create missing topics, and report how existing topics differ."""
     with as_messages():
         from connectors.kafka.admin import create_topics
         from connectors.kafka.topics import expected_topics
@@ -50,7 +52,7 @@ def create(
 
 @command(app, "topic check --json")
 def check(json: Json = False) -> None:
-    """Compare all topics with what they must be, and change nothing."""
+    """Compare all topics with the expected ones; changes nothing."""
     with as_messages():
         from connectors.kafka.admin import find_topics
         from connectors.kafka.topics import compare_all, expected_names, expected_topics
@@ -64,7 +66,7 @@ def check(json: Json = False) -> None:
 
 @command(app, "topic list", name="list")
 def list_(json: Json = False) -> None:
-    """Show all topics: partitions, copies, and the records that they hold at most."""
+    """Show all topics: partitions, replicas, offsets, and the largest possible number of records."""
     with as_messages():
         from connectors.kafka.admin import find_topics
         from connectors.kafka.extents import read_extents
@@ -80,7 +82,7 @@ def list_(json: Json = False) -> None:
         rows = [("TOPIC", "PARTITIONS", "COPIES", "RECORDS", "OFFSETS BY PARTITION")]
         for name in expected_names():
             if name not in found:
-                rows.append((name, "none", "", "", "missing; `loadstream topic create` makes it"))
+                rows.append((name, "none", "", "", "missing; run `loadstream topic create`"))
                 continue
             held = sum(e.next_offset - e.first_offset for e in extents[name])
             spans = " ".join(f"{e.first_offset}..{e.next_offset}" for e in extents[name])
@@ -93,17 +95,18 @@ def list_(json: Json = False) -> None:
 def produce(
     topic: Annotated[str, typer.Argument(help="Topic to write to.", autocompletion=topic_names)],
     file: Annotated[
-        Path | None, typer.Argument(help="JSON lines; - or nothing: standard input.")
+        Path | None, typer.Argument(help="JSON lines; - or no file: standard input.")
     ] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
-        typer.Option(help="What happens at a refused line: the run stops, or the line is skipped."),
+        typer.Option(help="At a refused line, stop or skip the line."),
     ] = "stop",
     json: Json = False,
 ) -> None:
-    """Write JSON lines into a topic; each is checked as its reader would check it.
+    """Write JSON lines to a topic. Each line is checked as its consumer would check it.
 
-    Keys, partitions and timestamps come from the messages. Exit code 1 if a line was refused.
+    Keys, partitions and timestamps are computed from the messages. The exit code is 1 if a line was
+    refused.
     """
     target = topic_of(topic)
     with as_messages():
@@ -133,7 +136,7 @@ def produce(
         )
     if summary.stopped:
         echo(
-            "stopped at the refused line; what came before it was written. --on-error skip goes on.",
+            "stopped at the refused line; the lines before it were written. Use --on-error skip to continue.",
             err=True,
         )
     if summary.rejected:
@@ -171,7 +174,7 @@ def _print_findings(
     json: bool,
     made: Sequence[str] = (),
 ) -> None:
-    """Print what was found; exits with 1 if something is missing or differs."""
+    """Print the findings; ends with exit code 1 if a topic is missing or differs."""
     from connectors.kafka.topics import find_worst_grade
 
     verdicts = [find_worst_grade(findings) for findings in report.values()]
@@ -191,7 +194,7 @@ def _print_lines(
 ) -> None:
     for findings in report.values():
         for finding in findings:
-            # What is unknown of an embedded broker is the same for every topic: said once, below.
+            # The embedded broker has no settings, so its findings are the same for every topic.
             if finding.verdict != "unknown" or not connection.embedded:
                 echo(str(finding))
     kinds = ("ok", "unknown", "differs", "missing")

@@ -1,8 +1,7 @@
-"""A record read as its consumer reads it: what a worker would refuse, beyond the schema.
+"""Checks a record as its consumer does, beyond the schema.
 
-A worker also refuses by what it knows (a sample older than its window, a clock that is ahead),
-which cannot be seen from a record alone, and by limits of its own (amounts beyond any machine, pods
-that ask for too much), which are not looked at here.
+A worker refuses further records: by its state (for example a sample older than its window), and by
+limits of amounts. These are not checked here.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ from schemas.policy import PolicyError, read_policy
 from schemas.topics.codec import decode
 from streams.placement.registry import KNOWN
 
-#: Fields of which a request of each kind needs one.
+#: Fields of which a request needs at least one, by action.
 _NEEDED = {
     "migrate": ("pod",),
     "drain": ("node",),
@@ -26,7 +25,7 @@ _NEEDED = {
 
 
 def read_as_consumer(topic: str, value: bytes | None) -> Any | Refusal:
-    """The message, or why its consumer would refuse it."""
+    """Return the message, or why its consumer would refuse it."""
     message = decode(topic, value)
     if isinstance(message, PolicyRecord):
         try:

@@ -1,4 +1,4 @@
-"""The command `topic tail`: records of a topic as sentences, or as they are."""
+"""The command `topic tail`: records of a topic as sentences, or as JSON."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from connectors.kafka.tail import Entry, Selection, Start
     from schemas.topics.catalog import Topic
 
-#: How many records are shown unless it is said.
+#: Default number of records.
 _NEWEST = 10
 
 TopicName = Annotated[str, typer.Argument(help="Topic to read.", autocompletion=topic_names)]
@@ -27,7 +27,7 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="beginning, end, a time ago (15m) or a time. Without it: the newest records.",
+        help="beginning, end, a duration before now (15m) or a time. Default: the newest records.",
     ),
 ]
 Cluster = Annotated[
@@ -45,12 +45,12 @@ Number = Annotated[
         "-n",
         parser=number("records", 1, 100_000),
         metavar="RECORDS",
-        help=f"How many records: the newest ones, or with --from the first from there. Without it: "
+        help=f"Number of records: the newest ones, or with --from the first ones from there. Default: "
         f"{_NEWEST}, or with --from all.",
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with new records, until Ctrl-C.")
+    bool, typer.Option("--follow", "-f", help="Continue with new records, until Ctrl-C.")
 ]
 
 
@@ -64,10 +64,10 @@ def tail(
     follow: Follow = False,
     json: Json = False,
 ) -> None:
-    """Show a topic's newest records as sentences, or those from a time on.
+    """Show a topic's newest records as sentences, or its records from a time on.
 
-    Records are ordered within a partition, and so within a cluster. Without --follow it stops at the
-    record that was newest when the command started.
+    Records are in order within a partition, and so within a cluster. Without --follow the command ends
+    at the record that was the newest at its start.
     """
     target = topic_of(topic)
     selection = _selection(target, cluster, pod, kind)
@@ -94,7 +94,7 @@ def _since(
     follow: bool,
     **bounds: Any,
 ) -> "Iterator[Entry]":
-    """Records from a place on; gaps are reported on standard error."""
+    """Yield records from a position on; gaps are reported on standard error."""
     from connectors.kafka.reader import Gap
     from connectors.kafka.tail import read_entries
 
@@ -113,12 +113,12 @@ def _newest(
     *,
     follow: bool,
 ) -> "Iterator[Entry]":
-    """The newest records in the order of time, and with `follow` all that come after them."""
+    """Yield the newest records in the order of time, and with `follow` all later ones."""
     from connectors.kafka.extents import read_topic_extents
 
     extents = read_topic_extents(connection, topic.name)
-    # Without a choice they are at the ends of the partitions, one at each offset unless others were
-    # compacted away.
+    # Without a filter, the newest records are at the last offsets of each partition, except in a
+    # compacted topic.
     last = None if selection.is_filtering or topic.compacted else count
     found = _since(
         connection, topic, selection, "beginning", follow=False, extents=extents, last=last
@@ -132,7 +132,7 @@ def _newest(
 def _selection(
     topic: "Topic", cluster: str | None, pod: str | None, kind: str | None
 ) -> "Selection":
-    """Which records are wanted; an error of the command line if none of the topic can be."""
+    """Return the filter of records; refuses one that no record of the topic can match."""
     from connectors.kafka.tail import Selection
 
     try:
@@ -143,7 +143,7 @@ def _selection(
 
 
 def _start(start: str, *, follow: bool) -> "Start":
-    """Where reading begins; a text that says no such place is an error of the command line."""
+    """Return the position at which reading begins; refuses any other text."""
     from connectors.kafka.tail import parse_start
 
     try:
@@ -152,13 +152,13 @@ def _start(start: str, *, follow: bool) -> "Start":
         raise typer.BadParameter(str(error), param_hint="--from") from None
     if since == "end" and not follow:
         raise typer.BadParameter(
-            "nothing comes after the end without --follow", param_hint="--from"
+            "there are no records after the end without --follow", param_hint="--from"
         )
     return since
 
 
 def _states(connection: "Connection", topic: str) -> "Callable[[Entry], str] | None":
-    """Whether a policy was applied; none: of other topics that is not shown."""
+    """Return a function that tells whether a policy was applied; None for other topics."""
     if topic != "policies":
         return None
     from connectors.kafka.applied import APPLIED, Applied

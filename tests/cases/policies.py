@@ -150,8 +150,8 @@ data:
     ("a strategy EmptyNode, which nobody has", (_descheduler(plugin="EmptyNode"), "no such plugin"),
      "lost EmptyNode: no such plugin"),
     ("thresholds without metricsUtilization: the author believes that they are of usage",
-     (_descheduler("thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"), "it went by requests"),
-     "taken over LowNodeUtilization: it went by requests"),
+     (_descheduler("thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"), "the thresholds were for requests"),
+     "taken over LowNodeUtilization: the thresholds were for requests"),
     ("one query by deviation: MetricResource", (_descheduler(
         "metricsUtilization: {source: Prometheus, prometheus: {query: 'instance:node_cpu:rate:sum'}}, "
         "useDeviationThresholds: true, thresholds: {MetricResource: 10}, targetThresholds: {MetricResource: 10}"),

@@ -93,7 +93,7 @@ def test_samples_go_to_the_broker_until_it_is_ended(
     [
         (
             ("--host-application", "proxy=a", "--host-application", "proxy=b"),
-            "Invalid value for --host-application: found proxy twice; expected another name",
+            "Invalid value for --host-application: found proxy twice; expected one name",
         ),
         (("--host-application", "=a"), 'Invalid value for --host-application: found ""; expected'),
         (

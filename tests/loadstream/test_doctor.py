@@ -134,7 +134,7 @@ def test_nodes_that_nothing_measures_are_named(kafka_settings: KafkaSettings) ->
 def test_a_clock_that_is_off_is_named(kafka_settings: KafkaSettings) -> None:
     write_sound_cluster(kafka_settings)
     write(kafka_settings, tick(kafka_settings, ahead_ms=630_000))
-    assert errors(CLUSTER)["clock"].startswith("the worker's is 10m")
+    assert errors(CLUSTER)["clock"].startswith("the worker's clock is 10m")
 
 
 def test_a_broker_that_is_away_is_named() -> None:
@@ -201,7 +201,7 @@ def test_a_duty_that_has_ended_is_named(real_settings: KafkaSettings) -> None:
         assert not errors(CLUSTER).keys() & {"watch", "collect", "bind"}
     with running_duties(real_settings, "bind", "evict"):
         found = errors(CLUSTER)
-        assert found["watch"].startswith("no process runs any more: nodes and pods")
+        assert found["watch"].startswith("no process runs any more: the state of nodes")
     stale = {"updated_at_ms": wall_clock.now_ms() - 3_600_000}
     write(real_settings, *(metric(node, **stale) for node in NODES))
     with running_duties(real_settings, "watch", "bind", "evict"):

@@ -132,7 +132,7 @@ def test_migrate_asks_for_the_pod_that_was_heard_of_last(
     assert (request.action, request.mode, request.ttl_ms) == ("migrate", "EvictDirectly", 600_000)
     assert (request.ignore_windows, request.reason) == (True, "noisy")
     assert result.output == (
-        f"{request.request_id}: pod shop/web-1 is to be migrated; see `loadstream migration list blue`\n"
+        f"{request.request_id}: requested the migration of pod shop/web-1; see `loadstream migration list blue`\n"
     )
 
 
@@ -311,7 +311,7 @@ def test_a_node_that_was_removed_is_not_drained(
         write("node-metrics", NodeMetric(cluster="blue", node="worker-9", updated_at_ms=NOW_MS))
     write("node-state", NodeState(cluster="blue", node="worker-9", event="removed"))
     refused = run("node", "drain", "blue", "worker-9")
-    said = "error: Node worker-9 of cluster blue was removed. Nothing was asked for\n"
+    said = "error: Node worker-9 of cluster blue was removed. No request was written\n"
     assert (refused.exit_code, refused.output) == (3, said)
     assert requests(running) == []
     write("node-state", NodeState(cluster="blue", node="worker-9", event="added"))

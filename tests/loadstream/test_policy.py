@@ -202,10 +202,10 @@ def test_pause_and_resume_repeat_the_newest_document(
 
 def test_a_cluster_without_a_policy_can_be_paused(policies: KafkaSettings) -> None:
     assert run("resume", "east").stdout == (
-        "cluster east is running already; nothing was written\n"
+        "cluster east is already running; nothing was written\n"
     )
     assert run("pause", "east").exit_code == 0
-    assert run("pause", "east").stdout == "cluster east is paused already; nothing was written\n"
+    assert run("pause", "east").stdout == "cluster east is already paused; nothing was written\n"
     assert [(r.document, r.paused) for r in records(policies, "east")] == [("", True)]
 
 
@@ -221,12 +221,12 @@ def test_resuming_a_cluster_that_is_set_apart_repeats_its_policy(
     producer.produce(changelog, apart, key=key, partition=home)
     assert producer.flush(60) == 0
     assert run("resume", "east").stdout == (
-        "cluster east is running; it was set apart after defects and is tried again\n"
+        "cluster east is running; it was set apart after errors and is tried again\n"
     )
     assert [r.document for r in records(policies, "east")] == [DOCUMENT, DOCUMENT]
     producer.produce(changelog, None, key=key, partition=home)
     assert producer.flush(60) == 0
-    assert run("resume", "east").stdout.endswith("is running already; nothing was written\n")
+    assert run("resume", "east").stdout.endswith("is already running; nothing was written\n")
 
 
 def test_a_new_policy_does_not_end_a_pause(policies: KafkaSettings, tmp_path: Path) -> None:

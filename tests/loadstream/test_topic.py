@@ -209,7 +209,7 @@ def test_topics_are_made_checked_and_listed(broker: RunningBroker) -> None:
         code, out, _ = _run("topic", "check")
         assert code == 1
         assert "node-usage: topic: expected to exist, found none" in out
-        assert "missing; `loadstream topic create` makes it" in _run("topic", "list")[1]
+        assert "missing; run `loadstream topic create`" in _run("topic", "list")[1]
         code, out, _ = _run("topic", "create")
         assert (code, out.splitlines()[0]) == (0, f"made {TOPICS} topics; 0 existed already")
     known = f"{TOPICS} topics: {TOPICS} {'ok' if broker.kind == 'kafka' else 'unknown'}"

@@ -38,10 +38,10 @@ LIMITS: dict[str, Rule] = {
     )
 }
 _BY_REQUESTS = (
-    "rebalance; it went by requests, because metricsUtilization is not set: here the same thresholds "
-    "hold for real usage, which is mostly lower"
+    "rebalance; the thresholds were for requests, because metricsUtilization is not set: here the same "
+    "thresholds apply to real usage, which is usually lower"
 )
-_BY_USAGE = "rebalance; it went by usage, as here"
+_BY_USAGE = "rebalance; the thresholds were for usage, as here"
 _RESOURCES = ("cpu", "memory", "pods")
 _METRICS_SOURCES = ("KubernetesMetrics", "Prometheus")
 
@@ -160,7 +160,7 @@ def _put_balancer(result: Translation, args: DocumentNode) -> None:
     apply(result, args, _ARGUMENTS)
     metrics = args.child("metricsUtilization")
     by_usage = bool(metrics.child("source").value or metrics.child("metricsServer").value)
-    note = "of real usage" if by_usage else "made for requests; here they hold for real usage"
+    note = "for real usage" if by_usage else "made for requests; here they apply to real usage"
     query = str(metrics.child("prometheus", "query").value)
     for theirs, ours in (("thresholds", "lowThresholds"), ("targetThresholds", "highThresholds")):
         given = args.child(theirs)

@@ -34,7 +34,7 @@ _COLLECT = (
     "metricAggregatePolicy",
     "metricMemoryCollectPolicy",
 )
-_MANAGER = say("handled elsewhere", "Koordinator's manager and agent go on with it")
+_MANAGER = say("handled elsewhere", "Koordinator's manager and agent still use it")
 _RECLAIM: dict[str, Rule] = dict.fromkeys(
     (
         "enable", "cpuReclaimThresholdPercent", "memoryReclaimThresholdPercent",
@@ -86,14 +86,14 @@ def translate_slo(result: Translation, kind: str, node: DocumentNode) -> None:
         collect: dict[str, Rule] = {name: take("collect", name) for name in _COLLECT}
         apply(result, node, {**collect, **_RECLAIM, "nodeConfigs": _put_pools})
     else:
-        result.report("handled elsewhere", node, "Koordinator's agent goes on with it", kind)
+        result.report("handled elsewhere", node, "Koordinator's agent still uses it", kind)
     if kind == THRESHOLDS:
         mark = node.child("clusterStrategy", "memoryEvictThresholdPercent").value
         result.memory_eviction_mark = mark if isinstance(mark, int) else None
 
 
 def compare_marks(result: Translation) -> str | None:
-    """Return that pods are placed where Koordinator's agent would evict some; None: they are not."""
+    """Return a warning if pods are placed on nodes from which Koordinator's agent evicts pods."""
     mark = result.memory_eviction_mark
     given = result.values.get("loadAware", {}).get("usageThresholds", {})
     placed = given.get("memory", 95)
@@ -102,7 +102,7 @@ def compare_marks(result: Translation) -> str | None:
     return (
         f"Koordinator's agent evicts BE pods from {mark} % of a node's memory on "
         f"(memoryEvictThresholdPercent), and loadAware.usageThresholds.memory, {placed}, lets them "
-        f"come back: give at most {mark}"
+        f"return: give at most {mark}"
     )
 
 

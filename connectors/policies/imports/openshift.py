@@ -36,10 +36,10 @@ _DEVIATIONS = {
 _THRESHOLDS = {"Low": (10, 30), "Medium": (20, 50), "High": (40, 70)}
 _BY_CPU = "rebalance (LowNodeLoad), by real cpu usage and not by cpu pressure"
 _BY_REQUESTS = (
-    "rebalance; it went by requests, because devActualUtilizationProfile is not set: here the same "
-    "thresholds hold for real usage, which is mostly lower"
+    "rebalance; the thresholds were for requests, because devActualUtilizationProfile is not set: here the "
+    "same thresholds apply to real usage, which is usually lower"
 )
-_BY_USAGE = "rebalance; it went by usage (devActualUtilizationProfile), as here"
+_BY_USAGE = "rebalance; the thresholds were for usage (devActualUtilizationProfile), as here"
 _NOT_LOAD = (
     "it is not about load: keep the operator for it, without profiles that move pods for load"
 )

@@ -10,8 +10,8 @@ from schemas.policy import Policy
 from schemas.policy.errors import Path
 
 _COMPAT = {
-    "koordinator": "the file is Koordinator's: rebalancing does what Koordinator does",
-    "loadstream": "the file is not Koordinator's, so loadstream's own rules hold",
+    "koordinator": "the file is Koordinator's: loadstream behaves like Koordinator",
+    "loadstream": "the file is not Koordinator's: loadstream's own rules apply",
 }
 _MODE = "evictions are decided and marked dry; enforce carries them out"
 
@@ -20,8 +20,8 @@ def write_policy(translation: Translation, name: str) -> str:
     """Return the policy as text; `name` is that of the file that it came from."""
     lines = [
         *comment(
-            f"Imported from {to_one_line(name)}; comments name the lines there. Look it through, then "
-            "`loadstream policy apply`. What is not named here has its default."
+            f"Imported from {to_one_line(name)}; comments name the lines of that file. Check it, "
+            "then run `loadstream policy apply`. A field that is not named here has its default."
         ),
         "",
         f"mode: observe # {_MODE}",

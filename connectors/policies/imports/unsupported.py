@@ -1,9 +1,9 @@
-"""Plugins that loadstream does not have, and what does their work or what to use instead."""
+"""Plugins that loadstream does not have, and what to use instead."""
 
 from connectors.policies.imports.translation import Group
 
 _REFUSED = "a pod that needs it is refused by name: leave such pods to another scheduler"
-_SPREAD = "it fills nodes, and loadstream keeps their load even: there is nothing like it"
+_SPREAD = "it fills nodes, while loadstream keeps their load even: there is no equivalent"
 _NOT_LOAD = (
     "it is not about load: keep the Kubernetes descheduler for it, without LowNodeUtilization"
 )

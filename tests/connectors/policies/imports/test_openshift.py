@@ -36,14 +36,14 @@ def test_the_profile_for_utilization_went_by_requests() -> None:
     imported = import_text(_operator("LifecycleAndUtilization, EvictPodsWithPVC", custom))
     assert imported.policy.rebalance.high_thresholds == {"cpu": 70, "memory": 70, "pods": 70}
     assert not imported.policy.evictor.ignore_pvc_pods
-    assert "by requests" in imported.report["taken over"]["LifecycleAndUtilization"]
+    assert "for requests" in imported.report["taken over"]["LifecycleAndUtilization"]
     assert imported.exit_code == 1
 
 
 def test_the_profile_for_utilization_went_by_usage_where_the_operator_measures_it() -> None:
     custom = "  profileCustomizations: {devActualUtilizationProfile: PrometheusCPUUsage}\n"
     imported = import_text(_operator("LifecycleAndUtilization", custom))
-    assert "went by usage" in imported.report["taken over"]["LifecycleAndUtilization"]
+    assert "were for usage" in imported.report["taken over"]["LifecycleAndUtilization"]
 
 
 @pytest.mark.parametrize("profile", ["AffinityAndTaints", "CompactAndScale"])
