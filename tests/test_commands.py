@@ -127,7 +127,7 @@ def test_kubectl_can_run_and_complete_the_commands(words: list[str], candidates:
         (["migration", "start", "blue", "a/b", "--ttl", "2d"], "found 2d; expected at most 1d"),
         (
             ["migration", "list", "blue", "--back", "5"],
-            "expected a length of time such as 10m, 1h or 2d",
+            "expected a duration such as 10m, 1h or 2d",
         ),
         (
             ["node", "drain", "a/b", "n"],

@@ -102,7 +102,7 @@ def test_samples_go_to_the_broker_until_it_is_ended(
         ),
         (
             ("--once", "--metrics-port", "9101"),
-            "Invalid value for --metrics-port: one sample has no metrics",
+            "Invalid value for --metrics-port: it has no effect with --once",
         ),
         (("--interval", "0.5"), "expected a number of seconds, 1 to 10"),
         (("--cluster", "a/b"), 'found "a/b"; expected'),
