@@ -22,8 +22,8 @@ from tests.conftest import RunningBroker
         (["--port", "0"], "found 0; expected a whole number, 1 to 65535"),
         (
             ["--port", "65534", "--brokers", "3"],
-            "found 65534; expected at most 65533 for the first of 3 brokers, since the others take "
-            "the ports after it",
+            "found 65534; expected at most 65533 for the first of 3 brokers, because the others "
+            "use the ports after it",
         ),
     ],
 )
