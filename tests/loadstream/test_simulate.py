@@ -46,6 +46,8 @@ async def test_pods_of_the_simulated_cluster_are_placed_and_bound_until_it_is_en
             others = [line for line in said.splitlines() if not line.startswith("c: ")]
             assert (simulated.returncode, others) == (0, ["stopped by SIGTERM"])
             assert {outcome.result for outcome in kafka.of("command-outcomes")} == {"done"}
+            (policy,) = Past(connect(embedded.settings), "policies", "c", 10).newest(Looked())
+            assert policy.reason == "policy of loadstream simulate"
             assert kafka.of("dead-letters") == []
 
 
