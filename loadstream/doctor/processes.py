@@ -119,7 +119,10 @@ def _check_measurements(records: ClusterRecords, policy: Policy) -> Iterator[Fin
         text = f"{fresh} of {total} nodes have a fresh metric; {stale} has none"
         advice = f"Run `loadstream cluster why-not {records.cluster} --node {stale}`"
         if not fresh:
-            advice = "Start `loadstream kubernetes collect` or another producer of node-usage, or see its log"
+            advice = (
+                "Start `loadstream kubernetes collect` or another producer of node-usage, or see its log. A new "
+                "cluster has metrics after its first report interval (60 s)"
+            )
         yield (warning if fresh else error)("measurements", text, advice)
     else:
         yield ok("measurements", f"all {count_text(total, 'node')} have a fresh metric")
