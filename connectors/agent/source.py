@@ -76,9 +76,9 @@ class AgentSource(UsageSource):
         places = places or NodePaths()
         self.files = Files()
         self.unnamed = 0
-        """Pods that the newest sample lacks, because they had no name or were too many."""
+        """Number of pods missing in the newest sample: they have no name, or there are too many."""
         self.unmeasured: dict[str, str] = {}
-        """Cgroups of host applications of which the newest sample has nothing, by name."""
+        """Host applications missing in the newest sample: cgroup by name."""
         self._cluster, self._node = cluster, node
         self._proc, self._clock_ns = str(places.proc), clock_ns
         self._trees = find_hierarchies(places.cgroup)
@@ -154,8 +154,6 @@ class AgentSource(UsageSource):
         names = self._names.find(cgroups)
         named = sorted((*name, uid) for uid, name in names.items())[:PODS_PER_SAMPLE_MAX]
         self.unnamed = len(cgroups) - len(named)
-        """Number of pods missing in the newest sample, because they have no name or there are too
-        many."""
         pods = []
         for namespace, name, uid in named:
             usage, readings = self._measure(cgroups[uid])
@@ -168,7 +166,6 @@ class AgentSource(UsageSource):
     def _measure_applications(self) -> tuple[HostApplicationUsage, ...]:
         applications = []
         self.unmeasured = {}
-        """Host applications missing in the newest sample: cgroup by name."""
         for name, cgroup in self._applications.items():
             usage, readings = self._measure(cgroup)
             if usage:

@@ -20,8 +20,7 @@ from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.kubernetes.watch.claims import Claims
 from connectors.kubernetes.watch.metadata import Json, get_metadata
 from connectors.kubernetes.watch.pods import convert_pod, list_claim_names, strip_pod
-from connectors.kubernetes.watch.records import encode_values
-from connectors.kubernetes.watch.reporter import Reported, Reporter, require_message
+from connectors.kubernetes.watch.reporter import Reported, Reporter, encode_values, require_message
 from schemas.base.refusals import Refusal
 from schemas.messages.pods import Pod, PodLifecycle
 from schemas.messages.requests import SchedulingRequest

@@ -5,13 +5,17 @@ unchanged objects are not reported again, and a new list is compared with the kn
 differences are reported, including removals.
 
 An object that does not fit into a record is left out with the reason; if it was reported before, it is
-removed.
+removed. Messages are validated as their readers do.
 """
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import orjson
+from pydantic import BaseModel
 
 from connectors.kubernetes.api.list_watch import (
     Absent,
@@ -25,8 +29,11 @@ from connectors.kubernetes.api.list_watch import (
 from connectors.kubernetes.watch.metadata import Json
 from schemas.base.message import Message
 from schemas.base.refusals import Refusal
+from schemas.topics.codec import decode_as
 
 logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
 
 #: Most omitted objects whose reason is kept.
 LEFT_OUT_NAMED_MAX = 100
@@ -39,6 +46,28 @@ class Unreadable(Exception):
     """An object does not fit into a record; the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Values(Generic[M]):
+    """Values of a message, as JSON."""
+
+    message: type[M]
+    json: bytes
+
+    @property
+    def digest(self) -> int:
+        """Hash of the values; only comparable within this process."""
+        return hash(self.json)
+
+    def read(self) -> M | Refusal:
+        """Return the message, or why it is invalid."""
+        return decode_as(self.message, self.json)
+
+
+def encode_values(message: type[M], values: Json) -> Values[M]:
+    """Return values as JSON, in the order given; raises TypeError for values without a JSON form."""
+    return Values(message, orjson.dumps(values))
+
+
 class Reporter(ABC):
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -47,14 +76,13 @@ class Reporter(ABC):
         self.left_out: dict[str, str] = {}
         """Omitted objects by key, with the reason (see `LEFT_OUT_NAMED_MAX`)."""
         self._seen: set[str] | None = None
-        """Keys of the list that is under way; none: there is no list."""
+        """Keys in the current list; None: there is no list."""
 
     def clear(self) -> None:
         """Forget everything that was reported."""
         self.known.clear()
         self.left_out.clear()
         self._seen = None
-        """Keys in the current list; None: there is no list."""
 
     def report(self, event: Event, list_id: str | None) -> Reported:
         """Yield the messages for an event.

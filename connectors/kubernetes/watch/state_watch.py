@@ -77,7 +77,7 @@ class KubernetesWatch(StateWatch):
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: asyncio.Queue[tuple[Collection, Event | Exception]] = asyncio.Queue(QUEUE_MAX)
         self._unread: Iterator[tuple[str, Message]] = iter(())
-        """Of the event that was taken last, what was not given yet."""
+        """Remaining messages of the last event."""
 
     async def full_list(self, list_id: str) -> AsyncGenerator[tuple[str, Message], None]:
         """Yield all objects between begin and end on both topics, and requests of waiting pods."""
@@ -137,7 +137,6 @@ class KubernetesWatch(StateWatch):
         """Forget what was reported, and follow all collections except pods."""
         self._queue = asyncio.Queue(QUEUE_MAX)
         self._unread = iter(())
-        """Remaining messages of the last event."""
         self._claims.clear()
         self._pods.clear()
         listeners = {CLAIMS: self._update_claim, VOLUMES: self._update_volume}
