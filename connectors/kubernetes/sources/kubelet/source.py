@@ -55,8 +55,8 @@ BEHIND_MAX_S = 1.0
 RENEW_MIN_MS = 10_000
 #: Advice for kubelets with their own certificates.
 _OWN_CERTIFICATES = (
-    "in the file that --sources names; kubelets of kubeadm sign their own certificates unless "
-    "serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
+    "both are fields of the file that --sources names. Kubelets of kubeadm sign their own certificates "
+    "unless serverTLSBootstrap is on (docs/how-to/kubernetes.md)"
 )
 #: Fields that apply only to TLS, and only to direct connections to kubelets.
 _OF_TLS = ("ca_file", "insecure", "send_credentials")
@@ -200,7 +200,7 @@ class Kubelets:
         except SourceFailed as failed:
             if failed.cause != "certificate":
                 raise
-            raise SourceFailed("certificate", f"{failed}: {_OWN_CERTIFICATES}") from failed
+            raise SourceFailed("certificate", f"{failed}; {_OWN_CERTIFICATES}") from failed
 
     async def _credentials(self, *, renewed: bool) -> tuple[str | None, Any]:
         """Return the current token and TLS context."""

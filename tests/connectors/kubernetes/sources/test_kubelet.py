@@ -95,7 +95,7 @@ async def test_a_certificate_that_nobody_trusts_says_what_to_do(
         directory = _directory(port, InternalIP="127.0.0.1")
         async with _kubelets(directory) as kubelets:
             with pytest.raises(
-                SourceFailed, match="set insecure: true: in the file that --sources"
+                SourceFailed, match="insecure: true; both are fields of the file that --sources"
             ) as f:
                 await kubelets.get("n1")
         assert f.value.cause == "certificate"

@@ -466,6 +466,6 @@ async def test_numbers_and_series_that_cannot_be_right_are_named() -> None:
     assert report.counts["numbers_wrong"] == 2
     assert report.notes == (
         "nodes' cpu: invalid amounts (query rate(), not irate()): n1 -5035.9, n2 nan",
-        "nodes' cpu: several series of one, of which the largest counts: n3",
-        "nodes' memory: series of several clusters, left out (name one cluster): n4",
+        "nodes' cpu: several series, of which the largest counts: n3",
+        "nodes' memory: series of several clusters, left out (select one cluster): n4",
     )
