@@ -71,7 +71,7 @@ def test_what_a_job_leaves_open_the_policy_says() -> None:
         ({"ttl": "soon"}, "spec.ttl: 'soon' is not a duration"),
         (
             {"ttl": "999h0m0s"},
-            "spec.ttl is 999h0m0s; allowed are 0s (the policy's default) to 24h",
+            "spec.ttl is 999h0m0s; allowed are 0s .the policy's default. to 24h",
         ),
         ({"ttl": "-5m0s"}, "spec.ttl is -5m0s; allowed are 0s"),
     ],
