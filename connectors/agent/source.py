@@ -13,17 +13,15 @@ from errno import EIO
 from pathlib import Path
 from typing import ClassVar
 
-from connectors.agent.cpu import CpuReading, CpuTimes, compute_millicores, parse_cpu_times
-from connectors.agent.files import Files
+from connectors.agent.cpu import CpuReading, compute_millicores, parse_cpu_times
+from connectors.agent.files import Files, parse_pairs
 from connectors.agent.hierarchies import find_hierarchies
 from connectors.agent.memory import (
     build_cgroup_readings,
     build_node_readings,
     parse_memory,
-    parse_memory_stat,
 )
-from connectors.agent.names import PodNames
-from connectors.agent.pods import PodCgroups
+from connectors.agent.pods import PodCgroups, PodNames
 from connectors.agent.pressure import read_node_pressure
 from connectors.ports.usage_source import UsageSource
 from connectors.process import wall_clock
@@ -130,7 +128,8 @@ class AgentSource(UsageSource):
         self,
     ) -> tuple[dict[str, int], MemoryReadings | None, int, dict[str, int]]:
         """Return usage, memory readings, interval of the CPU mean in ms, and capacity."""
-        before, times = self._node_counter, self._cpu_times()
+        before = self._node_counter
+        times = self.files.read("node", f"{self._proc}/stat", parse_cpu_times)
         now = None if times is None else CpuReading(times.used_ns, self._clock_ns())
         self._node_counter = now
         usage: dict[str, int] = {}
@@ -145,9 +144,6 @@ class AgentSource(UsageSource):
         if memory is not None:
             capacity["memory"] = memory.total
         return _with_memory(usage, readings), readings, interval_ms, capacity
-
-    def _cpu_times(self) -> CpuTimes | None:
-        return self.files.read("node", f"{self._proc}/stat", parse_cpu_times)
 
     def _measure_pods(self) -> tuple[PodUsage, ...]:
         cgroups = self._pods.find()
@@ -188,7 +184,7 @@ class AgentSource(UsageSource):
         readings = None
         if trees.memory is not None:
             path = f"{trees.memory}/{cgroup}/memory.stat"
-            memory_stat = self.files.read("pods", path, parse_memory_stat)
+            memory_stat = self.files.read("pods", path, parse_pairs)
             if memory_stat is not None:
                 readings = build_cgroup_readings(memory_stat)
         return _with_memory(usage, readings), readings

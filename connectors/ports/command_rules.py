@@ -105,7 +105,6 @@ class CommandRules:
             self.now_ms, self._behind = now_ms, 0
 
     def remember(self, command_id: str) -> None:
-        """Mark a command as executed and reported."""
         self._ids[command_id] = self.now_ms + IDS_KEPT_MS
 
     def stop(self) -> None:

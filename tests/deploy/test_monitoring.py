@@ -67,8 +67,8 @@ def _exposed_by_duties() -> dict[str, set[str]]:
     for duty in ("watch", "collect", "bind", "evict"):
         telemetry.add_duty(duty)
         telemetry.set_active(duty, active=True)
-    telemetry.watch(lambda: [CollectionHealth("/p", 1, 1, None, "", None, 0, {})])
-    telemetry.collect(lambda: [source.report()])
+    telemetry.set_watch(lambda: [CollectionHealth("/p", 1, 1, None, "", 0)])
+    telemetry.set_sources(lambda: [source.report()])
     telemetry.take_snapshot(1)
     return _series(telemetry.registry)
 

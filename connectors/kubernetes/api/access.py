@@ -69,7 +69,6 @@ class Access:
         return found
 
     def expire(self) -> None:
-        """Read the configuration again at the next call."""
         self._loaded_at_s = float("-inf")
 
     async def _read(self) -> Configuration:

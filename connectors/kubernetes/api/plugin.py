@@ -65,5 +65,4 @@ class CredentialPlugin(ExecProvider):
 
 
 def install() -> None:
-    """Make the client library use `CredentialPlugin`."""
     kube_config.ExecProvider = CredentialPlugin  # type: ignore[attr-defined]

@@ -58,7 +58,6 @@ class Response:
             ) from error
 
     def error(self) -> ApiError:
-        """Return the error of an answer without success."""
         return build_error(self.status, self.headers, self.body)
 
 
@@ -87,7 +86,6 @@ class ApiServer:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._sessions.close()
 
     async def send(

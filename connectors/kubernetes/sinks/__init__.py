@@ -4,7 +4,7 @@
     PodMigrationJob objects ──▶ migration-requests     status ──▶ status of jobs, cordons
 
     sink            the sink: bind, evict, explain
-    binding         binds a pod, and resolves lost answers
+    binding         binds a pod to an existing node, and resolves lost answers
     eviction        evicts a pod: eviction API, deletion or annotations
     explanation     condition and nominated node of a pod without a node
     events          Events, which are counted
@@ -12,7 +12,6 @@
     throttle        limits concurrent requests by the API server's answers
     answers         classifies answers to bindings and evictions
     pods            reads pods
-    nodes           checks that a node exists
     cordons         cordons drained nodes
     migration_jobs  follows Koordinator's PodMigrationJobs: requests, and their status
     migration_job   reads and writes one PodMigrationJob

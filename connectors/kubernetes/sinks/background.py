@@ -56,7 +56,6 @@ class Background:
         return True
 
     def forget(self, key: str) -> None:
-        """Remove a waiting write."""
         self._waiting.pop(key, None)
 
     async def close(self) -> None:

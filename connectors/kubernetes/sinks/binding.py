@@ -4,20 +4,64 @@ A binding has the pod's uid as precondition, and the decision's id as annotation
 to the pod in the same write. The server refuses to bind a pod that has a node. So a pod is bound at most
 once, even if answers are lost or commands are repeated. After a conflict, an error of the server or a
 lost answer, the pod tells whether it was bound, and by which decision.
+
+The API server accepts bindings to missing nodes. Such a pod would wait forever, or be deleted by Kubernetes'
+garbage collection, so the node is checked first. An existing node is not checked again for `SEEN_S`. If it
+is deleted within this time, its new pods are collected with those that ran there; kube-scheduler does not
+notice it, either.
 """
+
+import time
 
 from connectors.kubernetes.api.errors import AccessError, ApiError, ApiUnreachable
 from connectors.kubernetes.sinks.answers import format_error, is_not_found, retry_pause_s
-from connectors.kubernetes.sinks.nodes import Nodes
-from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
+from connectors.kubernetes.sinks.pods import NAME, LivePod, explain_missing, pod_path, read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, report_pod_gone
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.decisions import PlacementDecision
 
 #: Annotation with the id of the decision on pods that loadstream has bound.
 DECISION_ANNOTATION = "loadstream/decision"
 #: Timeout of a binding, in seconds; then the pod is read.
 BIND_S = 15.0
+#: How long an existing node is not checked again, in seconds.
+SEEN_S = 60.0
+#: Most remembered nodes: more than Kubernetes supports in one cluster.
+NODES_MAX = 20_000
+#: Timeout of a check, in seconds; without an answer the node counts as existing.
+ASK_S = 5.0
+
+
+class Nodes:
+    """Remembers existing nodes."""
+
+    def __init__(self, server: Throttle) -> None:
+        self._server = server
+        self._seen_at_s: dict[str, float] = {}
+
+    async def is_missing(self, name: str) -> bool:
+        """Tell whether the API server answers that there is no such node."""
+        seen_at_s = self._seen_at_s.get(name)
+        if seen_at_s is not None and time.monotonic() - seen_at_s < SEEN_S:
+            return False
+        if not NAME.fullmatch(name):
+            return True
+        try:
+            # The server answers any version from its memory.
+            response = await self._server.send(
+                "GET", f"/api/v1/nodes/{name}", query={"resourceVersion": "0"}, timeout_s=ASK_S
+            )
+        except ApiUnreachable:
+            return False
+        self._seen_at_s.pop(name, None)
+        if is_not_found(error := response.error()):
+            return True
+        if error.status in (404, 429) or error.status >= 500:
+            return False  # unknown: the server is overloaded, or a proxy answered
+        self._seen_at_s[name] = time.monotonic()
+        if len(self._seen_at_s) > NODES_MAX:
+            del self._seen_at_s[next(iter(self._seen_at_s))]
+        return False
 
 
 class Binder:
@@ -48,7 +92,9 @@ class Binder:
             why = f"the API server is overloaded: {format_error(error)}"
             return Attempt("failed", why, again_in_s=retry_pause_s(error))
         if is_not_found(error):
-            return report_pod_gone("failed", f"pod {pod.name} is gone: {format_error(error)}")
+            return Attempt(
+                "failed", f"pod {pod.name} is gone: {format_error(error)}", pod_gone=True
+            )
         return Attempt("failed", f"binding was refused ({error.status}): {format_error(error)}")
 
     async def _resolve(self, decision: PlacementDecision, why: str) -> Attempt:
@@ -81,7 +127,7 @@ def _judge(decision: PlacementDecision, live: LivePod | None, why: str) -> Attem
     pod = decision.pod
     missing = explain_missing(pod, live)
     if missing is not None or live is None:
-        return report_pod_gone("failed", missing or "")
+        return Attempt("failed", missing or "", pod_gone=True)
     if live.node is not None:
         by = live.annotations.get(DECISION_ANNOTATION)
         if by == decision.decision_id and live.node == decision.node:

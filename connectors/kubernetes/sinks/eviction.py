@@ -28,7 +28,7 @@ from connectors.kubernetes.sinks.answers import (
 )
 from connectors.kubernetes.sinks.pods import LivePod, explain_missing, pod_path, read_pod
 from connectors.kubernetes.sinks.throttle import Throttle
-from connectors.ports.sink import DONE, Attempt, report_pod_gone
+from connectors.ports.sink import DONE, Attempt
 from schemas.messages.evictions import EvictionCommand
 
 #: Annotation of a pod whose eviction continues in the background: a virtual machine that is migrated live.
@@ -53,7 +53,7 @@ class Evictor:
         live = await read_pod(self._server, command.pod)
         missing = explain_missing(command.pod, live)
         if missing is not None or live is None:
-            return report_pod_gone("refused", missing or ""), live
+            return Attempt("refused", missing or "", pod_gone=True), live
         why = _find_obstacle(command, live)
         if why is not None:
             return Attempt("refused", why), live
@@ -163,7 +163,7 @@ def _report_answer(command: EvictionCommand, response: Response) -> Attempt:
         why = f"the API server is overloaded: {message}"
         return Attempt("failed", why, again_in_s=retry_pause_s(error))
     if is_not_found(error):
-        return report_pod_gone("refused", f"pod {command.pod.name} is gone")
+        return Attempt("refused", f"pod {command.pod.name} is gone", pod_gone=True)
     if error.status == 409:  # replaced or changed: the next attempt reads the pod again
         return Attempt("refused", message, again_in_s=0.0)
     return Attempt("failed", f"eviction was refused ({error.status}): {message}")

@@ -88,7 +88,6 @@ class Explanations:
         self.background.forget(pod.uid)
 
     async def close(self) -> None:
-        """Drop waiting explanations."""
         await self.background.close()
 
     async def _write(self, decision: PlacementDecision, text: str) -> None:

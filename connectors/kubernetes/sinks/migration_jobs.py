@@ -67,8 +67,6 @@ class MigrationJobs:
         """`throttle`: shared with the sink of the process."""
         self.installed = False
         """The resource is installed, by the last check."""
-        self.ignored = 0
-        """Number of jobs beyond `JOBS_MAX`."""
         self._server = throttle or Throttle(server)
         self._watch = ListWatch(server, COLLECTION)
         self._cluster = cluster
@@ -163,7 +161,6 @@ class MigrationJobs:
         if job.paused and not job.phase:
             return []  # it starts when it is resumed
         if len(self._jobs) >= JOBS_MAX:
-            self.ignored += 1
             logger.warning("PodMigrationJob %s is ignored: %d jobs are active", job.name, JOBS_MAX)
             return []
         try:

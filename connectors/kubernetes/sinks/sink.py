@@ -60,7 +60,6 @@ class KubernetesSink(Sink):
         return answer
 
     async def explain(self, decision: PlacementDecision) -> None:
-        """Queue an explanation why a pod has no node."""
         self.explanations.explain(decision)
 
     async def close(self) -> None:

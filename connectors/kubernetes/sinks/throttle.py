@@ -78,7 +78,6 @@ class Throttle:
 
     @property
     def waiting(self) -> int:
-        """Number of delayed requests."""
         return len(self._queue)
 
     async def send(self, method: str, path: str, **more: Any) -> Response:

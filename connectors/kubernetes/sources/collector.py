@@ -66,7 +66,6 @@ class Collector:
             yield await self._queue.get()
 
     def reports(self) -> tuple[SourceReport, ...]:
-        """Return the health of the sources, in their order."""
         return tuple(source.health.report() for source in self._sources)
 
     def _start(self, work: Any) -> None:

@@ -74,8 +74,6 @@ class SourceReport:
     """Health of one source at a moment."""
 
     source: str
-    succeeded_at_ms: int | None
-    """Time of the last successful reading of any node."""
     failure: Failure | None
     """Why nothing can be read now; None: something can be read."""
     notes: tuple[str, ...]
@@ -106,16 +104,11 @@ class SourceHealth:
         """The last failure of a node."""
         self._logged_at_ms: dict[Cause, int] = {}
         """When a failure of a node was last logged, by cause."""
-        self._succeeded_at_ms: int | None = None
         self._behind_s = 0.0
         self._was_behind_at_ms = 0
 
     def record_success(self, node: str | None = None, sampled_at_ms: int | None = None) -> None:
-        """Record that a node (None: the source as a whole) was read.
-
-        `sampled_at_ms` is the time of a new measurement.
-        """
-        self._succeeded_at_ms = self._now_ms()
+        """Record that a node (None: the source as a whole) was read, with a measurement of this time."""
         if self._failure is not None:
             logger.info("%s: can be read again", self.source)
             self._failure = None
@@ -123,7 +116,7 @@ class SourceHealth:
             return
         known = self._node(node)
         self._set_failure(known, None)
-        known.succeeded_at_ms = self._succeeded_at_ms
+        known.succeeded_at_ms = self._now_ms()
         if sampled_at_ms is not None:
             known.sampled_at_ms = sampled_at_ms
 
@@ -188,7 +181,6 @@ class SourceHealth:
         """Return the current health; nodes are in the order of their names."""
         return SourceReport(
             source=self.source,
-            succeeded_at_ms=self._succeeded_at_ms,
             failure=self._failure or self._find_common_failure(),
             notes=tuple(self._notes.values()),
             failures=dict(self.failures),
@@ -215,7 +207,6 @@ class SourceHealth:
             logger.warning("%s: node %s: %s; trying again", self.source, node, failure.why)
 
     def _find_common_failure(self) -> Failure | None:
-        """Return the last failure if no node can be read."""
         return self._newest if self._nodes and self._failing.total() == len(self._nodes) else None
 
     def _node(self, node: str) -> NodeHealth:

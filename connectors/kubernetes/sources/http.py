@@ -45,7 +45,6 @@ class HttpAnswer:
 
 
 def classify_status(status: int) -> Cause:
-    """Return the cause of a failure with this HTTP status."""
     return _BY_STATUS.get(status, "server_error" if status >= 500 else "refused")
 
 

@@ -78,7 +78,6 @@ def convert_node_metric(
 
 
 def build_removed(cluster: str, node: str) -> NodeMetric:
-    """Return the message that a node's metric was deleted."""
     return NodeMetric(cluster=cluster, node=node, removed=True)
 
 

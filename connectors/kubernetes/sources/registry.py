@@ -22,12 +22,10 @@ SOURCES = {source.name: source for source in _CLASSES}
 
 
 def list_settings_classes() -> Mapping[str, type[SourceSettings]]:
-    """Return the settings class of each source, by its name."""
     return {name: source.settings_class for name, source in SOURCES.items()}
 
 
 def create_sources(
     settings: Sequence[SourceSettings], context: SourceContext
 ) -> list[KubernetesSource[SourceSettings]]:
-    """Create the configured sources, in their order."""
     return [SOURCES[each.source](each, context) for each in settings]

@@ -53,7 +53,6 @@ class SourceSettings(PolicyPart):
 
     @property
     def label(self) -> str:
-        """Name in metrics and messages."""
         return self.name or self.source
 
     @property

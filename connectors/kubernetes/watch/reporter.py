@@ -35,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
 
-#: Most omitted objects whose reason is kept.
-LEFT_OUT_NAMED_MAX = 100
-
 Reported = Iterator[tuple[str, Message]]
 """Topics and messages."""
 
@@ -59,7 +56,6 @@ class Values(Generic[M]):
         return hash(self.json)
 
     def read(self) -> M | Refusal:
-        """Return the message, or why it is invalid."""
         return decode_as(self.message, self.json)
 
 
@@ -73,8 +69,8 @@ class Reporter(ABC):
         self.cluster = cluster
         self.known: dict[str, Any] = {}
         """The kept part of each reported object, by key."""
-        self.left_out: dict[str, str] = {}
-        """Omitted objects by key, with the reason (see `LEFT_OUT_NAMED_MAX`)."""
+        self.left_out: set[str] = set()
+        """Keys of omitted objects."""
         self._seen: set[str] | None = None
         """Keys in the current list; None: there is no list."""
 
@@ -102,8 +98,7 @@ class Reporter(ABC):
                 seen, self._seen = self._seen or set(), None
                 for key in [key for key in self.known if key not in seen]:
                     yield from self.removed(key, list_id)
-                for key in [key for key in self.left_out if key not in seen]:
-                    del self.left_out[key]
+                self.left_out &= seen
             case Absent():
                 self._seen = None
 
@@ -117,17 +112,19 @@ class Reporter(ABC):
             yield from self.changed(key, found, list_id)
         except (Unreadable, KeyError, TypeError, AttributeError, ValueError) as error:
             why = str(error) if isinstance(error, Unreadable) else _unexpected(error)
-            self._leave_out(key, self.called(key, found), why)
+            if key not in self.left_out:
+                logger.warning("%s is omitted: %s", self.called(key, found), why)
+                self.left_out.add(key)
             if key in self.known:
                 yield from self.removed(key, list_id)
         else:
-            self.left_out.pop(key, None)
+            self.left_out.discard(key)
 
     def _report_deleted(self, found: Json, list_id: str | None) -> Reported:
         key = self._key(found)
         if key is None:
             return
-        self.left_out.pop(key, None)
+        self.left_out.discard(key)
         if key in self.known:
             yield from self.removed(key, list_id, found)
 
@@ -137,12 +134,6 @@ class Reporter(ABC):
         except (KeyError, TypeError, AttributeError) as error:
             logger.warning("omitted an object without a name: %s", _unexpected(error))
             return None
-
-    def _leave_out(self, key: str, called: str, why: str) -> None:
-        if key not in self.left_out:
-            logger.warning("%s is omitted: %s", called, why)
-        named = key in self.left_out or len(self.left_out) < LEFT_OUT_NAMED_MAX
-        self.left_out[key] = why if named else ""
 
     @abstractmethod
     def key(self, found: Json) -> str:

@@ -250,7 +250,6 @@ def _sum_bytes(found: list[Sample], pod_of: Callable[[bytes], bytes]) -> dict[by
 
 
 def _stepped(before_ms: int | None, now_ms: int | None) -> bool:
-    """Tell whether the node's clock was set between two scrapes."""
     return before_ms is not None and now_ms is not None and abs(now_ms - before_ms) > CLOCK_STEP_MS
 
 

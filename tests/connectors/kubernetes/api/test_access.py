@@ -221,7 +221,10 @@ _CREDENTIAL = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCrede
         ),
         (["echo", "5"], "the plugin's output is not a map; expected an ExecCredential"),
         (["echo", _CREDENTIAL % "{}"], "the plugin's output has neither a token nor a certificate"),
-        (["echo", _CREDENTIAL % "null"], "the plugin's output has neither a token nor a certificate"),
+        (
+            ["echo", _CREDENTIAL % "null"],
+            "the plugin's output has neither a token nor a certificate",
+        ),
     ],
 )
 async def test_a_plugin_that_gives_no_credentials_is_said_and_nothing_is_asked_without_them(
