@@ -61,7 +61,7 @@ def _exposed_by_duties() -> dict[str, set[str]]:
     """The same of a process of all duties of a cluster."""
     telemetry, source = DutyTelemetry("c"), SourceHealth("s", lambda: 1)
     source.record_success("n")
-    source.record_clock_skew("n", 1, from_receipt=False)
+    source.record_clock_skew("n", 1)
     source.record_failure(SourceFailed("timeout", "no answer"))
     source.counts["samples"] += 1
     for duty in ("watch", "collect", "bind", "evict"):

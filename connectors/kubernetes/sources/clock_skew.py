@@ -24,15 +24,6 @@ class Answered:
     """None: no such header."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleTime:
-    at_ms: int
-    skew_ms: int | None
-    """The node's clock minus ours; None: unknown."""
-    from_receipt: bool
-    """`at_ms` is by our clock, because the node's clock is wrong."""
-
-
 def estimate_skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
     """Return the node's clock minus ours, by `Date` or by a stamp from the future; None: unknown."""
     if answered.date_ms is not None:
@@ -43,14 +34,14 @@ def estimate_skew_ms(answered: Answered, stamped_ms: int | None) -> int | None:
     return None
 
 
-def choose_sample_time(answered: Answered, stamped_ms: int | None) -> SampleTime:
-    """Return the time of figures with this stamp; without a stamp it is that of the answer."""
+def choose_sample_time(answered: Answered, stamped_ms: int | None) -> tuple[int, int | None]:
+    """Return the time of figures with this stamp (None: that of the answer), and the clock skew."""
     skew = estimate_skew_ms(answered, stamped_ms)
     if stamped_ms is None:
-        return SampleTime(answered.came_at_ms, skew, from_receipt=False)
+        return answered.came_at_ms, skew
     if skew is None or abs(skew) <= SKEW_MAX_MS:
-        return SampleTime(min(stamped_ms, answered.came_at_ms + SKEW_MAX_MS), skew, False)
+        return min(stamped_ms, answered.came_at_ms + SKEW_MAX_MS), skew
     age_ms = 0
     if answered.date_ms is not None:
         age_ms = max(0, answered.date_ms + _DATE_CUT_MS - stamped_ms)
-    return SampleTime(answered.came_at_ms - age_ms, skew, from_receipt=True)
+    return answered.came_at_ms - age_ms, skew

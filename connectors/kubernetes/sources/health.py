@@ -65,8 +65,6 @@ class NodeHealth:
     """Why the last attempt failed; None: it succeeded."""
     clock_skew_ms: int | None = None
     """The node's clock minus ours; None: unknown."""
-    times_from_receipt: bool = False
-    """The node's clock is wrong, so its samples have the time at which they were received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +134,12 @@ class SourceHealth:
             logger.warning("%s: %s; trying again", self.source, failure.why)
         self._failure = failure
 
-    def record_clock_skew(self, node: str, skew_ms: int | None, *, from_receipt: bool) -> None:
+    def record_clock_skew(self, node: str, skew_ms: int | None) -> None:
         """Record the skew of a node's clock (None: unknown by its newest figures)."""
         known = self._node(node)
-        known.clock_skew_ms = skew_ms
-        if from_receipt and not known.times_from_receipt:
-            logger.warning(
-                "%s: the clock of node %s is %d ms off; its samples get the time of receipt",
-                self.source, node, skew_ms,
-            )  # fmt: skip
-        known.times_from_receipt = from_receipt
+        before_ms, known.clock_skew_ms = known.clock_skew_ms, skew_ms
+        if abs(skew_ms or 0) > SKEW_MAX_MS >= abs(before_ms or 0):
+            logger.warning("%s: the clock of node %s is %d ms off", self.source, node, skew_ms)
 
     def set_note(self, about: str, sentence: str | None) -> None:
         """Set a note about a problem; None: the problem is over."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 
 import aiohttp
@@ -63,8 +64,22 @@ def build_tls_context(
 ) -> ssl.SSLContext:
     """Return a context that trusts a CA; `certificate` has files with our certificate and key.
 
-    Raises SourceFailed if a file cannot be read.
+    The context is reused until a file changes. Raises SourceFailed if a file cannot be read.
     """
+    files = (ca_file, *(certificate or ()))
+    versions = tuple(
+        Path(path).stat().st_mtime_ns for path in files if path and Path(path).exists()
+    )
+    return _build_tls_context(ca_file, insecure, certificate, versions)
+
+
+@lru_cache(maxsize=16)
+def _build_tls_context(
+    ca_file: str | None,
+    insecure: bool,
+    certificate: tuple[str, str | None] | None,
+    versions: tuple[int, ...],
+) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file)
         if certificate is not None:

@@ -76,8 +76,6 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
         self._newest: Newest[NodeMetric] = Newest(self.health)
         self._versions: dict[str, str] = {}
         """Version of the newest object of each node."""
-        self._ahead_ms: dict[str, int] = {}
-        """By how much the newest metric of a node is ahead of our clock, if it is too far ahead."""
         self._intervals = CollectIntervals()
         config_maps = f"/api/v1/namespaces/{settings.config_namespace}/configmaps"
         self._metrics = ListWatch(context.server, NODE_METRICS)
@@ -175,29 +173,14 @@ class Koordinator(KubernetesSource[KoordinatorSettings]):
             return  # unchanged in a new list
         self._versions[node] = version
         self.health.record_success(node, message.updated_at_ms)
-        self._note_clock(node, (message.updated_at_ms or 0) - self.context.now_ms())
+        ahead_ms = (message.updated_at_ms or 0) - self.context.now_ms()
+        self.health.record_clock_skew(node, ahead_ms if ahead_ms > SKEW_MAX_MS else None)
         self._newest.put(message)
 
     def _remove(self, node: str) -> None:
         if self._versions.pop(node, None) is not None:
             self._newest.put(build_removed(self.cluster, node))
         self.health.keep_only(self._versions.keys())
-        self._note_clock(node, 0)
-
-    def _note_clock(self, node: str, ahead_ms: int) -> None:
-        """Note one metric that is ahead of our clock, as long as there is any."""
-        if ahead_ms > SKEW_MAX_MS:
-            self._ahead_ms[node] = ahead_ms
-            self.health.record_clock_skew(node, ahead_ms, from_receipt=False)
-        elif self._ahead_ms.pop(node, None) is None:
-            return
-        elif node in self._versions:
-            self.health.record_clock_skew(node, 0, from_receipt=False)
-        note = None
-        for first, by_ms in self._ahead_ms.items():
-            note = f"the metric of node {first} is {by_ms} ms ahead of our clock"
-            break
-        self.health.set_note("clock", note)
 
 
 def _find_failure(watch: ListWatch) -> str:

@@ -102,10 +102,10 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             return None
         came_at_ms = self.context.now_ms()
         # The node's clock made the stamp; whose `Date` the answer has is unknown.
-        time = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
-        if time.at_ms <= sampled_at_ms:
+        at_ms, skew_ms = choose_sample_time(Answered(came_at_ms, came_at_ms, None), stamped_ms)
+        if at_ms <= sampled_at_ms:
             return None
-        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
+        self.health.record_clock_skew(node, skew_ms)
         members = []
         for name, pod in self.directory.pods_on(node).pods.items():
             if name not in pods:
@@ -125,13 +125,13 @@ class MetricsApi(KubernetesSource[MetricsApiSettings]):
             {
                 "cluster": self.cluster,
                 "node": node,
-                "sampled_at_ms": time.at_ms,
+                "sampled_at_ms": at_ms,
                 "interval_ms": window_ms,
                 "usage": _sum([found["usage"]]),
                 "pods": tuple(members[:PODS_PER_SAMPLE_MAX]),
             }
         )
-        self._newest[node] = (time.at_ms, stamped_ms)
+        self._newest[node] = (at_ms, stamped_ms)
         return message
 
 

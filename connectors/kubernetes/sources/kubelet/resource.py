@@ -108,15 +108,15 @@ class KubeletResource(KubeletSource):
         self, name: str, body: bytes, times: Answered, cpu: Sample, memory: int
     ) -> NodeUsage | None:
         stamped_ms = None if cpu[2] == UNTIMED else cpu[2]
-        time = choose_sample_time(times, stamped_ms)
-        self.health.record_clock_skew(name, time.skew_ms, from_receipt=time.from_receipt)
+        at_ms, skew_ms = choose_sample_time(times, stamped_ms)
+        self.health.record_clock_skew(name, skew_ms)
         node = self._nodes.get(name)
-        if node is None or _stepped(node.skew_ms, time.skew_ms):
+        if node is None or _stepped(node.skew_ms, skew_ms):
             node = self._nodes[name] = _Node(0 if node is None else node.sampled_at_ms)
-        node.skew_ms = time.skew_ms
+        node.skew_ms = skew_ms
         pods = self._pods(node, self.directory.pods_on(name), body, times)
         node.cpu = _next(node.cpu, cpu, times, self._longest_ms)
-        if node.cpu.millicores is None or time.at_ms <= node.sampled_at_ms:
+        if node.cpu.millicores is None or at_ms <= node.sampled_at_ms:
             return None
         usage = {"cpu": node.cpu.millicores, "memory": memory}
         swap = parse_single_sample(body, b"node" + SWAP) if self._swap else None
@@ -125,12 +125,12 @@ class KubeletResource(KubeletSource):
         message = NodeUsage(
             cluster=self.cluster,
             node=name,
-            sampled_at_ms=time.at_ms,
+            sampled_at_ms=at_ms,
             interval_ms=node.cpu.span_ms,
             usage=usage,
             pods=tuple(pods),
         )
-        node.sampled_at_ms = time.at_ms
+        node.sampled_at_ms = at_ms
         return message
 
     def _pods(

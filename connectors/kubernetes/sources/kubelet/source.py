@@ -9,12 +9,10 @@ Requests have the credentials for the API server. The kubelet asks the API serve
 """
 
 import resource
-import ssl
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
 
@@ -126,8 +124,6 @@ class Kubelets:
         # A separate limit, so that requests to dead nodes do not delay lists of nodes and pods.
         self._proxy = ApiServer(context.server.access, in_flight_max=IN_FLIGHT_MAX)
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | None = None
-        self._tls_of: tuple[Any, ...] = ()
         self._renewed_at_ms = 0
 
     async def get(self, name: str) -> HttpAnswer:
@@ -215,13 +211,9 @@ class Kubelets:
             if access.cert_file:
                 certificate = (access.cert_file, access.key_file)
         ca_file = settings.ca_file or access.ssl_ca_cert
-        made_of = tuple(_file_version(path) for path in (ca_file, *(certificate or ())))
-        if self._tls is None or made_of != self._tls_of:
-            self._tls = build_tls_context(
-                ca_file, insecure=settings.insecure, certificate=certificate
-            )
-            self._tls_of = made_of
-        return token, self._tls
+        return token, build_tls_context(
+            ca_file, insecure=settings.insecure, certificate=certificate
+        )
 
 
 class KubeletSource(KubernetesSource[KubeletSettings]):
@@ -314,12 +306,3 @@ def _allow_files() -> None:
     if soft != hard:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _file_version(path: str | None) -> tuple[str, int] | None:
-    if not path:
-        return None
-    try:
-        return path, Path(path).stat().st_mtime_ns
-    except OSError:
-        return path, 0

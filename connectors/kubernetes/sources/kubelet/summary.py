@@ -53,7 +53,7 @@ class KubeletSummary(KubeletSource):
             summary = orjson.loads(answer.body)
             found, pods = summary["node"], summary.get("pods") or ()
             usage = self._amounts(found, "fs")
-            time = choose_sample_time(
+            at_ms, skew_ms = choose_sample_time(
                 answer.times, parse_time_ms((found.get("cpu") or {}).get("time"))
             )
             members = [self._pod(pod) for pod in pods[:PODS_PER_SAMPLE_MAX]]
@@ -63,20 +63,20 @@ class KubeletSummary(KubeletSource):
             raise SourceFailed("unreadable", why) from error
         if not usage.keys() >= {"cpu", "memory"}:
             raise SourceFailed("incomplete", "the answer lacks the node's CPU or memory")
-        self.health.record_clock_skew(node, time.skew_ms, from_receipt=time.from_receipt)
-        if time.at_ms <= self._sampled_at_ms.get(node, 0):
+        self.health.record_clock_skew(node, skew_ms)
+        if at_ms <= self._sampled_at_ms.get(node, 0):
             return None
         message = NodeUsage.model_validate(
             {
                 "cluster": self.cluster,
                 "node": node,
-                "sampled_at_ms": time.at_ms,
+                "sampled_at_ms": at_ms,
                 "usage": usage,
                 "memory": _readings(found),
                 "pods": tuple(pod for pod in members if pod["usage"]),
             }
         )
-        self._sampled_at_ms[node] = time.at_ms
+        self._sampled_at_ms[node] = at_ms
         return message
 
     def _pod(self, pod: Mapping[str, Any]) -> dict[str, Any]:

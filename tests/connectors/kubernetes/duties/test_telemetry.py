@@ -16,7 +16,7 @@ def _value(telemetry: DutyTelemetry, name: str, **labels: str) -> float | None:
 def _source() -> SourceHealth:
     health = SourceHealth("kubelet_resource", lambda: 5_000)
     health.record_success("n1")
-    health.record_clock_skew("n1", -6_000, from_receipt=True)
+    health.record_clock_skew("n1", -6_000)
     health.record_failure(SourceFailed("timeout", "no answer"), "n2")
     health.record_failure(SourceFailed("forbidden", "no rights"))
     health.set_note("config", "it cannot be read")
