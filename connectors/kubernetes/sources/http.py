@@ -4,6 +4,7 @@ TLS with a configured CA, a bearer token only on encrypted connections, limits o
 cause for each failure (`SourceFailed`).
 """
 
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -67,9 +68,7 @@ def build_tls_context(
     The context is reused until a file changes. Raises SourceFailed if a file cannot be read.
     """
     files = (ca_file, *(certificate or ()))
-    versions = tuple(
-        Path(path).stat().st_mtime_ns for path in files if path and Path(path).exists()
-    )
+    versions = tuple(_file_version(path) for path in files if path)
     return _build_tls_context(ca_file, insecure, certificate, versions)
 
 
@@ -91,6 +90,13 @@ def _build_tls_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _file_version(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_secret(path: str) -> str:
