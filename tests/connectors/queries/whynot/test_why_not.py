@@ -582,8 +582,8 @@ def test_a_metric_that_was_refused_is_not_taken_for_what_a_node_uses(
 def test_a_question_that_cannot_be_meant_is_an_error_of_the_command_line() -> None:
     for arguments, said in (
         (("--pod", "web-1"), "expected NAMESPACE/NAME"),
-        (("--back", "soon"), "expected a length of time"),
-        (("--node", "n1", "--pod", "a/b"), "not about both at once"),
+        (("--back", "soon"), "expected a duration"),
+        (("--node", "n1", "--pod", "a/b"), "expected at most one of them"),
     ):
         answer = ask(BLUE, *arguments)
         assert answer.exit_code == 2
