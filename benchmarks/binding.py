@@ -31,8 +31,7 @@ from benchmarks.cluster_rig import (
     each_of,
 )
 from benchmarks.figures import Figure, Unproven
-from benchmarks.rig import Rig, rig
-from benchmarks.wire import PATIENCE_S, Encoded, Receiver, encoded
+from benchmarks.rig import PATIENCE_S, Encoded, Receiver, Rig, encoded, rig
 from connectors.kubernetes.api.server import IN_FLIGHT_MAX, ApiServer
 from connectors.kubernetes.sinks.binding import DECISION_ANNOTATION
 from connectors.process import event_loop

@@ -7,9 +7,8 @@ import pytest
 
 from benchmarks import messages
 from benchmarks.__main__ import benchmarks, main
-from benchmarks.decisions import check_decisions
 from benchmarks.figures import Unproven
-from benchmarks.wire import Receiver, Sender, encoded
+from benchmarks.rig import Receiver, Sender, check_decisions, encoded
 from tests.conftest import RunningBroker
 
 
