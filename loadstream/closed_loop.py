@@ -159,7 +159,7 @@ def register(app: typer.Typer) -> None:
                 )
                 given.append(_with_settings(usual, setting or []))
         for each in given:
-            wrong = each.wrong()
+            wrong = each.find_problem()
             if wrong is not None:
                 raise typer.BadParameter(_by_options(wrong))
         compared = _compare(given, _seeds(seeds), trace, days, contenders, policy or [], keep, jobs)
@@ -232,7 +232,7 @@ def _as_messages() -> Iterator[None]:
     from simulation.closed_loop.finished_runs import UnreadableRun
     from simulation.closed_loop.runs import RunDied
     from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.cluster.tracefiles import TraceError
+    from simulation.closed_loop.trace_files import TraceError
 
     try:
         yield
@@ -268,8 +268,7 @@ def _writable(file: Path) -> bool:
 
 
 def _write_report(path: Path, compared: "list[Comparison]") -> None:
-    from simulation.closed_loop.chart import draw_bars
-    from simulation.closed_loop.report import format_markdown
+    from simulation.closed_loop.report import draw_bars, format_markdown
 
     chart = path.with_suffix(".svg")
     chart.write_text(draw_bars(compared), encoding="utf-8")

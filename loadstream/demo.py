@@ -116,7 +116,7 @@ def _as_exit_codes() -> Iterator[None]:
     """What may go wrong in a run ends the command with a message, or as interrupted."""
     from connectors.kafka.client import BrokerUnavailable
     from simulation.closed_loop.scenario import ImpossibleScenario
-    from simulation.cluster.tracefiles import TraceError
+    from simulation.closed_loop.trace_files import TraceError
     from simulation.processes import ProcessDied
     from simulation.worker_stages import WorkerSilent
 

@@ -29,7 +29,7 @@ _ANNOTATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class MakeContender:
+class ContenderFactory:
     """Makes a contender for one run: it keeps what it has seen."""
 
     definition: str
@@ -60,7 +60,7 @@ def contenders(
     names: Iterable[str],
     files: Iterable[Path],
     make_stages: Callable[[], LocalPipeline] = LocalPipeline,
-) -> dict[str, MakeContender]:
+) -> dict[str, ContenderFactory]:
     """Contenders by name, in the order given: built-in ones, then policies of files.
 
     Raises:
@@ -70,9 +70,9 @@ def contenders(
     """
     policies, of_rules = _policies(), _rules()
     expected = ", ".join((*policies, *of_rules))
-    found: dict[str, MakeContender] = {}
+    found: dict[str, ContenderFactory] = {}
 
-    def add(name: str, make: MakeContender) -> None:
+    def add(name: str, make: ContenderFactory) -> None:
         if name in found:
             raise UnknownContender(f"found {name} twice; expected another name for each")
         found[name] = make
@@ -104,13 +104,13 @@ def contenders(
     return found
 
 
-def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> MakeContender:
+def _of_policy(name: str, file: Path, make_stages: Callable[[], LocalPipeline]) -> ContenderFactory:
     read = file.read_bytes()
     policy = read_policy(read, KNOWN)
     text = read.decode("utf-8")
     annotations = _ANNOTATIONS.get(name, {})
     said = "".join(f" {key}: {value}" for key, value in annotations.items())
-    return MakeContender(
+    return ContenderFactory(
         policy.model_dump_json() + said,
         lambda: StageContender(name, text, make_stages, annotations),
         _remark(name, policy),
@@ -127,8 +127,8 @@ def _remark(name: str, policy: Policy) -> str:
     )
 
 
-def _of_rule(name: str, rule: Rule) -> MakeContender:
-    return MakeContender(f"rule {name}", lambda: RuleContender(name, rule))
+def _of_rule(name: str, rule: Rule) -> ContenderFactory:
+    return ContenderFactory(f"rule {name}", lambda: RuleContender(name, rule))
 
 
 def _policies() -> dict[str, Path]:

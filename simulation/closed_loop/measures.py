@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulation.closed_loop.scenario import Scenario
-from simulation.closed_loop.usage import Moment, work_of
+from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.cluster.cluster import Eviction, Observer
 from simulation.cluster.kubelet import PodEvent
 from simulation.cluster.pods import PodPlan
@@ -91,7 +91,7 @@ class Recorder(Observer):
 
     def evicted(self, eviction: Eviction) -> None:
         """A pod was made to leave."""
-        work = work_of(eviction.pod.uid)
+        work = get_plan_index(eviction.pod.uid)
         move, before = _Move(eviction), self._before.get(work)
         self._before[work] = move
         if eviction.at_ms >= self._begin_ms:

@@ -102,7 +102,7 @@ class Parameters:
     """Time from a command until it is carried out, rounded up to a step. From a request to its binding
     a worker and a binder take less than a second, so that it is none by default."""
 
-    def wrong(self) -> str | None:
+    def find_problem(self) -> str | None:
         """What is wrong, in a sentence: which parameter, what was found, what is expected."""
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)

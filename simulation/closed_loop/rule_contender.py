@@ -13,7 +13,7 @@ import numpy as np
 from simulation.closed_loop.rules.view import NodesView, Rule
 from simulation.closed_loop.scenario import Array
 from simulation.closed_loop.traces import STEP_S
-from simulation.closed_loop.usage import Moment, work_of
+from simulation.closed_loop.usage import Moment, get_plan_index
 from simulation.closed_loop.world import World
 from simulation.cluster.cluster import Observer
 from simulation.cluster.kubelet import PodEvent
@@ -70,7 +70,7 @@ class RuleContender(Observer):
         if event.event not in ("bound", "deleted") or event.pod.node is None:
             return
         node = self._world.usage.nodes[event.pod.node]
-        plan = self._world.scenario.plans[work_of(event.pod.uid)]
+        plan = self._world.scenario.plans[get_plan_index(event.pod.uid)]
         request = _request(plan)
         if event.event == "bound":
             self._requested[node] += request
@@ -118,7 +118,7 @@ class RuleContender(Observer):
 
     def _future(self, plan: PodPlan, now_ms: int, seconds: int) -> Array:
         times = now_ms + 1000 * STEP_S * np.arange(max(1, seconds // STEP_S))
-        work = work_of(plan.pod.uid)
+        work = get_plan_index(plan.pod.uid)
         return self._world.usage.cpu_ahead(now_ms, times, work, plan.life_ms)
 
     def _report(self, moment: Moment, nodes: range) -> None:

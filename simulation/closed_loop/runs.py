@@ -19,7 +19,7 @@ from signal import SIG_BLOCK, SIG_DFL, SIG_UNBLOCK, SIGINT, pthread_sigmask, sig
 from threading import Thread
 from typing import Protocol
 
-from simulation.closed_loop.contenders import MakeContender, contenders
+from simulation.closed_loop.contenders import ContenderFactory, contenders
 from simulation.closed_loop.finished_runs import Calibration, Run, Task
 from simulation.closed_loop.scenario import Scenario, draw_scenario
 from simulation.closed_loop.traces import Traces
@@ -53,7 +53,7 @@ class InTurn:
     def __init__(
         self,
         days: Sequence[Traces],
-        make: Mapping[str, MakeContender],
+        make: Mapping[str, ContenderFactory],
         progress: Progress,
         cpu_s: Callable[[], float] = time.process_time,
     ) -> None:

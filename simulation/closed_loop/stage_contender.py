@@ -2,28 +2,94 @@
 
     world ─▶ watch, samples ─▶ records ─▶ stages ─▶ decisions, commands ─▶ rules, sink ─▶ world
 
-Everything is encoded and read by its contract. The sink acts by the rules of every sink (once per
-id, expiry, budgets) and after a lag, and reports the outcome. A pod that is evicted terminates for
-30 s; the pod that replaces it asks for a node itself.
+All records are encoded and decoded. The sink follows the rules of every sink (once per id, expiry,
+disruption budgets), acts after a lag and reports the outcome. An evicted pod terminates for 30 s, and
+the pod that replaces it asks for a node.
 
-The stages are those of this process (`streams.in_process`), those of a worker process in lock-step
-(`simulation.demo`), or those of any worker that reads the same topics (`simulation.live`).
+The stages run in this process (`streams.in_process`) or in a worker (`simulation.worker_stages`).
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import orjson
+
 from schemas.base.refusals import Refusal
 from schemas.messages.clock import ClockTick
 from schemas.messages.dead_letters import DeadLetter
 from schemas.messages.decisions import PlacementDecision
-from schemas.topics.catalog import key_of
+from schemas.topics.catalog import key_of, node_key
 from schemas.topics.codec import decode, encode
-from simulation.closed_loop.samples import Samples
+from simulation.closed_loop.usage import Moment
 from simulation.closed_loop.world import World
 from simulation.cluster.connected import ConnectedCluster
+from simulation.cluster.pods import PROD
 from streams.in_process.pipeline import Written
+
+
+class Samples:
+    """Measures nodes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._cluster = world.scenario.cluster
+        self._names = [machine.name for machine in world.scenario.machines]
+        self._keys = [node_key(self._cluster, name) for name in self._names]
+        self._entries: dict[int, tuple[str, dict[str, int], dict[str, object]]] = {}
+        """Of each slot: the uid of its pod, its usage and its part of the sample, filled anew each
+        time."""
+
+    def of(self, moment: Moment) -> list[Written]:
+        """The samples that are due now."""
+        nodes = self._world.sampled(moment.at_ms)
+        usage = self._world.usage
+        due = usage.node[moment.slots] % nodes.step == nodes.start
+        whole = moment.pods[due].astype(np.int64).tolist()
+        amounts = dict(zip(moment.slots[due].tolist(), whole, strict=True))
+        given = moment.given.astype(np.int64).tolist()
+        written = []
+        for node in nodes:
+            cpu, memory = given[node]
+            sample = {
+                "cluster": self._cluster,
+                "node": self._names[node],
+                "sampled_at_ms": moment.at_ms,
+                "usage": {"cpu": cpu, "memory": memory},
+                "pods": [
+                    self._pod(slot, amounts[slot])
+                    for slot in usage.on_node[node]
+                    if slot in amounts
+                ],
+            }
+            value = orjson.dumps(sample)
+            written.append(Written("node-usage", self._keys[node], value, moment.at_ms))
+        return written
+
+    def _pod(self, slot: int, amounts: list[int]) -> dict[str, object]:
+        pod = self._world.usage.pod[slot]
+        known = self._entries.get(slot)
+        if pod is None or known is None or known[0] != pod.uid:
+            known = self._entry(slot)
+        known[1]["cpu"], known[1]["memory"] = amounts
+        return known[2]
+
+    def _entry(self, slot: int) -> tuple[str, dict[str, int], dict[str, object]]:
+        pod = self._world.usage.pod[slot]
+        if pod is None:
+            raise LookupError(f"slot {slot} holds no pod")
+        usage: dict[str, int] = {}
+        part: dict[str, object] = {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "usage": usage,
+            "priority_class": PROD,
+        }
+        self._entries[slot] = entry = (pod.uid, usage, part)
+        return entry
+
 
 #: Of what the stages write, what is carried out, and what is counted.
 _COMMANDS = ("placement-decisions", "eviction-commands")

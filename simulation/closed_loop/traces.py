@@ -17,16 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simulation.closed_loop.system_usage import Shape, has_system_usage, read_system_usage
-from simulation.cluster.machines import SHAPES
-from simulation.cluster.pods import GIB, MIB
-from simulation.cluster.tracefiles import (
+from simulation.closed_loop.trace_files import (
     Malformed,
     RowError,
     TraceError,
     find_trace,
+    parse_whole_number,
     read_rows,
-    whole_number,
 )
+from simulation.cluster.machines import SHAPES
+from simulation.cluster.pods import GIB, MIB
 
 Sizes = npt.NDArray[np.int64]
 """Millicores and bytes; shape (how many, 2)."""
@@ -131,10 +131,10 @@ def _read_pods(directory: Path) -> tuple[Sizes, str, tuple[str, ...]]:
             break
         row = dict(zip(POD_COLUMNS, fields, strict=True))
         try:
-            if whole_number("num_gpu", row["num_gpu"]):
+            if parse_whole_number("num_gpu", row["num_gpu"]):
                 continue
             created_s, cpu, memory = (
-                whole_number(column, row[column])
+                parse_whole_number(column, row[column])
                 for column in ("creation_time", "cpu_milli", "memory_mib")
             )
         except RowError as error:
@@ -184,14 +184,14 @@ def _read_cpu(path: Path) -> tuple[npt.NDArray[np.float32], Malformed]:
 
 
 def _above_0(column: str, text: str) -> int:
-    amount = whole_number(column, text)
+    amount = parse_whole_number(column, text)
     if amount == 0:
         raise RowError(f"{column}: found 0; expected a node of some size")
     return amount
 
 
 def _percent(column: int, text: str) -> int:
-    percent = whole_number(CPU_COLUMNS[column], text)
+    percent = parse_whole_number(CPU_COLUMNS[column], text)
     if percent > 100:
         raise RowError(f"{CPU_COLUMNS[column]}: found {text}; expected 0 to 100 percent")
     return percent

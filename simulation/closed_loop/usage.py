@@ -22,7 +22,7 @@ from simulation.cluster.kubelet import START_MS, PodEvent
 _SLOTS = 1024
 
 
-def work_of(uid: str) -> int:
+def get_plan_index(uid: str) -> int:
     """Index of the plan of a pod: what comes in the place of an evicted one is of the same."""
     return int(uid.partition(".")[0].rpartition("-")[2])
 
@@ -129,7 +129,7 @@ class Usage(Observer):
         slot, uid = self._free.pop(), event.pod.uid
         self._slot_of[uid] = slot
         node = self.nodes[event.pod.node or ""]
-        self.node[slot], self.work[slot] = node, work_of(uid)
+        self.node[slot], self.work[slot] = node, get_plan_index(uid)
         self.start_ms[slot] = event.at_ms + START_MS
         self.end_ms[slot] = self.start_ms[slot] + self._lives_ms[self.work[slot]]
         self.pod[slot] = event.pod

@@ -75,7 +75,7 @@ class SimulatedCluster:
 
     def ask(self, plan: PodPlan) -> None:
         """A pod wants a node."""
-        self.owners.wanted(plan.pod)
+        self.owners.add_pod(plan.pod)
         self.asking[plan.pod.uid] = plan
         for observer in self.observers:
             observer.asked(plan)
@@ -84,7 +84,7 @@ class SimulatedCluster:
         """A pod was refused a node for good."""
         plan = self.asking.pop(uid, None)
         if plan is not None:
-            self.owners.gone(plan.pod)
+            self.owners.remove_pod(plan.pod)
 
     def place(self, plan: PodPlan, node: str) -> str | None:
         """Bind a pod that asks; the sentence says why its node does not take it."""
@@ -102,7 +102,7 @@ class SimulatedCluster:
         if running is None or event is None:
             return
         self._happened(event)
-        replacement = self.owners.replaced(running, self.now_ms)
+        replacement = self.owners.replace_pod(running, self.now_ms)
         eviction = Eviction(running.pod, running.node, self.now_ms, replacement)
         for observer in self.observers:
             observer.evicted(eviction)
@@ -123,6 +123,6 @@ class SimulatedCluster:
             self._happened(event)
 
     def _happened(self, event: PodEvent) -> None:
-        self.owners.happened(event)
+        self.owners.handle(event)
         for observer in self.observers:
             observer.happened(event)

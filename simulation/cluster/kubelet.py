@@ -40,7 +40,7 @@ class RunningPod:
     pod: Pod
     node: str
     started_ms: int
-    going: bool = False
+    terminating: bool = False
     """It was evicted and terminates."""
 
 
@@ -84,9 +84,9 @@ class Kubelets:
     def evict(self, uid: str, now_ms: int) -> PodEvent | None:
         """A pod begins to terminate; None: it is not there, or terminates already."""
         running = self.pod(uid)
-        if running is None or running.going:
+        if running is None or running.terminating:
             return None
-        running.going = True
+        running.terminating = True
         running.pod = running.pod.model_copy(
             update={"deleting_at_ms": now_ms + GRACE_MS, "ready": False}
         )
@@ -150,7 +150,7 @@ class Kubelets:
     def _happen(self, at_ms: int, uid: str, event: Event) -> PodEvent | None:
         """None: the pod was evicted before, so this does not happen."""
         running = self.pod(uid)
-        if running is None or (running.going and event != "deleted"):
+        if running is None or (running.terminating and event != "deleted"):
             return None
         state = self._nodes[running.node]
         change: dict[str, object]

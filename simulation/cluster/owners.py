@@ -54,7 +54,7 @@ class Owners:
         self._replacements: dict[str, int] = {}
         """How often a pod was replaced, by the uid of the first one."""
 
-    def wanted(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """A pod has come."""
         reference = _controller(pod)
         if reference is None:
@@ -67,17 +67,17 @@ class Owners:
         workload.pods[pod.uid] = "wanted"
         self._changed[reference.uid] = None
 
-    def gone(self, pod: Pod) -> None:
+    def remove_pod(self, pod: Pod) -> None:
         """A pod is no longer wanted, or was evicted."""
         reference = _controller(pod)
         if reference is not None and reference.uid in self._workloads:
             self._workloads[reference.uid].pods.pop(pod.uid, None)
             self._changed[reference.uid] = None
 
-    def happened(self, event: PodEvent) -> None:
+    def handle(self, event: PodEvent) -> None:
         """Something happened to a pod on its node."""
         if event.event == "deleted":
-            self.gone(event.pod)
+            self.remove_pod(event.pod)
             return
         reference = _controller(event.pod)
         if event.event == "running" and reference is not None:
@@ -86,7 +86,7 @@ class Owners:
                 workload.pods[event.pod.uid] = "ready"
                 self._changed[reference.uid] = None
 
-    def allowed(self, pod: Pod) -> int | None:
+    def count_allowed_disruptions(self, pod: Pod) -> int | None:
         """How many pods of its workload may be disrupted now; None: there is no budget."""
         reference = _controller(pod)
         if reference is None or pod.namespace not in self._budgeted:
@@ -94,10 +94,10 @@ class Owners:
         workload = self._workloads[reference.uid]
         return max(0, workload.healthy - workload.desired)
 
-    def replaced(self, running: RunningPod, now_ms: int) -> PodPlan | None:
+    def replace_pod(self, running: RunningPod, now_ms: int) -> PodPlan | None:
         """The pod that comes in an evicted one's place; None: it has no controller."""
         plan, old = running.plan, running.pod
-        self.gone(old)
+        self.remove_pod(old)
         if _controller(old) is None:
             return None
         stem, uid_stem = _NUMBER.sub("", old.name), _NUMBER.sub("", old.uid)
@@ -109,7 +109,7 @@ class Owners:
                 "scheduled_at_ms": None, "initialized_at_ms": None, "deleting_at_ms": None,
             }
         )  # fmt: skip
-        self.wanted(pod)
+        self.add_pod(pod)
         lived_ms = max(0, now_ms - running.started_ms)
         life_ms = max(_LIFE_MIN_MS, plan.life_ms - lived_ms)
         return replace(plan, pod=pod, at_ms=now_ms, life_ms=life_ms)

@@ -39,9 +39,9 @@ class SimulatedSink(Sink):
             return report_pod_gone("refused", f"pod {name} is gone")
         if running.node != command.node:
             return Attempt("refused", f"pod {name} is on node {running.node}")
-        if running.going:
+        if running.terminating:
             return Attempt("refused", f"pod {name} terminates already")
-        allowed = self._cluster.owners.allowed(running.pod)
+        allowed = self._cluster.owners.count_allowed_disruptions(running.pod)
         if command.policy == "Eviction" and allowed is not None and allowed < 1:
             return Attempt(
                 "refused", "Cannot evict pod as it would violate the pod's disruption budget."

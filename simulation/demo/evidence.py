@@ -13,7 +13,7 @@ from simulation.closed_loop.comparison import Comparison, ratio
 from simulation.closed_loop.measures import HOT_CPU, MINUTE_MS
 from simulation.closed_loop.report import AGAINST, HOT, OURS, WAITING, WEIGHTED, format_table
 from simulation.closed_loop.scenario import Array, Scenario
-from simulation.closed_loop.usage import work_of
+from simulation.closed_loop.usage import get_plan_index
 from simulation.cluster.cluster import Eviction
 
 #: An eviction is in time if its node was hot so many minutes before it, or would have been hot so many
@@ -57,7 +57,10 @@ class Evidence:
         times_ms = MINUTE_MS * np.arange(begin, begin + len(alone))
         life_ms = eviction.replacement.life_ms if eviction.replacement else 0
         alive = times_ms < eviction.at_ms - self.scenario.begin_ms + life_ms
-        pod = self.scenario.demands.cpu(np.array([work_of(eviction.pod.uid)]), times_ms) * alive
+        pod = (
+            self.scenario.demands.cpu(np.array([get_plan_index(eviction.pod.uid)]), times_ms)
+            * alive
+        )
         shares: Array = alone + pod / self.scenario.machines[node].millicores
         return shares
 

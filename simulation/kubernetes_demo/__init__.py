@@ -3,8 +3,8 @@
 load         the cluster: nodes, deployments with budgets, what their pods use
 runner       all of it together, started and ended
 story        what happens, step by step, and what loadstream says meanwhile
-wire         the connection to its broker
+client         the connection to its broker
 view         the nodes, live
 summary      the result, judged by the API server's own log
-observation  `--observe`: a look at a cluster of the user's own, which changes nothing
+observation  `--observe`: a snapshot at a cluster of the user's own, which changes nothing
 """

@@ -44,7 +44,7 @@ _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class PodOfCluster:
+class DemoPod:
     """A pod as the API server has it."""
 
     name: str
@@ -70,12 +70,12 @@ def deployments(pods: int) -> Iterator[dict[str, Any]]:
         yield _deployment(name, min(_REPLICAS_PER_DEPLOYMENT, pods - first))
 
 
-async def make_nodes(server: ApiServer, count: int) -> None:
+async def create_demo_nodes(server: ApiServer, count: int) -> None:
     """Nodes without pods."""
     await create_nodes(server, nodes(count))
 
 
-async def make_pods(server: ApiServer, count: int) -> None:
+async def create_demo_pods(server: ApiServer, count: int) -> None:
     """Budgets, then what makes pods."""
     await create_namespace(server, NAMESPACE)
     wanted = list(deployments(count))
@@ -84,7 +84,7 @@ async def make_pods(server: ApiServer, count: int) -> None:
     await create(server, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", wanted)
 
 
-async def pods(server: ApiServer) -> list[PodOfCluster]:
+async def list_pods(server: ApiServer) -> list[DemoPod]:
     """All pods of the demo."""
     found = []
     async for page in server.pages(f"/api/v1/namespaces/{NAMESPACE}/pods", _PAGE):
@@ -92,7 +92,7 @@ async def pods(server: ApiServer) -> list[PodOfCluster]:
             meta, spec, status = each["metadata"], each["spec"], each.get("status") or {}
             if meta.get("deletionTimestamp") is None:
                 found.append(
-                    PodOfCluster(
+                    DemoPod(
                         meta["name"],
                         meta["uid"],
                         meta["labels"]["app"],
@@ -104,7 +104,7 @@ async def pods(server: ApiServer) -> list[PodOfCluster]:
     return found
 
 
-def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
+def sum_cpu(found: Iterable[DemoPod]) -> dict[str, int]:
     """CPU that the pods of each node use, in millicores; nodes without pods are left out."""
     used: dict[str, int] = defaultdict(int)
     for each in found:
@@ -113,13 +113,13 @@ def cpu_used(found: Iterable[PodOfCluster]) -> dict[str, int]:
     return used
 
 
-async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int) -> list[str]:
+async def heat_nodes(server: ApiServer, found: Iterable[DemoPod], count: int) -> list[str]:
     """Let all pods of some nodes use more; returns these nodes.
 
     Half of them have a pod that may not be evicted, as far as there are such; of each half those with the most
     pods.
     """
-    by_node: dict[str, list[PodOfCluster]] = defaultdict(list)
+    by_node: dict[str, list[DemoPod]] = defaultdict(list)
     for each in found:
         if each.node:
             by_node[each.node].append(each)
@@ -131,12 +131,12 @@ async def make_hot(server: ApiServer, found: Iterable[PodOfCluster], count: int)
     changes = []
     for name in hot:
         each_uses = round(HOT * NODE_MILLICORES / len(by_node[name]))
-        changes += [_let_use(server, pod.name, each_uses) for pod in by_node[name]]
+        changes += [_set_usage(server, pod.name, each_uses) for pod in by_node[name]]
     await asyncio.gather(*changes)
     return hot
 
 
-async def _let_use(server: ApiServer, pod: str, millicores: int) -> None:
+async def _set_usage(server: ApiServer, pod: str, millicores: int) -> None:
     """Wait for an API server that is away for a while: a node is hot by all of its pods."""
     while True:
         try:

@@ -9,7 +9,13 @@ about one pod may be luckier with the next, and evictions may do better.
 
 import numpy as np
 
-from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import (
+    CPU,
+    Array,
+    NodesView,
+    choose_best,
+    find_nodes_with_room,
+)
 
 #: A node is hot above this share of its cpu.
 HOT_SHARE = 0.75
@@ -47,7 +53,7 @@ def choose(request: Array, view: NodesView, random: np.random.Generator) -> int 
     if view.future is None:
         raise ValueError("the oracle was given a view without future; give it one")
     capacity = view.allocatable[:, CPU]
-    room = with_room(request, view) & (capacity > 0)
+    room = find_nodes_with_room(request, view) & (capacity > 0)
     nodes = np.flatnonzero(room)
     growth: Array = np.zeros(room.size)
     if nodes.size:
@@ -56,4 +62,4 @@ def choose(request: Array, view: NodesView, random: np.random.Generator) -> int 
         after = before + future[-1]
         growth[nodes] = cost(after, of) - cost(before, of)
         growth[nodes] += MEAN_WEIGHT * after.mean(axis=1) / of
-    return best(-growth, room, random)
+    return choose_best(-growth, room, random)

@@ -10,7 +10,7 @@ placed is counted so. Where all pods request both resources it is the same.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
 #: What a container without a request counts with: millicores and bytes.
 DEFAULT_REQUEST = np.array([100.0, 200.0 * 1024 * 1024])
@@ -65,4 +65,4 @@ def _evenness(requested: Array, allocatable: Array) -> _Integers:
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
     """Index of the node with the highest sum of both scores."""
     scores = least_allocated(request, view) + balanced_allocation(request, view)
-    return best(scores, with_room(request, view), random)
+    return choose_best(scores, find_nodes_with_room(request, view), random)

@@ -14,7 +14,7 @@ they do not here.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import Array, NodesView, choose_best, find_nodes_with_room
 
 
 def risk_scores(
@@ -62,4 +62,4 @@ def node_scores(request: Array, view: NodesView) -> NDArray[np.int64]:
 
 def choose(request: Array, view: NodesView, random: np.random.Generator) -> int | None:
     """Index of the node with the highest score."""
-    return best(node_scores(request, view), with_room(request, view), random)
+    return choose_best(node_scores(request, view), find_nodes_with_room(request, view), random)

@@ -16,7 +16,13 @@ by requests are disabled.
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.closed_loop.rules.view import CPU, Array, NodesView, best, with_room
+from simulation.closed_loop.rules.view import (
+    CPU,
+    Array,
+    NodesView,
+    choose_best,
+    find_nodes_with_room,
+)
 
 #: Expected usage of a pod for each millicore of its request.
 REQUEST_FACTOR = 1.5
@@ -65,4 +71,4 @@ def choose(request: Array, view: NodesView, random: np.random.Generator) -> int 
     percent = expected_percent(request, view)
     measured = ~np.isnan(view.measured[:, CPU])
     scores = np.where(measured, packing_score(np.where(measured, percent, 0.0)), 0)
-    return best(scores, with_room(request, view), random)
+    return choose_best(scores, find_nodes_with_room(request, view), random)

@@ -53,7 +53,7 @@ Rule = Callable[[Array, NodesView, np.random.Generator], int | None]
 node has room. The generator draws where there is a choice between equals."""
 
 
-def with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
+def find_nodes_with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
     """Nodes that have what a pod requests; what it requests nothing of is not looked at.
 
     Args:
@@ -68,7 +68,7 @@ def with_room(request: Array, view: NodesView) -> NDArray[np.bool_]:
     return room
 
 
-def best(
+def choose_best(
     scores: NDArray[np.float64] | NDArray[np.int64],
     room: NDArray[np.bool_],
     random: np.random.Generator,

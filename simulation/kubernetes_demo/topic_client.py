@@ -17,11 +17,11 @@ from schemas.settings.connection import KafkaSettings
 from schemas.topics.codec import decode
 
 
-class WireError(RuntimeError):
+class RecordLost(RuntimeError):
     """The broker has dropped a record, or sent one that cannot be read."""
 
 
-class Wire:
+class TopicClient:
     """Sends and receives; a context manager. Each call may raise BrokerUnavailable."""
 
     def __init__(self, settings: KafkaSettings, topics: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ class Wire:
         self._sender.close()
 
     def receive(self, timeout_s: float) -> Iterator[Any]:
-        """Messages as they come, for so long; raises WireError."""
+        """Messages as they come, for so long; raises RecordLost."""
         deadline_s = time.monotonic() + timeout_s
         left_s = timeout_s
         while True:
@@ -52,11 +52,11 @@ class Wire:
                 self._sender.flush()
             for record in self._reader.poll(max(0.0, left_s)):
                 if isinstance(record, Gap):
-                    raise WireError(str(record))
+                    raise RecordLost(str(record))
                 message = decode(record.topic, record.value)
                 if isinstance(message, Refusal):
                     place = f"{record.topic} partition {record.partition} offset {record.offset}"
-                    raise WireError(f"{place}: {message.reason}")
+                    raise RecordLost(f"{place}: {message.reason}")
                 yield message
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:

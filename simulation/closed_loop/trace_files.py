@@ -106,7 +106,7 @@ def read_rows(
             yield number, [fields[place] for place in places]
 
 
-def whole_number(column: str, text: str) -> int:
+def parse_whole_number(column: str, text: str) -> int:
     """A number of seconds, cores or pieces, at least 0; raises RowError."""
     # A float as some writers make it ("12.0") is as good; more than 15 digits would be inexact.
     head, _, tail = text.partition(".")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.cluster.tracefiles import (
+from simulation.closed_loop.trace_files import (
     Malformed,
     TraceError,
     find_trace,
